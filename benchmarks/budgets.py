@@ -162,11 +162,41 @@ def batch(bench: Bench) -> Iterator[Line]:
     )
 
 
-def _batch_workflow(bench: Bench, count: int) -> str:
+def batch_workflow(bench: Bench) -> Iterator[Line]:
+    """Compare a batch through a sub-workflow of one step with a plain batch of that step, and its memory."""
+    bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+    through, plain = (
+        bench.pflow("run", _batch_workflow(bench, 1000, through=through), "--json")
+        for through in (True, False)
+    )
+    found = in_turn(lambda: _batch_seconds(bench, through), lambda: _batch_seconds(bench, plain), bench.pairs)
+    ratio = 1 / found.ratio
+    yield Line(
+        name="batch through a workflow of one step: throughput / plain batch's",
+        measured=f"{ratio:.2f} ×",
+        limit="≥ 0.90 ×",
+        kept=ratio >= 0.9,
+        details=attrs.asdict(found),
+    )
+    many, few = (_batch_memory(bench, _batch_workflow(bench, n, through=True)) for n in (10_000, 1000))
+    yield Line(
+        name="memory of such a batch of 10,000 items / of 1,000",
+        measured=f"{many / few:.2f} ×",
+        limit="≤ 2 ×",
+        kept=many / few <= 2,
+        details={"mb": [many, few]},
+    )
+
+
+def _batch_workflow(bench: Bench, count: int, *, through: bool = False) -> str:
     items = {"items": list(range(count)), "as": "n", "parallel": True, "max_concurrent": 32}
-    add = {"type": "mcp-demo-add", "params": {"a": "${n}", "b": 1}, "batch": items}
+    add = {"type": "mcp-demo-add", "params": {"a": "${n}", "b": 1}}
+    if through:
+        inner = {"inputs": {"n": {"type": "int"}}, "nodes": [{"id": "add", **add}]}
+        add = {"type": "workflow", "params": {"workflow": inner, "n": "${n}"}}
+    add["batch"] = items
     first = {"id": "first", "type": "mcp-demo-add", "params": {"a": 0, "b": 1}}
-    workflow = bench.folder / f"batch-{count}.json"
+    workflow = bench.folder / f"batch-{count}{'-through' if through else ''}.json"
     workflow.write_text(json.dumps({"nodes": [first, {"id": "all", **add}]}), encoding="utf-8")
     return str(workflow)
 
@@ -264,20 +294,41 @@ def long_line(bench: Bench) -> Iterator[Line]:
 
 
 def trust(bench: Bench) -> Iterator[Line]:
-    """Compare a run of ten nodes of a pinned server with one that does not ask what is approved."""
+    """Measure what the checks of approvals and pins cost a run of ten nodes of a pinned server, and listings.
+
+    They are measured inside the process, as they take less time than two runs differ by.
+    """
     bench.add("pinned", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
     nodes = [{"id": f"n{at}", "type": "mcp-pinned-add", "params": {"a": at, "b": 1}} for at in range(_STEPS)]
     workflow = bench.folder / "pinned.json"
     workflow.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
-    program = [sys.executable, "-P", str(_HERE / "unpinned_run.py")]
-    ours, theirs = ([*program, checked, "run", str(workflow)] for checked in ("yes", "no"))
-    found = compare(ours, theirs, bench.pairs, bench.env, bench.folder)
-    yield Line(
-        name=f"what pins add to a run of {_STEPS} steps",
-        measured=f"{found.difference * 1000:+.1f} ms",
-        limit="≤ 20 ms",
-        kept=found.difference <= 0.02,
-        details=attrs.asdict(found),
+    yield _approvals(bench, f"a run of {_STEPS} steps", 20, _STEPS, "run", str(workflow))
+    yield _approvals(bench, "`pflow mcp list`", 2, 0, "mcp", "list")
+    yield _approvals(bench, "`pflow registry list`", 2, 0, "registry", "list")
+
+
+def _approvals(bench: Bench, what: str, limit: int, least: int, *words: str) -> Line:
+    """Measure the checks in a new process several times.
+
+    Args:
+        bench: The servers, and how often to measure.
+        what: What the line is about.
+        limit: Limit of their time in milliseconds.
+        least: The fewest calls of a check that are credible: with fewer, they were not measured.
+        words: The arguments of pflow.
+    """
+    command = [sys.executable, "-P", str(_HERE / "approval_cost.py"), *words]
+    run(command, bench.env, bench.folder)  # compiles the modules
+    outputs = (run(command, bench.env, bench.folder).stderr for _ in range(bench.pairs))
+    found = [json.loads(text.splitlines()[-1]) for text in outputs]
+    milliseconds = median(each["ms"] for each in found)
+    calls = min(each["calls"] for each in found)
+    return Line(
+        name=f"what checks of approvals and pins cost {what}",
+        measured=f"{milliseconds:.1f} ms in {calls} calls",
+        limit=f"≤ {limit} ms",
+        kept=milliseconds <= limit and calls >= least,
+        details=found,
     )
 
 
@@ -398,6 +449,7 @@ LINES = {
     "warm-call": warm_call,
     "parallel-calls": parallel_calls,
     "batch": batch,
+    "batch-workflow": batch_workflow,
     "sync": sync,
     "served-call": served_calls,
     "serve-start": serve_start,

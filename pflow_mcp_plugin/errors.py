@@ -100,6 +100,15 @@ class ConnectionFailed(McpError):
 class CallFailed(McpError):
     """The branch of the error tree for a call that returned no result, or could not be made."""
 
+    def __str__(self) -> str:
+        """Return the message; behind its first line stand tool and server, unless it names them."""
+        first, *rest = super().__str__().split("\n")
+        named = (("tool", self.where.tool), ("server", self.where.server))
+        missing = " on ".join(
+            f"{what} {name}" for what, name in named if name and not _names(first, what, name)
+        )
+        return "\n".join([f"{first} ({missing})" if missing else first, *rest])
+
 
 class DeadlineExceeded(CallFailed):
     """The leaf of the error tree for a call that was cancelled at a deadline; the message names which one."""
@@ -110,3 +119,9 @@ class DeadlineExceeded(CallFailed):
 
 class CallRefused(CallFailed):
     """The `McpError` to raise from `pflow_mcp_prepare_call` to veto a call."""
+
+
+def _names(text: str, what: str, name: str) -> bool:
+    import re
+
+    return re.search(rf"(?<![\w-]){what} {re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None

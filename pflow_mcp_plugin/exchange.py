@@ -6,13 +6,15 @@ talk to no server do not load this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 
 
@@ -45,6 +47,10 @@ def setting(variable: str) -> str:
     return f"pflow settings set {variable} -"
 
 
+def _report_to_nobody(secrets: Iterable[str]) -> None:
+    """Stand in for the run to which the secrets learned in an exchange are reported."""
+
+
 @attrs.frozen(kw_only=True)
 class Launch:
     """The server of an exchange, every `${VAR}` expanded: ready to be started or reached.
@@ -56,6 +62,10 @@ class Launch:
         unset: Variables of `env` that were not set and became the empty string.
         empty: Those that were set to the empty string.
         era: Protocol era of the last connection with this config: `modern`, `handshake`, or None if unknown.
+        sign_in_folder: Where sign-ins are kept; None for the usual folder.
+        config_file: The file with the server's config, for messages; None if it is in none.
+        report: Called with secrets that are learned during the exchange, such as a new access token.
+        redactor: Redacts `secrets`, and those that are learned.
     """
 
     server: Server
@@ -64,6 +74,18 @@ class Launch:
     unset: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     era: Literal["modern", "handshake"] | None = None
+    sign_in_folder: Path | None = None
+    config_file: Path | None = None
+    report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
+    redactor: Redactor = attrs.field(
+        default=attrs.Factory(lambda launch: Redactor(launch.secrets), takes_self=True), eq=False, repr=False
+    )
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Redact further secrets from all that is shown of the exchange with this server."""
+        values = tuple(filter(None, secrets))
+        self.redactor.add(values)
+        self.report(values)
 
     @property
     def blanks(self) -> Blanks:

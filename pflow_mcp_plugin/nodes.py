@@ -12,32 +12,31 @@
 
 A class is created on first use, from the results of the last `pflow mcp sync`; `dir()` of this module
 lists them all, and `pflow mcp stubs` writes them to a stub file for editors. Inside `session()` all
-nodes share their connections; a node outside opens one for its own call. Either way, variables are
-looked up in the settings too, and the hooks around a call apply.
+nodes share their connections, in every thread; a node outside opens one for its own call. Either way,
+variables are looked up in the settings too, and the hooks around a call apply. For calls without a node, see
+`pflow_mcp_plugin.calls`.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Mapping, MutableMapping
+from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, ClassVar
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.calls import current_runtime, session
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Run
 from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.execution.node import Job, MCPNode
+from pflow_mcp_plugin.execution.node import Job, MCPNode, note_next_steps
 from pflow_mcp_plugin.execution.result import Reading
-from pflow_mcp_plugin.execution.runtime import Runtime, standalone
+from pflow_mcp_plugin.execution.runtime import Runtime
 from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.tool_entry import tool_config
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-
-_SESSION: ContextVar[Runtime | None] = ContextVar("pflow_mcp_session", default=None)
 
 
 class ToolNode(MCPNode):
@@ -81,23 +80,13 @@ class ToolNode(MCPNode):
         """
         action = super().post(shared, prep_res, exec_res)
         if action != "default" and action not in self.successors:
-            raise shared["__error__"]
+            error: PflowError = shared["__error__"]
+            note_next_steps(error)
+            raise error
         return action
 
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
-        shared = None if run else _SESSION.get()
-        return super()._runtime(run) if shared is None else nullcontext(shared)
-
-
-@contextmanager
-def session() -> Iterator[None]:
-    """Share connections between nodes imported from `nodes`, in this thread; then close them."""
-    with standalone() as runtime:
-        token = _SESSION.set(runtime)
-        try:
-            yield
-        finally:
-            _SESSION.reset(token)
+        return super()._runtime(run) if run else current_runtime()
 
 
 def class_for(node_type: str) -> type[ToolNode]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +24,13 @@ _COMMANDS = {
     "presets": "List the ready-made servers, or show one.",
     "new-preset": "Write a package with a preset, to begin with.",
     "list": "List the configured servers.",
-    "remove": "Remove a server and its tools.",
+    "edit": "Edit the server config in an editor, and check it.",
+    "enable": "Enable servers that were disabled.",
+    "disable": "Disable servers without removing them.",
+    "remove": "Remove servers and their tools.",
+    "login": "Sign in to a server, in a browser.",
+    "logout": "Sign out of a server.",
+    "auth": "Show who is signed in where.",
     "sync": "Fetch the tools of servers and register them as nodes.",
     "diff": "Show what changed in tools since they were approved.",
     "lock": "Write the lock file of a team, or check it.",
@@ -34,7 +40,8 @@ _COMMANDS = {
     "info": "Show the parameters and outputs of a tool's node.",
     "stubs": "Write type stubs of all tools for editors.",
     "test": "Connect to a server and time each phase.",
-    "call": "Run a tool: pflow mcp SERVER TOOL --flag value.",
+    "logs": "Show what a server wrote to stderr when it last failed.",
+    "call": "Run a tool: pflow mcp call SERVER.TOOL NAME=VALUE.",
     "import": "Add the servers of other clients, or of a file.",
     "export": "Print servers for another client, or write them to a file.",
     "demo": "Add the bundled server and run a workflow on it.",
@@ -50,8 +57,12 @@ _REGISTRY_SPELLINGS = {
 """The commands of an older pflow, hidden from the help."""
 _FALLBACK = "call"
 """The command that `pflow mcp SERVER TOOL` stands for."""
-_MODULES = {"import": "import_servers", "export": "export_servers"}
-"""The modules, and functions in them, of commands whose own name cannot be one."""
+_PLACES = {
+    "import": "import_servers:import_servers",
+    "export": "export_servers:export_servers",
+    "disable": "enable:disable",
+}
+"""The modules, and functions in them, of commands whose own name is not both."""
 
 
 @hookimpl
@@ -98,8 +109,8 @@ def pflow_inject_params(node: NodeRef) -> Mapping[str, object] | None:
 def pflow_register_commands(host: Host) -> Iterable[Command]:
     """Contribute `pflow mcp ...`, and its older spellings below `pflow registry`."""
     for name, text in _COMMANDS.items():
-        module = _MODULES.get(name, name.replace("-", "_"))
-        load = f"pflow_mcp_plugin.cli.{module}:{module}"
+        own = name.replace("-", "_")
+        load = f"pflow_mcp_plugin.cli.{_PLACES.get(name, f'{own}:{own}')}"
         yield Command(path=("mcp", name), help=text, load=load, group=_GROUP, fallback=name == _FALLBACK)
     serve = Command(
         path=("serve", "mcp"),
@@ -119,15 +130,21 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
+    from pflow_mcp_plugin.config import sign_in_files
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
+    from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
     from pflow_mcp_plugin.trust.egress import advise
 
     store = servers(host.paths).store
     found = store.check()
     yield from found
     if not any(problem.severity == "error" for problem in found):
-        yield from filter(None, (advise(store.get(name)) for name in store.names()))
+        configured = [store.get(name) for name in store.names()]
+        yield from filter(None, map(advise, configured))
+        started = (server for server in configured if not server.disabled)
+        yield from filter(None, map(advise_on_program, started))
+    yield from sign_in_files.check(host.paths)
     yield from unmigrated(default_files(Path.home()), store.names())
 
 
@@ -165,9 +182,17 @@ def _connections(run: Run) -> Iterator[None]:
     from pflow_mcp_plugin.execution.call_progress import CallProgress
     from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
+    def starting(server: str) -> Callable[[str], object]:
+        nodes = [node.id for node in run.workflow.nodes if _server(node) == server]
+        return run.begin_preparation(f"server {server}", nodes)
+
     with ExitStack() as stack:
-        progress = stack.enter_context(CallProgress(run.annotate, run.report_progress))
-        notices = Notices(warn=warner(run.host), add_secrets=run.add_secrets, progress=progress)
+        notices = Notices(
+            warn=warner(run.host),
+            add_secrets=run.add_secrets,
+            progress=CallProgress(run.annotate, run.report_progress),
+            starting=starting,
+        )
         runtime = stack.enter_context(open_runtime(run.host, notices, run))
         run.on_cancel(runtime.cancel)
         for server in dict.fromkeys(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import pytest
 import real_servers
 import threat_rows
 from hypothesis import HealthCheck, settings
+from prepared_starts import PreparedStarts, prepared_starts
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
@@ -27,10 +30,12 @@ _RUN_SECONDS = 90
 _GONE_SECONDS = 5
 _POLL_SECONDS = 0.02
 
-# A property says nothing about speed, and a build that fails must fail for everyone.
+# A property says nothing about speed, and a build that fails must fail for everyone. As the examples of a
+# build are always the same, few are enough; those of the night are others each time, and many.
 settings.register_profile(
     "pflow",
     deadline=None,
+    max_examples=int(os.environ.get("PFLOW_EXAMPLES", "40")),
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),
 )
@@ -207,17 +212,31 @@ def hosts() -> list[int]:
     return [os.getpid()]
 
 
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[PreparedStarts | None]:
+    """A process that has imported the SDK and waits; `PFLOW_FRESH_STARTS` leaves it out."""
+    with prepared_starts() as process:
+        yield process
+
+
 @pytest.fixture
-def pflow(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Callable[..., Finished]:
+def pflow(
+    prepared: PreparedStarts | None, pflow_home: Path, tmp_path: Path, hosts: list[int]
+) -> Callable[..., Finished]:
     """Run the real program: `pflow("mcp", "list", "--json")`; `env`, `stdin` and `cwd` by keyword."""
 
     def run(
         *arguments: str | Path, env: Mapping[str, str] | None = None, stdin: str = "", cwd: Path = tmp_path
     ) -> Finished:
+        variables = {**os.environ, "PFLOW_HOME": str(pflow_home), **(env or {})}
+        if prepared and prepared.fits(variables):
+            with prepared.started([str(argument) for argument in arguments], variables, cwd) as program:
+                hosts.append(program.pid)
+                return Finished(*program.finished(stdin, _RUN_SECONDS))
         with subprocess.Popen(
             # -P: as the installed programs do, leave modules in the current folder alone.
             [sys.executable, "-P", "-m", "pflow_mcp_plugin", *map(str, arguments)],
-            env={**os.environ, "PFLOW_HOME": str(pflow_home), **(env or {})},
+            env=variables,
             cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -323,6 +342,56 @@ def _everything_over(transport: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def chromium() -> str:
+    """The program of a Chromium; `browser.py` starts it."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        missing = "no Chromium here: install the Debian package chromium"
+        if os.environ.get("PFLOW_REQUIRE_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return found
+
+
+@pytest.fixture(scope="session")
+def certificate_authority(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The CA of the two servers below."""
+    from certificates import Authority
+
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def _authorization_server(certificate_authority: Any) -> Iterator[Any]:
+    from authorization_server import authorization_server
+
+    with authorization_server(certificate_authority) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def _protected_server(certificate_authority: Any, _authorization_server: Any) -> Iterator[Any]:
+    from protected_server import protected_server
+
+    with protected_server(certificate_authority, _authorization_server) as running:
+        yield running
+
+
+@pytest.fixture
+def authorization_server(_authorization_server: Any) -> Iterator[Any]:
+    """An `AuthorizationServer` with TLS on loopback, as new for each test."""
+    yield _authorization_server
+    _authorization_server.reset()
+
+
+@pytest.fixture
+def protected_server(_protected_server: Any, authorization_server: Any) -> Iterator[Any]:
+    """A `ProtectedServer` that believes `authorization_server`, as new for each test."""
+    yield _protected_server
+    _protected_server.reset()
+
+
+@pytest.fixture
 def no_leftovers(pflow_home: Path, hosts: list[int]) -> Iterator[None]:
     """Fail the test if a process it caused outlives it, or if it leaves a file descriptor open."""
     before = _descriptors()
@@ -379,3 +448,32 @@ def _reaps(command: list[bytes], hosts: list[int]) -> bool:
     """Whether a command line is that of a reaper which watches one of `hosts`."""
     script = any(part.endswith(b"reaper_process.py") for part in command)
     return script and any(b"%d" % host in command for host in hosts)
+
+
+class Disk:
+    """A disk that is full from `fill` until `full` is taken back.
+
+    Attributes:
+        full: Whether it is.
+    """
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def fill(self) -> None:
+        """Leave no space on it."""
+        self.full = True
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The disk to which this process writes files atomically."""
+    made, write = Disk(), os.write
+
+    def written(descriptor: int, data: bytes) -> int:
+        if made.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    monkeypatch.setattr("pflow_mcp_plugin.storage.atomic_files.os.write", written)
+    return made

@@ -20,10 +20,14 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from virtual_environment import VirtualEnvironment
+
+from pflow_mcp_plugin.host.cli.command_tree import build_cli, leaves
+from pflow_mcp_plugin.host.embedded_host import open_host
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -78,9 +82,13 @@ class Stage:
             file = self.folder / block.file
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.text, encoding="utf-8")
-        {"console": self._console, "json": self._json, "python": self._python, "toml": self._toml}[
-            block.language
-        ](block)
+        {
+            "console": self._console,
+            "json": self._json,
+            "python": self._python,
+            "toml": self._toml,
+            "yaml": self._yaml,
+        }[block.language](block)
 
     def _console(self, block: Block) -> None:
         lines = block.text.splitlines()
@@ -95,6 +103,10 @@ class Stage:
         if "nodes" in json.loads(block.text) and not block.excuse:
             workflow = self._written("workflow.json", block)
             self._run(block, "pflow", "validate", str(workflow))
+
+    def _yaml(self, block: Block) -> None:
+        if not block.excuse:
+            self._run(block, "pflow", "validate", str(self._written("workflow.yaml", block)))
 
     def _python(self, block: Block) -> None:
         compile(block.text, block.place, "exec")
@@ -158,6 +170,7 @@ def stage(tmp_path, pflow_home):
     return Stage(folder=folder, scratch=tmp_path, variables={**os.environ, **home, "PATH": path})
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS | INSTALL_PACKAGES]
 )
@@ -260,3 +273,24 @@ def test_every_path_that_the_architecture_names_exists():
     paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
     assert paths
     assert [path for path in sorted(paths) if not (ROOT / "pflow_mcp_plugin" / path).exists()] == []
+
+
+def test_the_documents_name_every_command_and_option():
+    texts = "\n".join((ROOT / document).read_text(encoding="utf-8") for document in DOCUMENTS)
+    general = {"--json", "--project", "--help"}
+    missing = set()
+    with open_host() as host:
+        for leaf in leaves(build_cli(host)):
+            if leaf.hidden:
+                continue
+            name = leaf.announced.path[-1]
+            missing |= set() if re.search(rf"[ `]{name}\b", texts) else {" ".join(leaf.announced.path)}
+            command = leaf.load("pflow")
+            params = command.params if isinstance(command, click.Command) else ()
+            options = {option for it in params if isinstance(it, click.Option) for option in it.opts}
+            missing |= {
+                f"{name} {option}"
+                for option in options - general
+                if option.startswith("--") and not re.search(rf"{option}(?![\w-])", texts)
+            }
+    assert missing - {"run --trace"} == set()  # the default, shown as --no-trace

@@ -87,13 +87,18 @@ def test_a_keyring_that_is_off_or_not_there_is_told(pflow, keys, monkeypatch, ba
     assert "crashed" not in finished.stderr
 
 
+def of_files(found):
+    """The nodes for files, in the order found; the question to a model names others by common words."""
+    return [row["node"] for row in found["data"] if row["node"].endswith("-file")]
+
+
 def test_discover_takes_the_order_of_the_model(pflow, keys):
     # The echo says the task first, and with it the names, the other way round than the words rank them.
     task = ("registry", "discover", "use write-file, not read-file: read the text of a file", "--json")
     by_words = pflow(*task).envelope
-    assert [row["node"] for row in by_words["data"]][:2] == ["read-file", "write-file"]
+    assert of_files(by_words) == ["read-file", "write-file"]
     by_model = pflow(*task, env={"PFLOW_DISCOVER_MODEL": "echo"}).envelope
-    assert [row["node"] for row in by_model["data"]][:2] == ["write-file", "read-file"]
+    assert of_files(by_model) == ["write-file", "read-file"]
     assert (by_words["ranked_by"], by_model["ranked_by"]) == ("words", "echo")
 
 

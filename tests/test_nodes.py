@@ -168,8 +168,9 @@ def test_a_failure_takes_its_edge_and_is_raised_where_there_is_none(demo):
     assert shared["kept"] == "before"
     assert "unheard" in shared["error"]
     ServerStore(server_file(storage.default_paths())).remove("demo")
-    with pytest.raises(McpError):
+    with pytest.raises(McpError) as raised:
         recall.__class__(key="x").run({})
+    assert raised.value.__notes__ == ["  -> Add it: pflow mcp add NAME -- COMMAND"]
 
 
 def test_help_and_completion_start_no_server(demo):

@@ -8,10 +8,12 @@ import pytest
 HEAVY = (
     "asyncio",
     "filelock",
+    "jmespath",
     "importlib.metadata",
     "jsonschema",
     "mcp",
     "opentelemetry",
+    "pflow_mcp_plugin.client.pool",
     "pflow_mcp_plugin.host.workflow",
     "pocketflow",
     "rich",
@@ -28,7 +30,7 @@ COMPLETE = """
 import sys
 from pflow_mcp_plugin.host.cli.completion import complete
 complete(["zsh", *sys.argv[1:]])
-sys.stderr.write(" ".join({{*{heavy}, "pflow_mcp_plugin.client.pool"}} & set(sys.modules)))
+sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 """
 
 
@@ -88,3 +90,86 @@ def test_presets_are_loaded_only_when_they_are_asked_for(monkeypatch, tmp_path):
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
         )
         assert len(done.stderr.split()) == loaded
+
+
+LATE = (
+    "asyncio",
+    "concurrent.futures",
+    "difflib",
+    "logging",
+    "mcp",
+    "pflow_mcp_plugin.client.connection",
+    "pflow_mcp_plugin.execution.argument_validation",
+    "pflow_mcp_plugin.execution.result",
+    "pflow_mcp_plugin.host.running.attempts",
+    "pflow_mcp_plugin.host.running.batch",
+    "pflow_mcp_plugin.host.running.steps",
+    "pflow_mcp_plugin.host.workflow_library",
+    "pflow_mcp_plugin.presets.missing_programs",
+    "pocketflow",
+    "shutil",
+)
+"""What a run imports while its servers start, or only after a failure."""
+UNUSED = (
+    "pflow_mcp_plugin.client.transport.http_requests",
+    "pflow_mcp_plugin.discovery.lock_file",
+    "pflow_mcp_plugin.discovery.pins",
+    "pflow_mcp_plugin.host.running.batch",
+    "pflow_mcp_plugin.host.workflow_library",
+    "pflow_mcp_plugin.presets.missing_programs",
+    "pflow_mcp_plugin.trust.tool_danger",
+)
+"""What a run of single calls on a stdio server, without a failure, does not import at all."""
+STARTS = """
+import sys
+started = []
+def note(event, _arguments):
+    if event == "subprocess.Popen":
+        started.append(set({late}) & set(sys.modules))
+sys.addaudithook(note)
+from pflow_mcp_plugin.__main__ import main
+sys.argv = ["pflow", *sys.argv[1:]]
+code = main()
+from pflow_mcp_plugin.execution import failure_words
+found = [*map(sorted, started), sorted(set({unused}) & set(sys.modules))]
+print(code, len(started), sum(found, []), failure_words._one_of.cache_info().currsize, file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def demo(monkeypatch, tmp_path):
+    """Configure and sync the demo server."""
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
+    server = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
+    for words in (["mcp", "add", "demo", "--", *server], ["mcp", "sync", "demo"]):
+        program = [sys.executable, "-m", "pflow_mcp_plugin", *words]
+        subprocess.run(program, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("arguments", [["mcp", "list"], ["registry", "list"]])
+def test_a_list_loads_no_check_of_approvals_while_the_config_is_that_of_the_sync(demo, arguments):
+    checks = [f"pflow_mcp_plugin.discovery.{name}" for name in ("tool_approval", "launch_identity", "pins")]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.format(heavy=checks), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "demo" in done.stdout
+
+
+def test_a_run_starts_its_server_before_it_imports_what_only_calls_and_failures_need(demo, tmp_path):
+    workflow = tmp_path / "add.json"
+    workflow.write_text('{"nodes": [{"id": "a", "type": "mcp-demo-add", "params": {"a": 1, "b": 2}}]}')
+    code = STARTS.format(late=LATE, unused=UNUSED)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", str(workflow)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # The reaper and the server are started with none of it; no pattern for failures is compiled.
+    assert (done.stdout, done.stderr) == ("3\n", "0 2 [] 0\n")

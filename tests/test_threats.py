@@ -17,6 +17,11 @@ PROMISED: dict[str, tuple[int | str, ...]] = {
     "Secrets": (25, 34, 37),
     "The environment": (15,),
     "The network": (16, 17, 18, 19, 20, 21, 22),
+    "Sign-ins": (
+        "end_to_end/test_sign_in_secrets.py",
+        "trust/test_sign_in_threats.py",
+        "faults/test_sign_ins.py",
+    ),
     "Data flows": ("host/workflow/test_data_flows.py", "end_to_end/test_data_flows_of_tools.py"),
     "Shell lines": (9,),
     "The served endpoint": (26, 27),

@@ -1,6 +1,6 @@
 """The commands `pflow mcp ...`: each reads its options, calls the function that does the work, and reports.
 
-`dependencies` builds what the commands work with from the host; `columns` aligns text. Every other
+`dependencies` builds what the commands work with from the host. Every other
 module is one command.
 """
 

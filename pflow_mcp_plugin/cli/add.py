@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
+from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_add
+from pflow_mcp_plugin.cli.startup_timeout import startup_timeout
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
@@ -33,6 +34,15 @@ _METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
 
 
+_TRANSPORT = "For a URL write --type http or --type sse; for a command write it after --"
+_SCOPE = "Servers are those of the user; those of a project stand in its .mcp.json (pflow --project)"
+_OF_OTHERS = {"-t": _TRANSPORT, "--transport": _TRANSPORT, "-s": _SCOPE, "--scope": _SCOPE} | {
+    "--command": "Write the command after --, as in: pflow mcp add NAME -- COMMAND ARGS...",
+    "--url": "Write the URL after the name, as in: pflow mcp add NAME URL",
+}
+"""What to write for the options that other programs have."""
+
+
 class _AddCommand(click.Command):
     """Reports a missing name before `--`, or a missing `--` before a command's own options."""
 
@@ -42,11 +52,10 @@ class _AddCommand(click.Command):
         try:
             rest = super().parse_args(ctx, args)  # which empties `args`
         except click.NoSuchOption as error:
-            raise click.UsageError(
-                f"No such option: {error.option_name}. "
-                "A command's own options go after --, as in: pflow mcp add NAME -- COMMAND ARGS...",
-                ctx,
-            ) from error
+            step = _OF_OTHERS.get(error.option_name) or (
+                "A command's own options go after --, as in: pflow mcp add NAME -- COMMAND ARGS..."
+            )
+            raise click.UsageError(f"No such option: {error.option_name}. {step}", ctx) from error
         if len(command) > 1 and list(ctx.params["words"]) == command:
             raise server_input.nameless(command)
         return rest
@@ -54,9 +63,7 @@ class _AddCommand(click.Command):
 
 @click.command(cls=_AddCommand, epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar=_METAVAR, shell_complete=words_of_add)
-@click.option(
-    "--env", "-e", multiple=True, metavar="NAME=VALUE", help="An environment variable of the server."
-)
+@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="Environment variable for the server.")
 @click.option(
     "--cwd",
     default="",
@@ -73,15 +80,18 @@ class _AddCommand(click.Command):
     help="An HTTP header to send to its URL.",
 )
 @click.option(
-    "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; best a reference."
+    "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; preferably a reference."
 )
 @click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
 @click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
-@click.option("--trust-readonly", is_flag=True, help="Trust the server on which tools are read-only.")
+@click.option(
+    "--trust-readonly", is_flag=True, help="Trust what the server says about which tools are read-only."
+)
 @click.option(
     "--input", "-i", "inputs", multiple=True, metavar="NAME=VALUE", help="A value that a preset needs."
 )
 @click.option("--name", default="", help="Name of a preset's server, if not that of the preset.")
+@startup_timeout
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
 @click.pass_obj
 def add(
@@ -110,11 +120,10 @@ def add(
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
     from pflow_mcp_plugin.cli.preset_server import preset_server
 
-    # Whom to trust is the user's decision, not part of what a preset describes.
-    server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False), "a preset")
+    # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
+    server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
     server = preset_server(host, preset, inputs, name)
-    if flags.trust_readonly:
-        server = server.trusted()
+    server = server.having(server_input.decided(flags))
     return _reported(host, _store_preset(host, server, starting=sync_too), sync_too=sync_too)
 
 
@@ -141,6 +150,7 @@ class Added:
         change: How it changed.
         servers: The servers as stored.
         warnings: Warnings about them.
+        synced: Names of those that replace a server whose tools are known.
         settings: Names of the secrets that were saved as settings.
         error: The servers that were not added, with their mistakes.
     """
@@ -149,6 +159,7 @@ class Added:
     change: StoreChange
     servers: tuple[Server, ...]
     warnings: tuple[Problem, ...]
+    synced: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     error: McpError | None = None
 
@@ -159,7 +170,9 @@ class Added:
 
     def report(self) -> Report:
         """Return the report of `pflow mcp add`."""
-        text = [*self.lines(), f"Next: {self.next}"]
+        names = ", ".join(self.synced)
+        note = f"; until then the tools of {names} are those from before this change" if names else ""
+        text = [*self.lines(), f"Next: {self.next}{note}"]
         return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
 
     def to_dict(self) -> dict[str, JSON]:
@@ -181,7 +194,7 @@ class Added:
 
 
 def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
-    store = server_store(host)
+    store, known = server_store(host), catalog(host).servers()
     refused = store.refused(given.tables)
     good = {name: table for name, table in given.tables.items() if name not in refused}
     change = store.add(good or given.tables)  # raises the errors if no server is valid
@@ -193,7 +206,14 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     warnings = (*given.notes, *change.warnings, *advice, *shadowing)
     for warning in warnings:
         host.report(warning)
-    return Added(file=store.path, change=change, servers=servers, warnings=warnings, error=_left_out(refused))
+    return Added(
+        file=store.path,
+        change=change,
+        servers=servers,
+        warnings=warnings,
+        synced=tuple(name for name in change.replaced if name in known),
+        error=_left_out(refused),
+    )
 
 
 def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
@@ -236,13 +256,13 @@ def _reported(host: Host, added: Added, *, sync_too: bool) -> Report:
 
 
 def _synced(host: Host, added: Added) -> Report:
-    from pflow_mcp_plugin.cli.sync import sync_servers
+    from pflow_mcp_plugin.cli.server_sync import sync_servers
 
     tell("\n".join(added.lines()))  # before anything starts
     synced = sync_servers(host, [server.name for server in added.servers], shown=True)
     return Report(
         data={**added.to_dict(), "sync": synced.data},
-        text=synced.render,
+        text=synced.text,
         error=added.error or synced.error,
     )
 
@@ -258,32 +278,25 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
 
 def _program_advice(server: Server) -> Iterator[Problem]:
     """Warn about a command that cannot be found; it may well be installed later."""
-    import os
-    import shutil
+    from pflow_mcp_plugin.presets.server_program import advise
 
-    command = server.command
-    path = server.env.get("PATH", os.environ.get("PATH", ""))
-    if references(command) or (os.sep in command and server.cwd) or shutil.which(command, path=path):
-        return
-    yield _warning(server, "command", f"Command not found: {command}", _program_step(command, path))
+    found = advise(server)
+    if found:
+        step = _program_step(server.command) or found.suggestion
+        yield _warning(server, "command", found.message, step)
 
 
-def _program_step(command: str, path: str) -> str:
-    from pflow_mcp_plugin.client.process.spawning import closest_program
-    from pflow_mcp_plugin.presets import missing_programs
-
+def _program_step(command: str) -> str:
     program, _, rest = command.partition(" ")
     if rest:
         return f'Write the program alone, command = "{program}", and its arguments as args'
-    known = missing_programs.remedy(command)
-    if known:
-        return known
-    near = closest_program(command, path)
-    return f"Did you mean {near}?" if near else "Install it before the first sync, or give its full path"
+    from pflow_mcp_plugin.presets import missing_programs
+
+    return missing_programs.remedy(command)  # unlike a start, it may ask the login shell
 
 
 def _secret_advice(server: Server) -> Iterator[Problem]:
-    for key in ("token", "key", "password"):
+    for key in ("token", "key", "password", "client_secret"):
         value = server.auth.get(key)
         if isinstance(value, str) and value and not references(value):
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"

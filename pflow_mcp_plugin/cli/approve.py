@@ -102,7 +102,7 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
     """Approve the launch of a server; the next sync is its first, and approves its tools."""
     launch = launch_identity(server_store(host).get(server))
     if tools:
-        message = f"Server {server} has not been synced with its present config, so its tools are unknown"
+        message = f"Server {server} has not been synced with its current config, so its tools are unknown"
         raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
     pins(host).keep_for(server, launch)
     step = f"pflow mcp sync {server}"

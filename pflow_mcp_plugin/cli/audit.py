@@ -11,10 +11,11 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.findings import Finding
+    from pflow_mcp_plugin.trust.tool_findings import Finding
 
 
 @click.command()
@@ -115,7 +116,7 @@ def _error(found: Sequence[Finding]) -> PflowError | None:
 
 
 def _lines(found: Sequence[Finding], servers: int, tools: int) -> Iterator[str]:
-    checked = f"{tools} tool{'' if tools == 1 else 's'} of {servers} server{'' if servers == 1 else 's'}"
+    checked = f"{count_text(tools, 'tool')} of {count_text(servers, 'server')}"
     if not found:
         yield f"Checked {checked}: nothing found"
         return
@@ -130,5 +131,5 @@ def _lines(found: Sequence[Finding], servers: int, tools: int) -> Iterator[str]:
     for rule, step in dict.fromkeys((finding.rule, finding.next_step) for finding in found):
         yield f"{rule}: {step}"
     count = Counter(finding.severity for finding in found)
-    parts = [f"{count[kind]} {kind}{'' if count[kind] == 1 else 's'}" for kind in ("error", "warning")]
+    parts = [count_text(count[kind], kind) for kind in ("error", "warning")]
     yield f"Checked {checked}: {', '.join(parts)}"

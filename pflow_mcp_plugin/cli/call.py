@@ -6,17 +6,28 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.named_tool import call_of, find_tool, nearest_tools
 from pflow_mcp_plugin.cli.tools import list_tools
-from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Suggestion
+
+
+_EXAMPLES = """\
+\b
+Examples:
+pflow mcp call demo.add a=1 b=2
+pflow mcp call demo.echo --args '{"value": ["any", "JSON"]}'
+pflow mcp call demo.word_count text='three short words' then echo"""
+_ARGS, _OF_HOST = "--args", "--params"
+"""The option for arguments as JSON, and the host's name of it."""
 
 
 class _CallCommand(click.Command):
@@ -41,64 +52,129 @@ class _CallCommand(click.Command):
 @click.command(
     cls=_CallCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog=_EXAMPLES,
 )
 @click.argument(
-    "words", nargs=-1, type=click.UNPROCESSED, metavar="SERVER TOOL [--FLAG VALUE]... [then NODE ...]"
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="SERVER TOOL|SERVER.TOOL|NODE|TOOL [NAME=VALUE]... [--FLAG VALUE]... [then NODE ...]",
 )
 @click.pass_context
 def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
-    """Run TOOL of SERVER with flags; `pflow mcp SERVER TOOL ...` is short for it.
+    """Run TOOL of SERVER with arguments; `pflow mcp SERVER TOOL ...` is short for it.
 
-    TOOL is the tool's own name, or its spelling in the node type. `pflow mcp SERVER --help` lists the tools,
-    `pflow mcp SERVER TOOL --help` the flags. More nodes may follow, each after the word `then`.
+    TOOL is the tool's own name, or its spelling in the node type; alone it will do if only one server has
+    it. `pflow mcp call SERVER --help` lists the tools, `pflow mcp call SERVER.TOOL --help` the arguments.
+    `--args JSON`, `--args @FILE` or `--args -` gives arguments as a JSON object. More nodes may follow, each
+    after the word `then`.
     """
-    return call_tool(ctx.obj, words, ctx.command_path.partition(" ")[0])
+    # Without the word `call`, a mistyped command of the group must not run a tool of that name.
+    alone = (ctx.info_name or "").split()[-1:] == ["call"]
+    return call_tool(ctx.obj, words, ctx.command_path.partition(" ")[0], alone=alone)
 
 
-def call_tool(host: Host, words: Sequence[str], program: str) -> Report:
+def call_tool(host: Host, words: Sequence[str], program: str, *, alone: bool = False) -> Report:
     """Return the report of a chain of nodes that begins with a tool; no server is started to look it up.
 
     Args:
         host: The host that runs the chain.
         words: The names of server and tool, then the rest of the command line.
         program: The name of the program, for the host's messages.
+        alone: Whether the name of a tool that only one server has will do.
 
     Raises:
         McpError: The server or the tool does not exist or cannot be used, or the server was never synced.
         PflowError: One of them is not named, or the host refuses the rest of the line.
     """
+    words = _named_apart(host, _tool_first(words), alone=alone)
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
-    if not names:
+    if not names or not names[0].strip():
         message = "Name a server and one of its tools first"
         raise PflowError(message, suggestions=("See: pflow mcp call --help",), kind="usage")
     store = server_store(host)
     source = ToolSource(catalog(host), store)
     server = names[0]
     if server not in store.names():
-        raise _unknown_server(source, store, server, names[-1])
-    if len(names) == 1:
+        raise _unknown_server(host, source, server, names[-1])
+    if len(names) == 1 or not names[1]:
         return _tools(host, server, words)
     entry = source.of_tool(server, names[1])
     if entry is None:
         raise _unusable(source, server, names[1])
-    return host.run_chain([entry.node, *words[2:]], program)
+    return _run(host, entry, words[2:], program)
 
 
-def _unknown_server(source: ToolSource, store: ServerStore, server: str, tool: str) -> McpError:
-    """Return the error about a server that is not configured; suggests the servers that have the tool.
+def _tool_first(words: Sequence[str]) -> Sequence[str]:
+    """Return the words with `--args` after the tool, where it stands before it."""
+    if not words or words[0].partition("=")[0] != _ARGS:
+        return words
+    length = 1 if "=" in words[0] else 2
+    target = list(takewhile(lambda word: not word.startswith("-"), words[length : length + 2]))
+    # The second word is the tool, or already an argument.
+    named = 1 if len(target) < 2 or "=" in target[1] or target[1] == "then" else 2
+    return [*words[length : length + named], *words[:length], *words[length + named :]]
+
+
+def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[str]:
+    """Return the words with server and tool apart where the first, such as `SERVER.TOOL`, names both."""
+    first, *rest = words or ("",)
+    store = server_store(host)
+    server, dot, tool = first.partition(".")
+    if dot and server in store.names():
+        return [server, tool, *rest]
+    known = not first or first.startswith("-") or first in store.names()
+    entry = None if known else find_tool(host, first, alone=alone)
+    return words if entry is None else [entry.labels["server"], entry.labels["tool"], *rest]
+
+
+def _run(host: Host, entry: Entry, words: Sequence[str], program: str) -> Report:
+    """Run a chain that begins with a tool; its `--args` are the `--params` of the host.
+
+    A tool may have an argument called `args`; then the flag is that argument's.
+    """
+    own = list(takewhile(lambda word: word != "then", words))
+    places = [place for place, word in enumerate(own) if word.partition("=")[0] == _ARGS]
+    if not places or any(field.key == "args" for field in entry.interface.params):
+        return host.run_chain([entry.node, *words], program)
+    spelled = [
+        _OF_HOST + word.removeprefix(_ARGS) if place in places else word for place, word in enumerate(own)
+    ]
+    try:
+        return host.run_chain([entry.node, *spelled, *words[len(own) :]], program)
+    except PflowError as error:
+        raise _as_typed(error) from error
+
+
+def _as_typed(error: PflowError) -> PflowError:
+    """Return an error of the host about `--params` with the name by which the option was typed."""
+
+    def typed(text: str) -> str:
+        return text.replace(_OF_HOST, _ARGS)
+
+    error.message = typed(error.message)
+    error.suggestions = tuple(map(typed, error.suggestions))
+    error.problems = tuple(
+        attrs.evolve(it, message=typed(it.message), suggestion=typed(it.suggestion)) for it in error.problems
+    )
+    return error
+
+
+def _unknown_server(host: Host, source: ToolSource, server: str, tool: str) -> McpError:
+    """Return the error about a server that is not configured; suggests the tools that may be meant.
 
     Args:
+        host: The host.
         source: The tools that there are.
-        store: The configured servers.
         server: What stands for a server.
         tool: What stands for a tool; the same if only one name was given.
     """
+    store = server_store(host)
     error = store.not_configured(server)
     error.details["unknown"] = server
-    named = source.get(server)
-    meant = (named,) if named else (source.of_tool(name, tool) for name in store.names())
-    lines = tuple(f"Did you mean pflow {entry.node}?" for entry in meant if entry)
-    error.suggestions = lines or error.suggestions
+    of_any = (source.of_tool(name, tool) for name in store.names())
+    meant = [entry for entry in of_any if entry] or nearest_tools(host, server)
+    error.suggestions = tuple(f"Did you mean {call_of(entry)}?" for entry in meant) or error.suggestions
     return error
 
 
@@ -119,7 +195,7 @@ def _tools(host: Host, server: str, words: Sequence[str]) -> Report:
     Raises:
         PflowError: Help was not asked for.
     """
-    if "--help" in words:
+    if not {"-h", "--help"}.isdisjoint(words):
         return list_tools(host, server)
     message = f"The name of a tool of server {server} is missing"
     raise PflowError(message, suggestions=(f"See its tools: pflow mcp tools {server}",), kind="usage")

@@ -29,7 +29,7 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
     backup = None if made.before is None else storage.keep_backup(path, made.before)
     storage.write_output(path, made.text.encode(), private=made.before is None)
     if made.loses_comments:
-        message = f"{path} lost comments; the file as it was is {backup}"
+        message = f"{path} lost its comments; the previous file is {backup}"
         host.report(Problem(message=message, severity="warning", kind="config"))
     return made, backup
 
@@ -43,7 +43,7 @@ def warnings(plan: ExportPlan) -> Iterator[Problem]:
             yield _warning(path, f"{plan.client.title} cannot say {server.name}.{lost}", "")
         for field in server.literals:
             step = "Keep it in a variable: pflow settings set NAME -"
-            message = f"The secret {field} of {server.name} is written out, as it is in the config"
+            message = f"The secret {field} of {server.name} is exported in plain text, as it is in the config"
             yield _warning(f"{path}.{field}", message, step)
 
 

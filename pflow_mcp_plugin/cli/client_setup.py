@@ -93,7 +93,7 @@ class ClientSetup:
         self._warn(host)
         changed = made.before != made.text.encode()
         lines = [f"{'Wrote' if changed else 'Already there:'} {self.name} in {self.path}"]
-        lines += [f"The file as it was: {backup}"] if backup else []
+        lines += [f"The previous file: {backup}"] if backup else []
         lines += list(self._next_steps()) if changed else []
         data = {"changed": changed, "replaced": [*made.replaced], "backup": str(backup) if backup else None}
         text = document_text.dump(self.plan.document({}), self.client.form)

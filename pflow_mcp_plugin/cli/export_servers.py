@@ -34,7 +34,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Put the servers into this file; what else is in it stays, and FILE.bak keeps what it was.",
+    help="Add the servers to this file and leave the rest of it; FILE.bak keeps the previous version.",
 )
 @click.pass_obj
 def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, output: Path | None) -> Report:
@@ -88,7 +88,7 @@ def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
     written = [server.name for server in plan.servers if not server.writing.reason]
     lines = [f"Wrote {', '.join(written)} to {output}"]
     lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
-    lines += [f"The file as it was: {backup}"] if backup else []
+    lines += [f"The previous file: {backup}"] if backup else []
     file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
     return Report(data={**_data(plan), **file}, text="\n".join(lines))
 

@@ -103,7 +103,7 @@ _OPTIONS = (
         default=10,
         show_default=True,
         metavar="SECONDS",
-        help="HTTP: how long running requests may go on after Ctrl-C or SIGTERM.",
+        help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
     ),
     click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
     click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
@@ -258,8 +258,8 @@ def _access_tokens(options: HttpOptions) -> TokenCheck:
 def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
     if not address.is_loopback and not options.tls_cert:
         yield (
-            f"{options.http_address} is served by plain http: tokens and data can be read on the way. "
-            "Give --tls-cert, or let a proxy with TLS stand in front"
+            f"{options.http_address} is served by plain http: anyone on the network path can read tokens and "
+            "data. Give --tls-cert, or put a TLS proxy in front of it"
         )
     if address.is_wildcard and not options.allowed_hosts:
         yield "Only requests to localhost are answered: name the host that clients use, with --allowed-host"

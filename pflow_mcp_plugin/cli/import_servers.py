@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedS
 from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.trust import egress
 
@@ -124,7 +125,7 @@ def _decided(host: Host, plan: ImportPlan, *, wish: bool | None, dry_run: bool) 
         return bool(wish)
     for secret in plan.secrets:
         tell(f"  {secret.variable} ({secret.field})")
-    question = f"Move {_counted(len(plan.secrets), 'secret')} to pflow's settings and refer to them?"
+    question = f"Move {count_text(len(plan.secrets), 'secret')} to pflow's settings and refer to them?"
     return click.confirm(question, default=True, err=True)
 
 
@@ -287,7 +288,7 @@ class Imported:
             return
         left = sum(each.action == "skip" for each in self.plan.servers)
         done = "Would import" if self.dry_run else "Imported"
-        yield f"{done} {_counted(len(stored), 'server')}" + (f", left out {left}" if left else "")
+        yield f"{done} {count_text(len(stored), 'server')}" + (f", left out {left}" if left else "")
         for name in self._unset():
             yield f"Set {name}: pflow settings set {name} -"
         if stored and not self.dry_run:
@@ -312,7 +313,3 @@ def _file(file: FileContent) -> dict[str, Any]:
         "servers": len(file.servers),
     }
     return data | ({"error": file.error.to_dict()} if file.error else {})
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}" + ("" if count == 1 else "s")

@@ -9,9 +9,13 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import tool_nodes
+from pflow_mcp_plugin.cli.named_tool import find_tool, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
+from pflow_mcp_plugin.contract.human_units import age_text
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.discovery.schema_outline import outline
+from pflow_mcp_plugin.discovery.schema_sample import sample
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -19,10 +23,13 @@ from pflow_mcp_plugin.types import Tool
 
 
 @click.command()
-@click.argument("node", shell_complete=tool_nodes)
+@click.argument("node", metavar="NODE | SERVER.TOOL | TOOL", shell_complete=tool_nodes)
 @click.pass_obj
 def info(host: Host, node: str) -> Report:
-    """Show what the tool behind NODE does, its parameters and outputs, and its server."""
+    """Show what the tool behind NODE does, its parameters and outputs, and its server.
+
+    The name of a tool alone will do if only one server has it.
+    """
     return describe(host, node)
 
 
@@ -34,32 +41,41 @@ def describe(host: Host, node: str) -> Report:
     """
     known = catalog(host)
     source = ToolSource(known, server_store(host))
-    entry = source.get(node)
+    entry = find_tool(host, node)
     if entry is None:
-        raise _missing(source, node)
+        raise _missing(host, source, node)
     labels = entry.labels
     head = known.head(labels["server"]) or Head(server=labels["server"])
     record = known.tool(labels["server"], labels["tool"])
-    data = {**entry.to_dict(), "sync": _sync(head, record.tool if record else None)}
-    return Report(data=data, text=lambda: "\n".join(_lines(entry, head)))
+    tool = record.tool if record else None
+    data = {**entry.to_dict(), "sync": _sync(head, tool), "example": _example(entry, tool)}
+    return Report(data=data, text=lambda: "\n".join(_lines(entry, head, tool)))
 
 
-def _missing(source: ToolSource, node: str) -> McpError:
-    problem = source.missing(node)
-    where = Where(phase="config")
-    if problem is None:
-        message = f"{node} is not a node of an MCP server; their names begin with mcp-"
-        return McpError(
-            message,
-            where=where,
-            next_step="See them: pflow mcp tools",
-            kind="not_found",
-            action="resource_missing",
-        )
+def _example(entry: Entry, tool: Tool | None) -> dict[str, JSON]:
+    """Return a node for a workflow, with a value for each parameter that needs one, whole to its inside."""
+    root = tool.input_schema if tool else None
+    params = {field.key: sample(root, field.schema) for field in entry.interface.params if field.needs_value}
+    return {"id": entry.labels["tool"], "type": entry.node, "params": params}
+
+
+def _missing(host: Host, source: ToolSource, word: str) -> McpError:
+    """Return the error about a word that names no tool; suggests what may be meant."""
+    server, dot, tool = word.partition(".")
+    problem = source.missing(word)
+    if problem is None and dot and server in server_store(host).names():
+        problem = source.missing_tool(server, tool)
+    near = [entry.node for entry in nearest_tools(host, word)]
+    if word in server_store(host).names():
+        step = f"To list the tools of server {word}: pflow mcp tools {word}"
+    elif near:
+        step = f"Did you mean {' or '.join(near)}?"
+    else:
+        step = problem.suggestion if problem else "See them: pflow mcp tools"
     return McpError(
-        problem.message,
-        where=where,
-        next_step=problem.suggestion,
+        problem.message if problem else f"{word or repr(word)} is not a tool of an MCP server",
+        where=Where(phase="config"),
+        next_step=step,
         kind="not_found",
         action="resource_missing",
     )
@@ -76,7 +92,7 @@ def _sync(head: Head, tool: Tool | None) -> dict[str, JSON]:
     }
 
 
-def _lines(entry: Entry, head: Head) -> Iterator[str]:
+def _lines(entry: Entry, head: Head, tool: Tool | None) -> Iterator[str]:
     labels = entry.labels
     yield entry.node
     if entry.description:
@@ -85,32 +101,52 @@ def _lines(entry: Entry, head: Head) -> Iterator[str]:
     yield f"Tool      {labels['tool']} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
     yield f"Server    {version or 'sends no name'}, protocol {head.info.protocol}"
-    yield f"Synced    {head.synced_at}"
-    claims = entry.claimed_purity != "" and entry.purity == "impure"
-    yield f"Purity    {entry.purity}{' (it claims to only read)' if claims else ''}"
+    yield f"Synced    {age_text(head.synced_at)}"
+    yield f"Purity    {_purity(entry)}"
     if entry.effects:
         yield f"Effects   {', '.join(entry.effects).replace('_', ' ')}"
     if entry.withheld:
         yield f"Withheld  {entry.withheld}"
-    yield from _fields("Params", entry.interface.params, "none")
+    yield from _fields("Params", entry.interface.params, tool.input_schema if tool else None)
     if entry.interface.open:
         yield "  and others: the tool accepts arguments that its schema does not name"
-    yield from _fields("Outputs", entry.interface.outputs, "none")
+    yield from _fields("Outputs", entry.interface.outputs, tool.output_schema if tool else None)
     if entry.interface.open_outputs:
         yield "  and others: the tool may return properties that its schema does not name"
     yield ""
     yield "Actions   " + ", ".join(entry.interface.actions)
+    yield ""
+    yield "In a workflow"
+    yield f"  {json.dumps(_example(entry, tool), ensure_ascii=False)}"
 
 
-def _fields(title: str, fields: Iterable[Field], none: str) -> Iterator[str]:
+def _purity(entry: Entry) -> str:
+    """Return the purity of a tool's node, and what it means for a run."""
+    if entry.purity == "flow_safe":
+        return "flow_safe: it only reads, so that its results may be kept (pflow run --cache)"
+    if entry.claimed_purity:
+        believe = "to trust that, set trust_readonly for the server"
+        return f"impure: every run calls it; it claims to be read-only, and {believe}"
+    return "impure: every run calls it, and its results are never kept"
+
+
+def _fields(title: str, fields: Iterable[Field], schema: JSON) -> Iterator[str]:
     listed = list(fields)
     yield ""
-    yield title if listed else f"{title}: {none}"
+    yield title if listed else f"{title}: none"
     width = max((len(field.key) for field in listed), default=0)
     for field in listed:
         traits = ", ".join(_traits(field))
         yield f"  {printable(field.key):{width}}  {traits}"
         yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
+        yield from (f"  {'':{width}}    {line}" for line in _inner(schema, field))
+
+
+def _inner(root: JSON, field: Field) -> Iterator[str]:
+    for inner in outline(root, field.schema):
+        traits = f"{inner.type}, required" if inner.required else inner.type
+        text = " ".join(inner.description.split())
+        yield f"{'  ' * (inner.depth - 1)}{printable(inner.name)}  {traits}{f' - {text}' if text else ''}"
 
 
 def _traits(field: Field) -> Iterator[str]:

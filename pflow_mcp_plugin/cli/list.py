@@ -9,17 +9,26 @@ import attrs
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
+from pflow_mcp_plugin.contract.human_units import age_text, count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.tables import Cell, Column, Table
+from pflow_mcp_plugin.discovery import sync_failures
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_approval import launch_changed
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
+from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.types import Server
 
+_COLUMNS = (
+    Column(title="SERVER", whole=True),
+    Column(title="TYPE", whole=True, spare=True, look="dim"),
+    Column(title="STATE", whole=True),
+    Column(title="SYNCED", whole=True, spare=True),
+    Column(title="RUNS", spare=True),
+)
 _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
 
 
@@ -36,6 +45,8 @@ class ServerRow:
         sync_due: Whether its config changed since the last sync.
         source: `user` for a server of the user's own config, `project` for one of a project's.
         changed: Number of its tools that are withheld because of a change that is not approved.
+        sync_failure: Why its last sync failed, empty if it worked.
+        advice: A warning that the program which starts it is missing.
     """
 
     name: str
@@ -46,6 +57,8 @@ class ServerRow:
     sync_due: bool = False
     source: Literal["user", "project"] = "user"
     changed: int = 0
+    sync_failure: str = ""
+    advice: Problem | None = None
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the listed server in JSON form."""
@@ -54,7 +67,9 @@ class ServerRow:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
         data["changed"] = self.changed
-        return data | {"problems": [problem.to_dict() for problem in self.problems]}
+        data["sync_failure"] = self.sync_failure or None
+        found = [*self.problems, *([self.advice] if self.advice else [])]
+        return data | {"problems": [problem.to_dict() for problem in found]}
 
 
 @click.command(name="list")
@@ -64,7 +79,7 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
     rows = [*_rows(host)]
     if not rows:
         _report_older_files(host)
-    return Report(data=[row.to_dict() for row in rows], text=lambda: _table(rows) if rows else _EMPTY)
+    return Report(data=[row.to_dict() for row in rows], text=lambda: (_table(rows) if rows else _EMPTY,))
 
 
 def _report_older_files(host: Host) -> None:
@@ -84,7 +99,11 @@ def _rows(host: Host) -> Iterator[ServerRow]:
     of_project = store.project_folders()
     for name in store.names():
         row = _row(name, store.table(name), defaults, known)
-        yield attrs.evolve(row, source="project") if name in of_project else row
+        source: Literal["user", "project"] = "project" if name in of_project else "user"
+        failure = sync_failures.read(known.folder_of(name), name)
+        started = row.server if row.server and not row.server.disabled else None
+        advice = advise(started) if started else None
+        yield attrs.evolve(row, source=source, sync_failure=failure, advice=advice)
 
 
 def _usable_defaults(host: Host, defaults: JSON) -> JSONObject:
@@ -114,48 +133,65 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
         tools=sum(allows(server.tools, tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
-        changed=_changed(content, server),
+        changed=_changed(content, server, same_config=not changed),
     )
 
 
-def _changed(content: ToolFile, server: Server) -> int:
+def _changed(content: ToolFile, server: Server, *, same_config: bool) -> int:
     if server.trust == "auto":
         return 0
-    whole = content.unapproved or launch_changed(content, server)
+    whole = bool(content.unapproved)
+    if not (whole or same_config):  # the config that was synced starts what was synced
+        from pflow_mcp_plugin.discovery.tool_approval import launch_changed
+
+        whole = launch_changed(content, server) is not None
     names = {tool.name for tool in content.tools} if whole else content.changed
     return sum(allows(server.tools, name) for name in names)
 
 
-def _table(rows: Sequence[ServerRow]) -> str:
-    cells = [(row.name, _transport(row), _state(row), _note(row)) for row in rows]
-    lines = []
-    for row, line in zip(rows, columns(cells), strict=True):
-        lines += [line, *(f"    {problem}" for problem in row.problems)]
-    return "\n".join(lines)
+def _table(rows: Sequence[ServerRow]) -> Table:
+    cells = [
+        (row.name, _transport(row), _state(row), age_text(row.synced_at) if row.synced_at else "", _runs(row))
+        for row in rows
+    ]
+    below = {number: [*_below(row)] for number, row in enumerate(rows)}
+    return Table(columns=_COLUMNS, rows=cells, below=below)
 
 
 def _transport(row: ServerRow) -> str:
     return row.server.transport if row.server else "?"
 
 
-def _state(row: ServerRow) -> str:
+def _state(row: ServerRow) -> Cell:
     if row.server is None:
-        return "has mistakes"
+        return "has mistakes", "bad"
     if row.server.disabled:
-        return "disabled"
+        return "disabled", "dim"
     if row.tools is None:
-        return "never synced"
-    count = f"{row.tools} tool" + ("" if row.tools == 1 else "s")
-    changed = f", {row.changed} changed" if row.changed else ""
-    return f"{count}{changed}, {row.synced_at[:16].replace('T', ' ')}"
+        return ("sync failed", "bad") if row.sync_failure else ("never synced", "warn")
+    count = count_text(row.tools, "tool")
+    return (f"{count}, {row.changed} changed", "warn") if row.changed else count
 
 
-def _note(row: ServerRow) -> str:
+def _runs(row: ServerRow) -> str:
     if row.server is None:
         return ""
-    commands = [f"pflow mcp sync {row.name}"] if row.sync_due else []
-    if row.changed and not row.sync_due:
-        commands = [f"pflow mcp diff {row.name}"]
-    of_project = "(project) " if row.source == "project" else ""
-    place = display.target(row.server)
-    return of_project + place + "".join(f"  (run: {command})" for command in commands)
+    return ("(project) " if row.source == "project" else "") + display.target(row.server)
+
+
+def _below(row: ServerRow) -> Iterator[str]:
+    """Yield what stands below a server: the command to run next, and its mistakes."""
+    if row.server and row.sync_due:
+        yield f"    run: pflow mcp sync {row.name}"
+    elif row.server and row.changed:
+        yield f"    run: pflow mcp diff {row.name}"
+    yield from (f"    {problem}" for problem in row.problems)
+    if row.advice:
+        yield f"    warning: {row.advice.message}"
+        yield f"      -> {row.advice.suggestion}"
+    if row.sync_failure:
+        first, _, more = row.sync_failure.partition("\n")
+        if not row.advice or first != row.advice.message:
+            yield f"    last sync failed: {first}"
+        if more:
+            yield f"    see: pflow mcp test {row.name}"

@@ -13,6 +13,7 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.known_names import workflows_and_files
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
@@ -100,8 +101,8 @@ def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     else:
         found = [*lock_check.compare_whole(lock, known)]
     if found:
-        raise _refusal(f"{file} does not fit", found)
-    return Report(data=_data(file, lock.servers), text=f"{file} fits: {_counted(lock.servers)}")
+        raise _refusal(f"{file} does not match the servers", found)
+    return Report(data=_data(file, lock.servers), text=f"{file} matches: {_counted(lock.servers)}")
 
 
 def _used_by(host: Host, workflows: Iterable[str]) -> Used:
@@ -229,5 +230,4 @@ def _data(file: Path, locked: lock_file.LockedServers) -> dict[str, object]:
 
 def _counted(locked: lock_file.LockedServers) -> str:
     tools = sum(len(server.tools) for server in locked.values())
-    many = f"{len(locked)} server{'' if len(locked) == 1 else 's'}"
-    return f"{many}, {tools} tool{'' if tools == 1 else 's'}"
+    return f"{count_text(len(locked), 'server')}, {count_text(tools, 'tool')}"

@@ -60,4 +60,4 @@ def _check(host: Host, name: str) -> None:
     collection = collected(host)
     if name in collection.offered or name in collection.clashes:
         step = f"Choose another name; see: pflow mcp presets show {name}"
-        raise PflowError(f"There is a preset {name} already", suggestions=(step,), kind="usage")
+        raise PflowError(f"A preset named {name} already exists", suggestions=(step,), kind="usage")

@@ -36,10 +36,10 @@ class PresetServer:
     given: Fitted
     secrets: Mapping[str, str]
 
-    def trusted(self) -> PresetServer:
-        """Return the preset's server with its claims about which tools are read-only believed."""
+    def having(self, fields: Mapping[str, JSON]) -> PresetServer:
+        """Return the preset's server with fields that the user decides, such as `trust_readonly`."""
         tables: dict[str, JSON] = {
-            name: {**table, "trust_readonly": True} if isinstance(table, dict) else table
+            name: {**table, **fields} if isinstance(table, dict) else table
             for name, table in self.given.tables.items()
         }
         return attrs.evolve(self, given=attrs.evolve(self.given, tables=tables))

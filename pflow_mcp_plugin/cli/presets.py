@@ -10,13 +10,18 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.known_names import words_of_presets
 from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
+_COLUMNS = (
+    Column(title="PRESET", whole=True),
+    Column(title="NEEDS", whole=True, spare=True, look="dim"),
+    Column(title="DESCRIPTION"),
+)
 _NEXT = "Add one: pflow mcp add NAME   Details: pflow mcp presets show NAME"
 
 
@@ -90,11 +95,12 @@ def _launch(preset: ServerPreset) -> dict[str, Any]:
     return data | {"url": preset.url, "headers": dict(preset.headers)}
 
 
-def _table(found: Sequence[OfferedPreset], words: Sequence[str]) -> str:
+def _table(found: Sequence[OfferedPreset], words: Sequence[str]) -> tuple[str | Table, ...]:
     if not found:
-        return f"No preset contains {' '.join(words)}. See all: pflow mcp presets" if words else "No presets"
+        nothing = f"No preset contains {' '.join(words)}. See all: pflow mcp presets"
+        return (nothing if words else "No presets",)
     rows = [(offer.preset.name, _needs(offer.preset), offer.preset.description) for offer in found]
-    return "\n".join([*columns(rows), "", _NEXT])
+    return Table(columns=_COLUMNS, rows=rows), "", _NEXT
 
 
 def _needs(preset: ServerPreset) -> str:

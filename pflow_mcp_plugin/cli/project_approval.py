@@ -15,6 +15,7 @@ from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile
 from pflow_mcp_plugin.config.project_notices import server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.servers import servers
@@ -41,7 +42,7 @@ class ProjectApproval:
     def lines(self) -> list[str]:
         """Return the lines that show people every server that can be approved, in full."""
         again = " changed since it was approved, and" if self.changed else ""
-        shown = [f"{one_line(self.file)}{again} has {_counted(len(self.tables))}:"]
+        shown = [f"{one_line(self.file)}{again} has {count_text(len(self.tables), 'server')}:"]
         for name, table in self.tables.items():
             shown += [f"  {line}" for line in server_lines(name, table)]
         return [*shown, *(one_line(f"  {problem.severity}: {problem}") for problem in self.problems)]
@@ -86,12 +87,13 @@ def approve_project(host: Host, *, yes: bool) -> Report:
         tell("\n".join(approval.lines()))
         if not is_interactive():
             raise PflowError(
-                "Nothing was approved: nobody can be asked here",
+                "Nothing was approved: there is no terminal to ask on",
                 details=approval.to_dict(),
                 suggestions=(f"If every line above is as you expect: {APPROVE} --yes",),
                 kind="usage",
             )
-        if not click.confirm(f"Approve {_counted(len(approval.tables))}?", default=False, err=True):
+        count = count_text(len(approval.tables), "server")
+        if not click.confirm(f"Approve {count}?", default=False, err=True):
             return Report(data={**approval.to_dict(), "approved": False}, text="Nothing was approved")
     project.approve(approval.content, approval.tables.keys())
     approve_launches(host, store.project_folders())
@@ -125,7 +127,3 @@ def _approved(approval: ProjectApproval) -> list[str]:
         f"Approved {names}, until the file changes",
         "Next: pflow mcp sync",
     ]
-
-
-def _counted(count: int) -> str:
-    return f"{count} server{'' if count == 1 else 's'}"

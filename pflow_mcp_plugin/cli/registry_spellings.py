@@ -10,7 +10,7 @@ import click
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.sync import enabled, sync_servers
+from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
 from pflow_mcp_plugin.cli.test import test_server
 from pflow_mcp_plugin.config import dialects, older_files
 from pflow_mcp_plugin.config.older_files import OlderFile
@@ -150,18 +150,18 @@ def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
     if names("kept"):
         yield f"Already configured: {names('kept')}"
     if names("differing"):
-        yield f"Configured in another way, and left as they are: {names('differing')}"
+        yield f"Already configured differently, and left unchanged: {names('differing')}"
     if names("tools"):
         yield f"Their nodes come back with a sync: {names('tools')}"
     if names("others"):
-        yield f"Not of a server, and not migrated: {names('others')}"
+        yield f"Not from a server, and not migrated: {names('others')}"
     if data.get("backup"):
         yield f"The previous config is kept as {data['backup']}"
 
 
 def _tested(host: Host, name: str) -> Report:
     try:
-        return test_server(host, name, insecure=False)
+        return test_server(host, name, insecure=False, startup_timeout=None)
     except PflowError as error:
         return Report(error=error)
 

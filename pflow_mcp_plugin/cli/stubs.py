@@ -9,7 +9,7 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.stub_file import POCKETFLOW, stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 
@@ -40,15 +40,19 @@ def write_stubs(host: Host, output: Path | None) -> Report:
     if output is None:
         return Report(data={"classes": len(entries), "text": text}, text=text, is_data=True)
     storage.write_output(output, text.encode())
-    _make_package(output.parent)
+    _complete(output.parent)
     written = f"Wrote {len(entries)} class{'' if len(entries) == 1 else 'es'} to {output}"
     return Report(data={"classes": len(entries), "path": str(output)}, text=written)
 
 
-def _make_package(folder: Path) -> None:
-    """Add `__init__.pyi` to a folder with the package's name: mypy ignores stubs in a folder without it.
+def _complete(folder: Path) -> None:
+    """Add what mypy needs to read stubs in a folder with the package's name, and pocketflow's beside it.
 
-    The other modules are still found in the installed package.
+    mypy ignores a folder without `__init__.pyi`. The other modules are still found in the installed package.
     """
-    if folder.name == "pflow_mcp_plugin" and not any(folder.glob("__init__.py*")):
+    if folder.name != "pflow_mcp_plugin":
+        return
+    if not any(folder.glob("__init__.py*")):
         storage.write_output(folder / "__init__.pyi", b"")
+    if not any(folder.parent.glob("pocketflow*")):
+        storage.write_output(folder.parent / POCKETFLOW.name, POCKETFLOW.read_bytes())

@@ -10,11 +10,14 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.cli.login_offer import logged_in
+from pflow_mcp_plugin.cli.startup_timeout import startup_timeout
+from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import duration_text
 from pflow_mcp_plugin.discovery import tool_changes
-from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.server_launch import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, Listing
 
@@ -24,19 +27,21 @@ PHASES = ("start", "handshake", "list")
 @click.command()
 @click.argument("name", shell_complete=servers)
 @click.option("--insecure", is_flag=True, help="Allow plain http to another machine in this test.")
+@startup_timeout
 @click.pass_obj
-def test(host: Host, name: str, *, insecure: bool) -> Report:
+def test(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
     """Test a server: connect to it, list its tools and time each phase; nothing is saved."""
-    return test_server(host, name, insecure=insecure)
+    return test_server(host, name, insecure=insecure, startup_timeout=startup_timeout)
 
 
-def test_server(host: Host, name: str, *, insecure: bool) -> Report:
+def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
     """Test a server as `pflow mcp test` does: connect to it and list its tools.
 
     Args:
         host: The host.
         name: The server.
         insecure: Whether to allow plain http to another machine.
+        startup_timeout: Seconds for its start, in place of what the config says.
 
     Returns:
         Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;
@@ -47,21 +52,34 @@ def test_server(host: Host, name: str, *, insecure: bool) -> Report:
         McpError: Its config does not allow it to be started, or its URL to be connected to.
         PflowError: `insecure` is given for a server that does not use plain http.
     """
-    from pflow_mcp_plugin.client import Pool  # not needed to complete a line
-
-    known = catalog(host)
-    ready = launch(name, server_store(host), known, lookup(host))
-    if insecure:
-        ready = _with_plain_http(ready)
-    with Pool(lambda line: _warn(host, line), stderr_folder=stderr_folder(host.paths)) as pool:
-        try:
-            listing = pool.list_tools(ready)
-        except ConnectionFailed as error:
+    try:
+        listing = _listing(host, name, insecure=insecure, startup_timeout=startup_timeout)
+    except ConnectionFailed as error:
+        if not logged_in(host, error):
             return Report(error=error)
-    before = known.file(name)
+        try:
+            listing = _listing(host, name, insecure=insecure, startup_timeout=startup_timeout)
+        except ConnectionFailed as second:
+            return Report(error=second)
+    before = catalog(host).file(name)
     due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
+
+
+def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Listing:
+    from pflow_mcp_plugin.client import Pool  # not needed to complete a line
+
+    ready = launch(name, server_store(host), catalog(host), lookup(host))
+    ready = with_startup_timeout(ready, startup_timeout)
+    if insecure:
+        ready = _with_plain_http(ready)
+    with Pool(
+        lambda line: _warn(host, line),
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+    ) as pool:
+        return pool.list_tools(ready)
 
 
 def _with_plain_http(ready: Launch) -> Launch:
@@ -95,7 +113,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield f"{data['server']}: works" + (f" ({says})" if says else "")
     for phase in PHASES:
         if phase in data["milliseconds"]:
-            yield f"  {phase:10} {data['milliseconds'][phase]:9,.1f} ms"
+            yield f"  {phase:10} {duration_text(data['milliseconds'][phase])}"
     yield f"  {'protocol':10} {data['protocol']} ({data['era']})"
     yield f"  {'tools':10} {data['tools']}"
     if data["memory_mb"] is not None:

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.columns import columns
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract.tables import Cell, Column, Table
 from pflow_mcp_plugin.discovery.tool_approval import withheld
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Server, ToolRecord
 
-_WIDTH = 80
 _NONE = "No tools. See the servers: pflow mcp list"
 
 
@@ -43,7 +42,7 @@ def list_tools(host: Host, server: str | None = None) -> Report:
         if problem:
             host.report(attrs.evolve(problem, severity="warning"))
     rows = [_row(record, store.get(record.server)) for record in source.records(server)]
-    return Report(data=rows, text=lambda: _table(rows))
+    return Report(data=rows, text=lambda: (_table(rows) if rows else _NONE,))
 
 
 def _is_used(host: Host, name: str) -> bool:
@@ -64,15 +63,13 @@ def _row(record: ToolRecord, server: Server) -> dict[str, str]:
     }
 
 
-def _table(rows: Sequence[Mapping[str, str]]) -> str:
-    return "\n".join(columns([(row["node"], _note(row)) for row in rows])) or _NONE
+def _table(rows: Sequence[Mapping[str, str]]) -> Table:
+    columns = (Column(title="NODE", whole=True), Column(title="DESCRIPTION"))
+    return Table(columns=columns, rows=[(row["node"], _note(row)) for row in rows])
 
 
-def _note(row: Mapping[str, str]) -> str:
-    changed = f"! changed (see: pflow mcp diff {row['server']}) " if "changed" in row else ""
-    return changed + _first_line(row["description"])
-
-
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0].strip()
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
+def _note(row: Mapping[str, str]) -> Cell:
+    first = row["description"].partition("\n")[0].strip()
+    if "changed" in row:
+        return f"! changed (see: pflow mcp diff {row['server']}) {first}", "warn"
+    return first

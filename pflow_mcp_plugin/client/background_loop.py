@@ -8,12 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 _NAP_SECONDS = 0.25
@@ -72,6 +72,8 @@ class BackgroundLoop:
 
     def _start(self) -> AbstractEventLoop:
         """Start the thread, which creates the loop, so that Ctrl-C cannot interrupt that half-way."""
+        from concurrent.futures import Future
+
         created: Future[AbstractEventLoop] = Future()
         self._serving = threading.Event()
         arguments = (created, self._load, self._serving)

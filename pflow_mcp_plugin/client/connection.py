@@ -26,22 +26,25 @@ from pflow_mcp_plugin.client.pagination import ToolPages
 from pflow_mcp_plugin.client.process import installation, memory_limit
 from pflow_mcp_plugin.client.process.installation import start_deadline
 from pflow_mcp_plugin.client.process.memory import group_memory_mb
+from pflow_mcp_plugin.client.process.package_runners import runner
 from pflow_mcp_plugin.client.process.shutdown import see_through
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
-from pflow_mcp_plugin.client.request_failures import RequestFailed
+from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp.shared.exceptions import MCPError
 
     from pflow_mcp_plugin.client.process.spawning import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
+    from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
     from pflow_mcp_plugin.client.transport.sockets import SocketTransport
     from pflow_mcp_plugin.client.transport.stdio import StdioTransport
 
@@ -79,7 +82,7 @@ class Connection:
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._redactor = Redactor(launch.secrets)
+        self._redactor = launch.redactor
         self._questions = Elicitation(ask, warn, self._redactor)
         self._phase: Phase = "start" if process is not None else "connect"
         self._lines: StdioTransport | SocketTransport | None = None
@@ -292,6 +295,17 @@ class Connection:
         await pages.collect(request)
         return pages
 
+    async def remove_incomplete_installation(self) -> Path | None:
+        """Remove what npx has installed of a server that could not start because it is incomplete.
+
+        Returns:
+            The folder that was removed, None if there was none, or it could not be removed.
+        """
+        from pflow_mcp_plugin.client.process import npx_cache
+
+        folder = npx_cache.incomplete_folder(self._server, self._lines.stderr.text) if self._lines else None
+        return folder if folder is not None and await asyncio.to_thread(npx_cache.remove, folder) else None
+
     def _live_session(self) -> Session:
         if self._session is None or not self.alive:
             where = Where(server=self._server.name, phase=self._phase)
@@ -312,6 +326,8 @@ class Connection:
             async with deadline, self._connected(deadline):
                 extending.cancel()
                 deadline.reschedule(None)
+                if self._process is not None:
+                    self._process.note_running()
                 self._ready.set_result(None)
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the SDK may raise anything, in exception groups
@@ -320,8 +336,9 @@ class Connection:
                 return  # the session fails the running calls; later ones see `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
-                whole = Deadline(installation.INSTALL_SECONDS, whole.name)
+                whole = installation.longest_start(self._server)
                 self._phase = "start"
+                self._explainer.installer = runner(self._server)
             failure = await self._explainer.explained(
                 error,
                 self._phase,
@@ -359,15 +376,16 @@ class Connection:
         Returns:
             Whether the server was still being installed when the deadline passed.
         """
-        if not installation.may_install(self._server):
+        if not runner(self._server):
             return False
-        limit = f"{installation.INSTALL_SECONDS:g} s (startup_timeout sets another limit)"
+        limit = f"{installation.longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
         return await installation.extend(
             deadline,
             lambda: self._lines is None or self._lines.installing,
             lambda: self._warn(
                 f"is not running yet: {self._server.command} may still be installing it, for at most {limit}"
             ),
+            is_fixed=self._server.startup_timeout is not None,
         )
 
     @asynccontextmanager
@@ -404,13 +422,27 @@ class Connection:
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         if is_remote(self._server):
-            self._explainer.remote = over_http(self._server)
+            self._explainer.remote = over_http(self._server, self._auth())
             async with self._explainer.remote as streams:
                 yield streams
             return
         self._lines = self._explainer.lines = over_lines(self._server, self._process, self._warn)
         async with self._lines as streams:
             yield streams
+
+    def _auth(self) -> RequestAuth | None:
+        if self._server.auth.get("type") == "oauth":
+            from pflow_mcp_plugin.client.oauth.bearer_auth import BearerAuth
+
+            return BearerAuth(self.launch, self._warn)
+        if self._server.auth.get("scopes"):
+            from pflow_mcp_plugin.client.granted_scopes import require_scopes
+
+            try:
+                require_scopes(self._server)
+            except NoAccessToken as error:
+                raise RequestFailed(Exchange(error=error)) from error
+        return None
 
     @property
     def _era(self) -> str | None:

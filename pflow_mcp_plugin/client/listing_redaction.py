@@ -24,7 +24,7 @@ _IN_ARGUMENT = "the name of an argument contains a secret of the server's config
 
 def redactor_of(launch: Launch) -> Redactor:
     """Return a redactor for what a server says about itself."""
-    return Redactor(secret for secret in launch.secrets if len(secret) >= _SHORTEST)
+    return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:

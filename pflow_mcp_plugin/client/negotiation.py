@@ -15,7 +15,7 @@ from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPO
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from pflow_mcp_plugin.client.request_failures import RequestFailed
+from pflow_mcp_plugin.client.request_failures import NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.session import Dispatcher, Session
 from pflow_mcp_plugin.contract.problems import PortableError
 
@@ -70,7 +70,7 @@ async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> No
             _shake_hands(session, version) if version in HANDSHAKE_PROTOCOL_VERSIONS else session.discover()
         )
     except (MCPError, RequestFailed, RuntimeError, ValidationError) as refusal:
-        if dispatcher.ended:
+        if dispatcher.ended or _is_unsent(refusal):
             raise
         await _refuse_with_versions(session, version, refusal)
         raise
@@ -116,8 +116,8 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
             raise
         await _shake_hands(session)
     except RequestFailed as failure:
-        if failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:  # the caller waits and starts over
-            raise
+        if _is_unsent(failure) or failure.exchange.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise  # after a 429, the caller waits and starts over
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe without a version in common
         await _shake_hands(session)
@@ -144,6 +144,11 @@ async def _shake_hands_or_discover(session: Session) -> None:
             await session.discover()
         except (MCPError, RequestFailed, RuntimeError, ValidationError) as error:
             raise refusal from error
+
+
+def _is_unsent(failure: Exception) -> bool:
+    """Whether a message was not sent because there is no access token, as any other would not be."""
+    return isinstance(failure, RequestFailed) and isinstance(failure.exchange.error, NoAccessToken)
 
 
 def _is_handshake_refused(refusal: Exception) -> bool:

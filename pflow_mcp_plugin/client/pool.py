@@ -9,11 +9,13 @@ import itertools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import attrs
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
 from pflow_mcp_plugin.client.process import memory
@@ -21,17 +23,18 @@ from pflow_mcp_plugin.client.process.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.client.process.reaper_process import end_marked
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
-from pflow_mcp_plugin.client.supervisor import Supervisor, closed
+from pflow_mcp_plugin.client.started_calls import started
+from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
+    from concurrent.futures import Future
     from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
@@ -56,19 +59,30 @@ class Pool:
         stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
             of it; None saves nothing.
         chain: Returns the chain of workflows that leads to the pool's calls, see `workflow_chain`.
+        sign_in_folder: Where sign-ins at servers are kept; None for the usual folder.
+        starts_at_once: The most servers that `prepare` starts at the same time; None for any number.
+        on_start: Called with the name of each server of the pool that begins to start, from any thread;
+            returns what is called with the error, or the empty string, when the start has ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first by keyword
         self,
         warn: Callable[[str], None],
         ask: Ask | None = None,
         *,
         stderr_folder: Path | None = None,
         chain: Callable[[], Sequence[str]] = tuple,
+        sign_in_folder: Path | None = None,
+        starts_at_once: int | None = None,
+        on_start: OnStart = lambda _: lambda _: None,
     ) -> None:
         self._warn = warn
+        self._free_starts = starts_at_once
+        self._prepared: deque[Supervisor] = deque()
+        self._on_start = on_start
         self._ask = ask
         self._chain = chain
+        self._sign_in_folder = sign_in_folder
         self._files = StderrFiles(stderr_folder)
         self._pid = os.getpid()
         self._number = next(_numbers)
@@ -90,10 +104,43 @@ class Pool:
         self.close()
 
     def prepare(self, launch: Launch) -> None:
-        """Start a server and connect the pool to it in the background; its first use raises a failure."""
-        supervisor = self._supervisor(launch)
-        if supervisor.start():
-            self._submit(supervisor.begin(), launch)
+        """Start a server and connect the pool to it in the background; its first use raises a failure.
+
+        If as many are starting as may at the same time, it is started after one of them, or when it is used.
+        """
+        self._prepared.append(self._supervisor(launch))
+        self._start_prepared()
+
+    def _start_prepared(self) -> None:
+        """Start servers that were prepared, as many as may be starting; each of them starts a successor."""
+        while supervisor := self._next_prepared():
+            opening = None
+            try:
+                if supervisor.start():
+                    opening = self._submit(supervisor.begin(), supervisor.launch)
+            finally:
+                if opening is None:
+                    self._free_start()
+            if opening is not None:
+                opening.add_done_callback(self._start_next)
+
+    def _next_prepared(self) -> Supervisor | None:
+        with self._lock:
+            if self._closed or self._cancelled or not self._prepared or self._free_starts == 0:
+                return None
+            if self._free_starts is not None:
+                self._free_starts -= 1
+            return self._prepared.popleft()
+
+    def _free_start(self) -> None:
+        with self._lock:
+            if self._free_starts is not None:
+                self._free_starts += 1
+
+    def _start_next(self, _opened: Future[None]) -> None:
+        self._free_start()
+        with suppress(McpError):  # the pool is being closed
+            self._start_prepared()
 
     def call(
         self,
@@ -207,7 +254,10 @@ class Pool:
         """Yield the future result of `run` on a connection; leaving with an exception cancels it."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
+        from concurrent.futures import CancelledError
+
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
+        started(future)
         try:
             yield future
         except CancelledError:
@@ -260,7 +310,12 @@ class Pool:
                 _require_platform(launch.server)
                 self._see_limits(launch)
                 self._supervisors[launch.key] = Supervisor(
-                    launch, self._spawn, self._tell, self._ask, self._files
+                    attrs.evolve(launch, sign_in_folder=self._sign_in_folder),
+                    self._spawn,
+                    self._tell,
+                    self._ask,
+                    self._files,
+                    self._on_start,
                 )
             return self._supervisors[launch.key]
 
@@ -289,7 +344,7 @@ class Pool:
         except ConnectionFailed as error:
             from pflow_mcp_plugin.client.failures import fit_to_show
 
-            raise fit_to_show(error, Redactor(launch.secrets)) from error.__cause__
+            raise fit_to_show(error, launch.redactor) from error.__cause__
 
     def _marked(self, reaper: Reaper) -> str:
         """Return the marker of this pool's processes; due to its final dot, no marker is another's prefix."""

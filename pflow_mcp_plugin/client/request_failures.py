@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 
@@ -139,3 +140,33 @@ class KeyNotPinned(Exception):
         super().__init__(host, pin)
         self.host = host
         self.pin = pin
+
+
+class NoAccessToken(Exception):
+    """Request failure: there is no access token for it, and it was not sent.
+
+    Args:
+        reason: What happened, to be read after the name of the server; it contains no secret of ours.
+        remedy: What helps: a new login, a later attempt, other credentials in the config, room and
+            permissions for the files of the sign-in, an unlocked keyring, or that the operator of the server
+            or the authorization server corrects something.
+        scope: The scopes that are missing, if that is the reason.
+        step: The next step, where the remedy alone does not say it.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        remedy: Literal["login", "later", "credentials", "storage", "keyring", "operator"],
+        scope: str = "",
+        *,
+        step: str = "",
+    ) -> None:
+        super().__init__(reason, remedy)
+        self.reason = reason
+        self.remedy = remedy
+        self.scope = scope
+        self.step = step
+
+    def __str__(self) -> str:
+        return self.reason

@@ -20,7 +20,6 @@ from pflow_mcp_plugin.client.transport.transport_selection import is_remote
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Launch
-from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.elicitation import Ask
     from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 
+OnStart = Callable[[str], Callable[[str], object]]
+_UNFINISHED = "the run ended first"
 _ABANDON_SECONDS = 1.0
 """How long a supervised process without a connection has to exit after SIGTERM."""
 
@@ -42,6 +43,8 @@ class Supervisor:
         warn: Called with each warning for the user.
         ask: Answers what the server asks.
         files: Save its stderr when it fails.
+        on_start: Called with the server's name when it begins to start; returns what is called with the
+            error, or the empty string, when that has ended.
 
     Attributes:
         launch: The server, with the era of its last connection.
@@ -54,12 +57,15 @@ class Supervisor:
         warn: Callable[[str], None],
         ask: Ask | None,
         files: StderrFiles,
+        on_start: OnStart,
     ) -> None:
         self.launch = launch
         self._start_process = spawn
         self._tell = warn
         self._ask = ask
         self._files = files
+        self._on_start = on_start
+        self._end_start: Callable[[str], object] | None = None
         self._lock = threading.Lock()
         self._taken = False
         self._shut = False
@@ -70,6 +76,7 @@ class Supervisor:
         self._connection: Connection | None = None
         self._former: list[Connection] = []
         self._restarts = RestartLimit()
+        self._reinstalled = False
 
     @property
     def list_changed(self) -> bool:
@@ -97,10 +104,12 @@ class Supervisor:
             if self._taken:
                 return False
             self._taken = True
+            self._announce_start()
             try:
                 self._process = self._spawn()
             except ConnectionFailed as error:
                 self._failure = error
+                self._announce_end(error.message)
             return self._failure is None
 
     def shut(self) -> None:
@@ -118,11 +127,14 @@ class Supervisor:
             while process.returncode is None and time.monotonic() < end:
                 time.sleep(0.005)
             process.release()
+        self._announce_end(_UNFINISHED)
 
     async def begin(self) -> None:
-        """Open the supervised connection in the background, unless there already is one."""
+        """Open the supervised connection, unless there is one; a failure is kept for the first use."""
         if self._connection is None and not self._shut:
-            self._open_once()
+            import asyncio
+
+            await asyncio.wait({self._open_once()})
 
     async def connection(self) -> Connection:
         """Return the server's live connection, opened or reopened if necessary; callers share one attempt.
@@ -173,10 +185,20 @@ class Supervisor:
         """Keep a failure that nobody waited for, for the next caller; forget any other."""
         self._opening = None
         error = None if opening.cancelled() else opening.exception()
+        self._announce_end(_UNFINISHED if opening.cancelled() else str(error or ""))
         if isinstance(error, ConnectionFailed) and not self._waiting:
             self._failure = error
         elif error is not None:
             self._taken = False  # so that the next caller starts the process again
+
+    def _announce_start(self) -> None:
+        if self._end_start is None:
+            self._end_start = self._on_start(self.launch.server.name)
+
+    def _announce_end(self, error: str) -> None:
+        end, self._end_start = self._end_start, None
+        if end is not None:
+            end(self.launch.redactor.text(error))
 
     async def _open(self) -> None:
         if self._failure is not None:  # of `start`, or of an attempt that nobody waited for
@@ -201,8 +223,10 @@ class Supervisor:
     async def _connected(self) -> Connection:
         """Connect; a server that exited on the probe is started once more, for the handshake.
 
-        A server that speaks the other HTTP transport is reported as such.
+        A server that speaks the other HTTP transport is reported as such. One that npx had not installed
+        completely is installed again, once.
         """
+        self._announce_start()
         connection = self._started(self.launch)
         try:
             await connection.open()
@@ -211,11 +235,21 @@ class Supervisor:
                 from pflow_mcp_plugin.client.transport_probe import recognized
 
                 raise await recognized(self.launch, error)  # noqa: B904 - `recognized` sets the cause
+            if await self._can_be_reinstalled(connection):
+                return await self._connected()
             if connection.unheard or not _died_on_probe(self.launch, error):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
             await connection.open()
         return connection
+
+    async def _can_be_reinstalled(self, failed: Connection) -> bool:
+        """Whether an incomplete installation kept the server from starting, and has now been removed."""
+        if self._reinstalled or (folder := await failed.remove_incomplete_installation()) is None:
+            return False
+        self._reinstalled = True
+        self._warn(f"was not completely installed by npx: {folder} was removed, and it is installed again")
+        return True
 
     def _started(self, launch: Launch) -> Connection:
         from pflow_mcp_plugin.client.connection import Connection
@@ -230,7 +264,7 @@ class Supervisor:
             return process or self._spawn()
 
     def _warn(self, text: str) -> None:
-        self._tell(Redactor(self.launch.secrets).text(f"server {self.launch.server.name} {text}"))
+        self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))
 
     def _spawn(self) -> ServerProcess | None:
         server = self.launch.server

@@ -15,7 +15,6 @@ from pflow_mcp_plugin.client.connection import Connection
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import Launch
-from pflow_mcp_plugin.redaction import Redactor
 
 HttpTransport = Literal["http", "sse"]
 
@@ -48,7 +47,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
         return error
     server = launch.server
-    url = Redactor(launch.secrets).text(display.url(server.url))
+    url = launch.redactor.text(display.url(server.url))
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
         f"but its type is {server.transport} ({_NAMES[server.transport]})",

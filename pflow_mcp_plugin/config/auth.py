@@ -1,24 +1,38 @@
-"""Checks of the `auth` table of an http or sse server."""
+"""The `auth` table of an http or sse server: its fields, its checks, and the scopes that it wants."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pflow_mcp_plugin.config.field_checks import (
     Check,
     advice,
     credential,
     fault,
+    filled,
     header_name,
+    https_url,
     join,
     kind_of,
+    one_of,
+    port,
     text,
     unknown,
+    url,
     variable,
     words,
 )
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
+CODE = "authorization_code"
+"""The flow by which `auth` of type oauth lets a person sign in with a browser: the default."""
+
+DEVICE = "device_code"
+"""The flow by which a person signs in on another device, with a code."""
+
+MACHINE = "client_credentials"
+"""The flow by which `auth` of type oauth gets its tokens without a person."""
 
 FIELDS: Mapping[str, Check] = {
     "type": text,
@@ -29,19 +43,53 @@ FIELDS: Mapping[str, Check] = {
     "header": header_name,
     "username": credential,
     "password": text,
+    "flow": one_of(CODE, DEVICE, MACHINE, step=f'Remove it, or write "{MACHINE}" for a machine'),
+    "client_id": credential,
+    "client_secret": credential,
+    "private_key": filled,
+    "private_key_id": filled,
+    "issuer": url,
+    "client_metadata_url": https_url,
+    "redirect_port": port,
 }
 
 USED: Mapping[str, tuple[str, ...]] = {
     "bearer": ("token", "token_env", "scopes"),
     "api_key": ("key", "header"),
     "basic": ("username", "password"),
+    "oauth": (
+        "flow",
+        "client_id",
+        "client_secret",
+        "private_key",
+        "private_key_id",
+        "issuer",
+        "scopes",
+        "client_metadata_url",
+        "redirect_port",
+    ),
 }
 """The fields that each type of `auth` uses."""
 
-SECRET = ("token", "key", "username", "password")
+SECRET = ("token", "key", "username", "password", "client_secret")
 """Fields of `auth` whose values are never shown, and may hold references."""
 
-_REQUIRED: Mapping[str, tuple[str, ...]] = {"api_key": ("key",), "basic": ("username", "password")}
+PUBLIC = ("client_id", "private_key", "private_key_id", "issuer", "client_metadata_url")
+"""Fields of `auth` that may hold references too, whose values are no secrets."""
+
+_UNTOLD = ("offline_access", "/.default")
+"""Ends of scopes that authorization servers grant without naming them, or by other names."""
+
+_REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "api_key": ("key",),
+    "basic": ("username", "password"),
+}
+_REQUIRED_OF_MACHINES = ("client_id", "issuer")
+_STEPS: Mapping[str, str] = {
+    "client_id": 'Add client_id = "...", as the authorization server knows this client',
+    "private_key": 'Add private_key = "FILE", the key of this id',
+    "issuer": 'Add issuer = "https://...", the authorization server that the credentials are for',
+}
 _EXAMPLE = 'auth = { type = "bearer", token = "${API_TOKEN}" }'
 
 
@@ -62,6 +110,30 @@ def kind(value: JSONObject) -> str:
     return str(value.get("type", "bearer" if "token_env" in value else ""))
 
 
+def is_machine(auth: JSONObject) -> bool:
+    """Whether an `auth` table gets its tokens without a person."""
+    return auth.get("flow") == MACHINE
+
+
+def wanted_scopes(auth: JSONObject) -> list[str]:
+    """Return the scopes in an `auth` table, one word each."""
+    wanted = auth.get("scopes")
+    return " ".join(map(str, wanted)).split() if isinstance(wanted, list) else []
+
+
+def missing_scopes(auth: JSONObject, granted: Collection[str]) -> list[str]:
+    """Return the scopes in an `auth` table that were not granted; none if it is not known what was.
+
+    Args:
+        auth: The table.
+        granted: The scopes that were granted, empty if unknown.
+    """
+    if not granted:
+        return []
+    wanted = wanted_scopes(auth)
+    return [scope for scope in wanted if scope not in granted and not scope.endswith(_UNTOLD)]
+
+
 def _check_type(path: str, value: JSONObject) -> Iterator[Problem]:
     named = kind(value)
     if not named:
@@ -77,10 +149,9 @@ def _check_type(path: str, value: JSONObject) -> Iterator[Problem]:
 def _check_use(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
     if named == "bearer":
         yield from _check_bearer(path, value)
-    for key in _REQUIRED.get(named, ()):
-        if key not in value:
-            step = f'Add {key} = "${{API_{key.upper()}}}"'
-            yield fault(join(path, key), f"auth of type {named} needs {key}", step)
+    elif named == "oauth":
+        yield from _check_oauth(path, value)
+    yield from _missing(path, f"auth of type {named}", value, _REQUIRED.get(named, ()))
     for key in value:
         if key in FIELDS and key not in ("type", *USED[named]):
             yield advice(join(path, key), f"{key} has no effect on auth of type {named}", "Remove it")
@@ -92,3 +163,26 @@ def _check_bearer(path: str, value: JSONObject) -> Iterator[Problem]:
         yield fault(f"{path}.token", "auth of type bearer needs a token", 'Add token = "${API_TOKEN}"')
     elif len(given) > 1:
         yield fault(path, "auth has both token and token_env", "Keep one of them")
+
+
+def _check_oauth(path: str, value: JSONObject) -> Iterator[Problem]:
+    given = [key for key in ("client_secret", "private_key") if key in value]
+    if len(given) > 1:
+        yield fault(path, "auth has both client_secret and private_key", "Keep one of them")
+    if "private_key_id" in value:
+        yield from _missing(path, "private_key_id", value, ("private_key",))
+    if value.get("flow") == MACHINE:
+        yield from _missing(path, f"flow {MACHINE}", value, _REQUIRED_OF_MACHINES)
+        if not given:
+            wrong = f"flow {MACHINE} needs a client_secret or a private_key"
+            step = 'Add client_secret = "${CLIENT_SECRET}", or private_key = "FILE"'
+            yield fault(f"{path}.client_secret", wrong, step)
+    elif given:
+        yield from _missing(path, given[0], value, ("client_id",))
+
+
+def _missing(path: str, what: str, value: JSONObject, keys: Iterable[str]) -> Iterator[Problem]:
+    for key in keys:
+        if key not in value:
+            step = _STEPS.get(key, f'Add {key} = "${{API_{key.upper()}}}"')
+            yield fault(join(path, key), f"{what} needs {key}", step)

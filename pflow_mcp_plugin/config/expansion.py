@@ -38,6 +38,7 @@ _PUBLIC = frozenset(
 )
 """Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
+_SHOWN = tuple(f"auth.{key}" for key in auth.PUBLIC)
 _FILES = ("ca_bundle", "client_cert", "tls_pins")
 
 
@@ -152,7 +153,8 @@ class _Expansion:
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
                 self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
-            secret = guarded or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
+            hidden = guarded and field not in _SHOWN
+            secret = hidden or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
             return self._noted(ref, found or "", secret=secret)
 
         before = len(self.problems)
@@ -189,7 +191,7 @@ class _Expansion:
 
     def _auth(self, table: JSONObject) -> dict[str, JSON]:
         expanded = dict(table)
-        for key in auth.SECRET:
+        for key in (*auth.SECRET, *auth.PUBLIC):
             if isinstance(text := table.get(key), str):
                 expanded[key] = self._credential(f"auth.{key}", text)
         if "token_env" in table:
@@ -230,7 +232,7 @@ class _Expansion:
         if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):
             yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
         elif (
-            field == "url"
+            field in ("url", "auth.issuer", "auth.client_metadata_url")
             and value
             and not (field_checks.is_url(value) and field_checks.has_host_and_port(value))
         ):
@@ -262,7 +264,7 @@ def _literal_secrets(server: Server) -> Iterator[str]:
     yield from (
         value
         for key, value in server.auth.items()
-        if key in ("token", "key", "password") and isinstance(value, str)
+        if key in ("token", "key", "password", "client_secret") and isinstance(value, str)
     )
 
 

@@ -29,6 +29,7 @@ _HOST = re.compile(
     r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}/[0-9]{1,2}"
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]*){2,8}(?:/[0-9]{1,3})?"
 )
+_LAST_PORT = 65_535
 _PIN = re.compile(r"(?:sha256//?)?[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PROTOCOL = re.compile(r"auto|handshake|[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _URL = re.compile(r"(?:[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#])|\$\{)[^\x00-\x20\x7f\\]*")
@@ -144,6 +145,21 @@ def url(path: str, value: JSON) -> Iterator[Problem]:
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
     elif isinstance(value, str) and not has_host_and_port(value):
         yield fault(path, "The host or port is invalid", "Correct what follows ://; a port is at most 65535")
+
+
+def https_url(path: str, value: JSON) -> Iterator[Problem]:
+    """Field check: an https address, or one that begins with a reference."""
+    if isinstance(value, str) and value[:5].lower() == "http:":
+        yield fault(path, "Must be an https address", "Give the address that begins with https://")
+    else:
+        yield from url(path, value)
+
+
+def port(path: str, value: JSON) -> Iterator[Problem]:
+    """Field check: the number of a port."""
+    number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float) else value
+    if not (1 <= number <= _LAST_PORT and number == int(number)):
+        yield fault(path, "Must be the number of a port", f"Write a number from 1 to {_LAST_PORT}")
 
 
 def is_url(value: str) -> bool:

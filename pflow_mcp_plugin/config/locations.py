@@ -26,6 +26,11 @@ def pin_folder(paths: Paths) -> Path:
     return paths.data / "pins"
 
 
+def sign_in_folder(paths: Paths) -> Path:
+    """Return the path of the folder with the sign-ins at servers, which only the user may read."""
+    return paths.data / "oauth"
+
+
 def project_file(paths: Paths) -> Path:
     """Return the path of the project's file: in the folder that the user asked for, or the current one."""
     return (paths.project or Path()) / ".mcp.json"

@@ -66,6 +66,7 @@ class Flags:
         type: `http` or `sse`; None means http.
         insecure: Whether to allow plain http to other machines.
         trust_readonly: Whether to believe the server's `readOnlyHint`.
+        startup_timeout: Seconds for its start; None is the usual.
     """
 
     env: Sequence[str] = ()
@@ -75,6 +76,7 @@ class Flags:
     type: str | None = None
     insecure: bool = False
     trust_readonly: bool = False
+    startup_timeout: float | None = None
 
 
 def is_preset_name(words: Sequence[str]) -> bool:
@@ -369,8 +371,16 @@ def _shared(flags: Flags) -> dict[str, JSON]:
     table: dict[str, JSON] = {}
     if flags.env:
         table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
+    return table | decided(flags)
+
+
+def decided(flags: Flags) -> dict[str, JSON]:
+    """Return the fields for input options that any server may have, one of a preset too."""
+    table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True
+    if flags.startup_timeout is not None:
+        table["startup_timeout"] = flags.startup_timeout
     return table
 
 

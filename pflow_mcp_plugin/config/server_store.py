@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import copy
-import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -126,6 +125,22 @@ class ServerStore:
         seen = self._read()
         return seen.project.path if seen.project and name in seen.of_project else self.path
 
+    def require_own(self, name: str) -> None:
+        """Raise the error about a server that the store's own file does not have.
+
+        Raises:
+            McpError: The server is not configured, or is that of a project.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        if name not in self._servers():
+            raise self._of_project(name) or self.not_configured(name)
+
+    def enabling_step(self, name: str) -> str:
+        """Return what to do to enable a server of the store, own or of the project."""
+        if name in self._servers():
+            return f"Run: pflow mcp enable {name}"
+        return f"Remove `disabled` from {name} in {self.file_of(name)}"
+
     def project_folders(self) -> Mapping[str, Path]:
         """Return the servers in the store that come from a project, each with the folder of its tool file.
 
@@ -139,7 +154,7 @@ class ServerStore:
         """Return the error about a server that the store does not have, with the most similar names."""
         file = self.project
         offer = file.offer((name,)) if file else None
-        return _not_configured(name, self.names(), offer[1] if offer else "")
+        return _not_configured(name, self, offer[1] if offer else "")
 
     def notices(self) -> list[Problem]:
         """Return the warnings about a project's file, for any command that uses the store.
@@ -180,6 +195,16 @@ class ServerStore:
             known[name] = self._checked(name)
         return known[name]
 
+    def network(self) -> NetworkRules:
+        """Return the rules for hosts in the store.
+
+        Raises:
+            McpError: The `[network]` table has mistakes; `problems` lists them all.
+            storage.CorruptFile: The file is not valid TOML.
+        """
+        refuse_errors(str(self.path), server_schema.check_network(self._document()))
+        return self._read().network
+
     def serve(self) -> JSONObject:
         """Return the `[serve]` table, `{}` if there is none.
 
@@ -213,7 +238,7 @@ class ServerStore:
             found = server_schema.check_document(self._document())
         except (storage.CorruptFile, storage.StoreError) as error:
             found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
-        if self._is_open_to_others():
+        if storage.is_open_to_others(self.path):
             message = f"{self.path} may contain secrets and can be read by others"
             found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
         return [*(attrs.evolve(problem, source=str(self.path)) for problem in found), *self._check_project()]
@@ -277,6 +302,33 @@ class ServerStore:
             ),
             warnings=(*problems, *kept),
         )
+
+    def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
+        """Enable or disable servers of the store; all of them or none.
+
+        Raises:
+            McpError: One of them is not configured, or is that of a project.
+            storage.CorruptFile: The file is not valid TOML.
+            storage.StoreError: It could not be written.
+        """
+        wanted = tuple(dict.fromkeys(names))
+        changed: list[str] = []
+
+        def change(document: dict[str, Any]) -> None:
+            servers = _mapping(document.get(server_schema.SERVERS))
+            for name in wanted:
+                table = servers.get(name)
+                if not isinstance(table, dict):
+                    raise self._of_project(name) or self.not_configured(name)
+                if bool(table.get("disabled")) != disabled:
+                    changed.append(name)
+                    if disabled:
+                        table["disabled"] = True
+                    else:
+                        del table["disabled"]
+
+        warnings = self._change(change)
+        return StoreChange(replaced=tuple(changed), warnings=warnings)
 
     def remove(self, name: str) -> StoreChange:
         """Remove a server from the store.
@@ -378,12 +430,6 @@ class ServerStore:
             kind="config",
         )
 
-    def _is_open_to_others(self) -> bool:
-        try:
-            return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
-        except OSError:
-            return False
-
     def _checked(self, name: str) -> Server:
         table, defaults = self.table(name), self._defaults()
         problems = [
@@ -409,17 +455,21 @@ class ServerStore:
         return self._document().get(server_schema.DEFAULTS, {})
 
 
-def _not_configured(name: str, known: Iterable[str], offer: str) -> McpError:
+def _not_configured(name: str, store: ServerStore, offer: str) -> McpError:
     from difflib import get_close_matches
 
-    names = sorted(known)
-    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    names = sorted(store.names())
+    close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
     if names and not close:
         step = f"Configured: {', '.join(names[:10])}. {step}"
     where = Where(server=name, phase="config")
     return McpError(
-        f"Server {name} not configured", where=where, next_step=offer or step, nearest=close, kind="not_found"
+        f"Server {name if name.strip() else repr(name)} not configured in {store.path}",
+        where=where,
+        next_step=offer or step,
+        nearest=close,
+        kind="not_found",
     )
 
 

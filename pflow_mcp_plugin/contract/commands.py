@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
+
+if TYPE_CHECKING:  # few commands return tables
+    from pflow_mcp_plugin.contract.tables import Table
+
+    Shown = str | tuple[str | Table, ...]
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -64,8 +69,8 @@ class Report:
 
     Attributes:
         data: JSON value for `--json`.
-        text: Lines for people, or a function that returns them, called only when they are shown. What could
-            steer a terminal or hide in them is escaped.
+        text: Lines for people, a tuple of lines and tables, or a function that returns either, called only
+            when they are shown. What could steer a terminal or hide in them is escaped.
         is_data: Whether `text` is data for programs instead, such as an output of a run or a file's content.
             A host writes it unaltered unless it goes to a terminal; there it escapes the same characters.
         error: Set when the command did its work but the outcome is a failure; `data` then
@@ -78,7 +83,7 @@ class Report:
     """
 
     data: object = None
-    text: str | Callable[[], str] = attrs.field(default="", validator=is_a(str, Callable))
+    text: Shown | Callable[[], Shown] = attrs.field(default="", validator=is_a(str, tuple, Callable))
     is_data: bool = attrs.field(default=False, validator=flag)
     error: PflowError | None = attrs.field(default=None, validator=is_a(PflowError, type(None)))
     beside: Mapping[str, object] = attrs.field(factory=dict, validator=is_a(Mapping))
@@ -90,16 +95,26 @@ class Report:
         if value is not None and not (type(value) is int and 0 <= value <= 255):
             raise ValueError(f"Report.exit_code must be a whole number from 0 to 255 or None, got {value!r}")
 
-    def render(self) -> str:
+    def render(self, width: int | None = None, *, coloured: bool = False) -> str:
         """Return the text: lines for people are made printable, data is unaltered.
 
+        Args:
+            width: The width of the terminal, which tables are fitted to; None for none.
+            coloured: Whether tables use the colours of a terminal.
+
         Raises:
-            TypeError: The function `text` returns anything but a string.
+            TypeError: The function `text` returns anything but text and tables.
         """
-        lines = self.text if isinstance(self.text, str) else self.text()
-        if not isinstance(lines, str):
-            raise TypeError(f"Report.text must return a string, it returned a {type(lines).__name__}")
-        return lines if self.is_data else printable(lines)
+        shown = self.text() if callable(self.text) else self.text
+        pieces = []
+        for part in shown if isinstance(shown, tuple) else (shown,):
+            if isinstance(part, str):
+                pieces.append(part if self.is_data else printable(part))
+            elif hasattr(part, "render"):
+                pieces.append(part.render(width, coloured=coloured))
+            else:
+                raise TypeError(f"Report.text must return a string, it returned a {type(part).__name__}")
+        return "\n".join(pieces)
 
 
 class CommandLike(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, get_args
@@ -404,6 +404,16 @@ class NodeSource(ABC):
     def missing(self, node_type: str) -> Problem | None:
         """Any plugin's source: explain why a node type does not exist and the next step; None by default."""
         return None
+
+    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
+        """Any plugin's source: warn of what a workflow's nodes need and this machine lacks; none by default.
+
+        Called with every check of a workflow, before anything runs, so it takes a few ms at most.
+
+        Args:
+            node_types: Types of nodes that the source has, each once.
+        """
+        return ()
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Any plugin's source: convert a node written for an older entry; None, the default, keeps it."""

@@ -148,7 +148,7 @@ def pflow_register_commands(host: Host) -> Iterable[Command]:
         >>> from pflow_mcp_plugin.contract import Command, hookimpl
         >>> @hookimpl
         ... def pflow_register_commands(host):
-        ...     return [Command(path=("shout",), help="Say it loud.", load="my_package.cli:shout")]
+        ...     return [Command(path=("shout",), help="Say it loudly.", load="my_package.cli:shout")]
     """
     return ()
 

@@ -1,4 +1,4 @@
-"""The types of JSON values that cross the contract."""
+"""JSON values that cross the contract: their types in annotations, and the names of their types."""
 
 from __future__ import annotations
 
@@ -10,3 +10,26 @@ JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JS
 
 JSONObject: TypeAlias = Mapping[str, JSON]
 """A JSON object to read; build one as `dict[str, JSON]`."""
+
+FRIENDLY_NAMES: Mapping[str, str] = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+"""For each type of JSON Schema, the friendly name that the types of params and outputs use."""
+
+PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+"""For each type of JSON Schema, the types of its values in Python; compare them with `type(value)`, as in
+Python, unlike JSON, True is an int."""

@@ -40,6 +40,8 @@ class Problem:
         severity: An `error` stops the command; a `warning` does not.
         kind: Decides the exit code and the envelope's `type` if it stops the command.
         source: The file, plugin or node source that it comes from.
+        line: The line of that place in its file, from 1; 0 if unknown.
+        column: The column there, from 1.
     """
 
     message: str = attrs.field(validator=text)
@@ -48,13 +50,17 @@ class Problem:
     severity: Literal["error", "warning"] = attrs.field(default="error", validator=one_of("error", "warning"))
     kind: Kind = attrs.field(default="validation", validator=one_of(*EXIT_CODES))
     source: str = attrs.field(default="", validator=text)
+    line: int = 0
+    column: int = 0
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str | int]:
         """Return the problem's fields that are not empty, for `--json`."""
         return {name: value for name, value in attrs.asdict(self).items() if value}
 
     def __str__(self) -> str:
-        where = f"{self.path}: " if self.path else ""
+        place = f"line {self.line}, column {self.column}" if self.line else ""
+        where = f"{self.path} ({place}): " if self.path and place else f"{self.path or place}: "
+        where = where if self.path or place else ""
         step = f" ({self.suggestion})" if self.suggestion else ""
         return f"{where}{self.message}{step}"
 

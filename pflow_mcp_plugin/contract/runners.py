@@ -12,6 +12,8 @@ from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 
 if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
+    from pathlib import Path
+
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
     from pflow_mcp_plugin.contract.outcomes import Outcome
@@ -77,14 +79,14 @@ class Runner(ABC):
         return NodeOutcome(node=node_type, outcome=outcome)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Any host's runner: parse the text of a workflow.
+        """Any host's runner: parse the text of a workflow; by default, JSON only.
 
         Args:
             content: The text.
-            name: Its file or another name, for messages.
+            name: Its file or another name, for messages; a suffix says how it is written.
 
         Raises:
-            PflowError: Kind `validation`: it is not a workflow in JSON.
+            PflowError: Kind `validation`: it is not a workflow in a form that the host reads.
         """
         try:
             workflow = json.loads(content)
@@ -93,6 +95,20 @@ class Runner(ABC):
         if not isinstance(workflow, dict):
             raise PflowError(f"{name} is not a workflow: it must be a JSON object", kind="validation")
         return workflow
+
+    def read_file(self, path: Path) -> JSONObject:
+        """Any host's runner: read a workflow from its file, whole: what it refers to beside it is included.
+
+        Args:
+            path: The file.
+
+        Raises:
+            PflowError: Kind `not_found`: it cannot be read. Kind `validation`: it is not a workflow.
+        """
+        try:
+            return self.read(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise PflowError(f"{path} cannot be read: {error}", kind="not_found") from error
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
         """Any host's runner: return a workflow in its normal form; by default, the same workflow."""

@@ -123,6 +123,21 @@ class Run(ABC):
         """Add JSON values to the node's step in the trace; does nothing by default."""
         return
 
+    def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
+        """Tell any host's run that something begins which nodes wait for, such as the start of a program.
+
+        Does nothing by default. A host that shows or records it keeps its time apart from that of the nodes.
+
+        Args:
+            label: What is prepared, in a few words: `database orders`.
+            node_ids: The nodes that wait for it when they run meanwhile.
+
+        Returns:
+            The function to call once when it has ended, from any thread: with the empty string if it is
+            ready, else with what went wrong.
+        """
+        return lambda _: None
+
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:

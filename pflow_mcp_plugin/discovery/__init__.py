@@ -1,6 +1,7 @@
 """From servers to tools, and how the tools are stored.
 
 - `tool_sync`: asks several servers for their tools concurrently
+- `sync_failures`: why the last sync of a server failed
 - `catalog`: the stored tools, one file for each server; finds the tool of a node type
 - `servers`: the config and the catalog of a user, as one value
 - `tool_file`: the content of a server's file, and its JSON form

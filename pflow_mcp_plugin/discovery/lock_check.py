@@ -1,4 +1,4 @@
-"""Compares the configured and synced servers, or what a server lists now, with a lock file."""
+"""Compares servers with a lock file: as they are configured and synced, or as they answer now."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_lock(path: Path) -> LockFile:
 
 
 def _no_lock(message: str) -> PflowError:
-    step = "Get the one of your team, or write one: pflow mcp lock"
+    step = "Get your team's lock file, or write one: pflow mcp lock"
     return PflowError(message, suggestions=(step,), kind="not_found")
 
 
@@ -151,7 +151,7 @@ def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
 
 
 def launch_refusal(lock: LockFile, server: Server) -> McpError | None:
-    """Return the error that a server is not to be started, as a lock file does not have its launch.
+    """Return an error if a server must not be started, because its launch is not that of the lock file.
 
     Args:
         lock: The lock file.
@@ -168,7 +168,7 @@ def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
     problems = list(found)
     if not problems:
         return None
-    subject = f"Server {server} differs from the lock file, so nothing of it was stored"
+    subject = f"Server {server} differs from the lock file, so nothing was stored for it"
     error = refusal(subject, problems, server=server)
     error.kind = "validation"
     return error

@@ -30,7 +30,7 @@ NAME = "mcp-lock.toml"
 SCHEMA_VERSION = 1
 
 _HEAD = b"# Written by `pflow mcp lock`: commit it. `pflow mcp lock --check` compares it with the servers.\n"
-_AGAIN = "Write the file again: pflow mcp lock"
+_AGAIN = "Regenerate the file: pflow mcp lock"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -189,7 +189,7 @@ def _check(document: JSONObject) -> Iterator[Problem]:
     for name, table in servers.items():
         path = place("servers", name)
         if not naming.is_server_name(name):
-            yield fault(path, "Invalid server name", "Use small letters, digits and hyphens")
+            yield fault(path, "Invalid server name", "Use lowercase letters, digits and hyphens")
         if not isinstance(table, Mapping):
             yield fault(path, f"Must be a table, not {kind_of(table)}", _AGAIN)
             continue
@@ -201,7 +201,7 @@ def _check(document: JSONObject) -> Iterator[Problem]:
 
 def _version(value: JSON) -> Iterator[Problem]:
     if value is None:
-        yield fault("schema_version", "It is missing, so this is not a lock file", _AGAIN)
+        yield fault("schema_version", "Missing, so this is not a lock file", _AGAIN)
     elif not _is_whole(value) or value < 1:
         yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
 

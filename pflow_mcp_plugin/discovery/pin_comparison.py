@@ -14,6 +14,7 @@ from pflow_mcp_plugin.discovery.tool_changes import differ
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.trust import tool_danger, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import hidden_text
+from pflow_mcp_plugin.trust.renamed_tools import renamed
 from pflow_mcp_plugin.trust.tool_danger import Verdict
 from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
@@ -127,7 +128,7 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     there = {tool.name for tool in found.tools}
     gone = [tool for name, tool in pinned.tools.items() if name not in there]
     new = [tool for tool in found.tools if tool.name not in pinned.tools]
-    origins = {added.name: removed for removed, added in tool_danger.renamed(gone, new)}
+    origins = {added.name: removed for removed, added in renamed(gone, new)}
     pairs = ((pinned.tools.get(tool.name) or origins.get(tool.name), tool) for tool in found.tools)
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions

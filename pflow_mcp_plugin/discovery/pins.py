@@ -131,7 +131,7 @@ def _decode(path: Path, content: bytes) -> Pinned:
 def _from_json(path: Path, data: Mapping[str, Any]) -> Pinned:
     launch, instructions = data["launch"], data["instructions"]
     if data["server"] != path.stem:
-        raise storage.CorruptFile(path, f"it is of another server: {data['server']!r:.100}")
+        raise storage.CorruptFile(path, f"it belongs to another server: {data['server']!r:.100}")
     if not isinstance(launch, dict) or not isinstance(instructions, str):
         raise TypeError("launch or instructions")
     tools = [tool_from_json(item) for item in data["tools"]]

@@ -11,22 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 
 ANY = "any"
 
 _DEPTH = 16
 _STEPS = 500
 _HOPS = 32
-_NAMES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
 _OF_PYTHON: Mapping[type, str] = {
     str: "str",
     bool: "bool",
@@ -75,7 +66,7 @@ class SchemaDocument:
         """Return the friendly type of a schema in this document; references in the document are followed."""
         plain = schema if isinstance(schema, dict) else {}
         if isinstance(kind := plain.get("type"), str) and not plain.keys() & _MORE:
-            return _NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
+            return FRIENDLY_NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
         self._steps = _STEPS
         return join(self._types(schema, _DEPTH))
 
@@ -92,7 +83,7 @@ class SchemaDocument:
         stated = schema.get("type")
         names = stated if isinstance(stated, list) else [stated]
         if names and all(isinstance(name, str) for name in names):
-            return [_NAMES.get(str(name), ANY) for name in names]
+            return [FRIENDLY_NAMES.get(str(name), ANY) for name in names]
         if "const" in schema:
             return [_of_value(schema["const"])]
         values = schema.get("enum")

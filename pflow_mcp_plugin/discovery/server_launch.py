@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -27,8 +29,16 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
         raise McpError(
             f"Server {name} is disabled",
             where=Where(server=name, phase="config"),
-            next_step=f"Remove `disabled` from [mcpServers.{name}] in {store.file_of(name)}",
+            next_step=store.enabling_step(name),
             kind="config",
         )
     fingerprint = store.fingerprint(name)
-    return expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
+    ready = expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
+    return attrs.evolve(ready, config_file=store.file_of(name))
+
+
+def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
+    """Return a launch whose server has so long to start, None for as long as its config says."""
+    if seconds is None:
+        return ready
+    return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

@@ -12,7 +12,7 @@ import attrs
 
 from pflow_mcp_plugin.config.expansion import Lookup
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned, Pins
@@ -25,8 +25,6 @@ from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import Server
-
-_AT_ONCE = 32
 
 
 class Lister(Protocol):
@@ -91,6 +89,7 @@ def sync(
     lookup: Lookup,
     *,
     on_done: Callable[[Synced], None] = lambda _: None,
+    at_once: int = 8,
 ) -> list[Synced]:
     """Sync servers: ask them for their tools, concurrently, and store the answers.
 
@@ -104,13 +103,14 @@ def sync(
         pool: Talks to the servers.
         lookup: Returns the values of variables.
         on_done: Called in the calling thread with the result of each server when it is done.
+        at_once: The most servers that are asked at the same time.
 
     Returns:
         One result for each name, in the order given.
     """
     wanted = list(dict.fromkeys(names))
     results: dict[str, Synced] = {}
-    threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), _AT_ONCE)), thread_name_prefix="sync")
+    threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), at_once)), thread_name_prefix="sync")
     try:
         tasks = [threads.submit(_sync_one, name, known, pool, lookup) for name in wanted]
         for task in as_completed(tasks):
@@ -133,9 +133,10 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         listing = pool.list_tools(ready)
         changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
-        return Synced(server=name, error=error, milliseconds=_since(started))
+        return _failed(name, error, known, started)
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
-        return Synced(server=name, error=_unexpected(name, error, redactor), milliseconds=_since(started))
+        return _failed(name, _unexpected(name, error, redactor), known, started)
+    sync_failures.forget(known.catalog.folder_of(name), name)
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
@@ -147,6 +148,11 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         is_first=approval.is_first,
         comparison=approval.comparison,
     )
+
+
+def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
+    sync_failures.keep(known.catalog.folder_of(name), name, error.message)
+    return Synced(server=name, error=error, milliseconds=_since(started))
 
 
 @attrs.define

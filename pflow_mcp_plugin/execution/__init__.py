@@ -4,7 +4,7 @@
 - `runtime`: shared by the nodes of a run: servers ready to be called, and the call itself
 - `call_hooks`: the hooks through which other plugins change, veto or answer calls
 - `current_host`: the host of a process in which no run is active
-- `call_progress`: the progress of calls, on a terminal and in the trace
+- `call_progress`: the progress of calls, for the trace and the host
 - `call_arguments`: params and the shared store become the arguments to send
 - `argument_validation`: checks arguments against the input schema of a tool; `quick_check`
   accepts simple cases early, `schema_reduction` drops the keywords that cannot be checked safely,

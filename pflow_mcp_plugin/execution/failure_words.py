@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 ERROR = "error"
 
@@ -45,13 +46,12 @@ _COUNTED = (
     r"is|rows|records|entries|items|results|lines|bytes|characters|files|pages|users|issues|orders|times"
 )
 """Words in a tool's message that may follow a number that is not a status."""
-_STATUS = re.compile(
+_STATUS = (
     rf"(?:{'|'.join(_BEFORE_STATUS)})[^\w\n]{{0,5}}([45]\d\d)(?![\w.]|,\d|\s+(?:{_COUNTED})\b)"
     rf"|(?:{'|'.join(_BEFORE_CLEAR_STATUS)})[^\w\n]{{0,3}}([45]\d\d)"
     r"(?=\s*(?:[:;{(\[\])\"'-]|\.?\s*\Z|(?:for|from|on|when|while|error)\b))"
     rf"|\A([45]\d\d)(?![\w.,]| (?:{_COUNTED}|[a-z]+[^\Ws]s)\b)"
-    rf"|(?<![\w.])([45]\d\d)[^\w\n]{{1,3}}(?:{_REASONS})",
-    re.IGNORECASE,
+    rf"|(?<![\w.])([45]\d\d)[^\w\n]{{1,3}}(?:{_REASONS})"
 )
 
 _PARAMETER = r"(?:param(?:eter)?|argument|arg|option|flag|field|property|attribute|setting|keyword)s?"
@@ -157,17 +157,21 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
         r"\bresource_missing\b",
     ),
 }
-_LEFT_OUT = re.compile("|".join(f"(?:{words})" for words in _NOT_SAID), re.IGNORECASE)
-_PATTERNS = {action: re.compile("|".join(words), re.IGNORECASE) for action, words in _WORDS.items()}
 
 
 def action_of(text: str) -> str:
     """Return the action for the words of a tool's message, `error` if they name no specific failure."""
-    said = _LEFT_OUT.sub(" ", text[:_READ].strip())
-    if _PATTERNS["rate_limited"].search(said):  # GitHub sends it with status 403
+    said = _one_of(*(f"(?:{words})" for words in _NOT_SAID)).sub(" ", text[:_READ].strip())
+    if _one_of(*_WORDS["rate_limited"]).search(said):  # GitHub sends it with status 403
         return "rate_limited"
-    for found in _STATUS.finditer(said):
+    for found in _one_of(_STATUS).finditer(said):
         status = int(next(group for group in found.groups() if group))
         if status in STATUS_ACTIONS:
             return STATUS_ACTIONS[status]
-    return next((action for action, pattern in _PATTERNS.items() if pattern.search(said)), ERROR)
+    return next((action for action, words in _WORDS.items() if _one_of(*words).search(said)), ERROR)
+
+
+@cache
+def _one_of(*words: str) -> re.Pattern[str]:
+    """Compile what finds any of these in a tool's message: only for a message, as it takes milliseconds."""
+    return re.compile("|".join(words), re.IGNORECASE)

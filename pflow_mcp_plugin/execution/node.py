@@ -13,7 +13,7 @@ from pocketflow import Node
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
@@ -22,7 +22,6 @@ from pflow_mcp_plugin.execution.call_arguments import gather
 from pflow_mcp_plugin.execution.failure_words import ERROR
 from pflow_mcp_plugin.execution.result import Reading, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
-from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
@@ -85,11 +84,7 @@ class MCPNode(Node):
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
-            answer = _call(prep_res, runtime, target, arguments)
-            artifacts = Artifacts(_artifacts_folder(prep_res.run))
-            launch = target.launch
-            redactor = Redactor(launch.secrets)
-            return read(answer, target.where, artifacts, target.inline_limit, launch.blanks, redactor)
+            return _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Pass a failure of the node's `exec` on to its `post`; raise any other exception."""
@@ -106,7 +101,7 @@ class MCPNode(Node):
             exec_res: What `exec` returned: a result, or the failure of the call.
         """
         if isinstance(exec_res, PflowError):
-            shared["error"] = str(exec_res)
+            shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
             return self._routed(classify(exec_res))
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
@@ -125,6 +120,56 @@ class MCPNode(Node):
     def _routed(self, action: str) -> str:
         """Return the action, or `error` if the flow has an edge only for that."""
         return ERROR if action not in self.successors and ERROR in self.successors else action
+
+
+def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> JSON:
+    """Call a tool once, outside a workflow, and return its result as a node would store it.
+
+    Args:
+        runtime: Makes the call.
+        server: The server's name.
+        tool: The tool's name, raw or as spelled in node types.
+        arguments: The arguments.
+
+    Raises:
+        McpError: The tool takes no argument of a given name, or the call failed or could not be made.
+    """
+    try:
+        target = runtime.target(server, tool)
+        _refuse_unknown(target, arguments)
+        return _read(runtime.call(server, tool, arguments), target, None).value
+    except PflowError as error:
+        note_next_steps(error)
+        raise
+
+
+def note_next_steps(error: PflowError) -> None:
+    """Add the next steps of an error to it as notes, which Python's traceback shows."""
+    for step in error.suggestions:
+        error.add_note(f"  -> {step}")
+
+
+def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
+    if target.declared is None or target.declared.open:
+        return
+    known = list(target.declared.properties)
+    for name in arguments:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
+            where = attrs.evolve(target.where, phase="arguments")
+            raise McpError(
+                f"Tool {where.tool} of server {where.server} takes no argument {name}",
+                where=where,
+                next_step=f"Did you mean {near[0]}?" if near else f"See: {where.info_command}",
+                kind="validation",
+            )
+
+
+def _read(answer: CallResult, target: Target, run: Run | None) -> Reading:
+    artifacts, launch = Artifacts(_artifacts_folder(run)), target.launch
+    return read(answer, target.where, artifacts, target.inline_limit, launch.blanks, launch.redactor)
 
 
 def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> CallResult:

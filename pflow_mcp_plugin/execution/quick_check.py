@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, PYTHON_TYPES, JSONObject
 
 _DEPTH = 20
 _IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
 _UNDERSTOOD = _IGNORED | {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"}
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "array": (list,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "null": (type(None),),
-    "number": (int, float),
-    "object": (dict,),
-    "string": (str,),
-}
 
 
 def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
@@ -49,7 +40,7 @@ def _fits_type(names: JSON, value: object) -> bool:
         return True
     wanted = names if isinstance(names, list) else [names]
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int
-    return any(isinstance(name, str) and type(value) in _TYPES.get(name, ()) for name in wanted)
+    return any(isinstance(name, str) and type(value) in PYTHON_TYPES.get(name, ()) for name in wanted)
 
 
 def _fits_choice(schema: JSONObject, value: object, depth: int) -> bool:

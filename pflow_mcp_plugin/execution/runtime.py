@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import cache, partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
-from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -25,12 +25,13 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
-from pflow_mcp_plugin.execution import result
-from pflow_mcp_plugin.execution.argument_validation import Validator
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
+
+if TYPE_CHECKING:  # imported when the servers of a run have been started
+    from pflow_mcp_plugin.execution.argument_validation import Validator
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Called by the runtime's pool with the progress of a call: amount done, total, message."""
@@ -120,11 +121,14 @@ class Notices:
         warn: Called with each warning to the user, once per line.
         add_secrets: Called with values that must be redacted.
         progress: Called with the progress of a call, from any thread.
+        starting: Called with the name of a server that begins to start, from any thread; returns what is
+            called with the error, or the empty string, when the start has ended.
     """
 
     warn: Callable[[str], None] = lambda _: None
     add_secrets: Callable[[Iterable[str]], None] = lambda _: None
     progress: Callable[[ToolCall, float, float | None, str | None], None] = lambda *_: None
+    starting: Callable[[str], Callable[[str], object]] = lambda _: lambda _: None
 
 
 class Runtime:
@@ -277,6 +281,7 @@ class Runtime:
         if changed:
             raise _not_approved(changed, Where(server=server, phase="config"))
         ready = launch(server, self._store, self._catalog, self._lookup)
+        ready = attrs.evolve(ready, report=self._notices.add_secrets)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
             self._say(
@@ -298,6 +303,8 @@ class Runtime:
         problem = withheld(record, self._store.get(server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
+        from pflow_mcp_plugin.execution.argument_validation import Validator
+
         where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, validator=Validator(schema, where))
 
@@ -311,8 +318,12 @@ class Runtime:
             if raw in content.gone
             else ""
         )
+        from difflib import get_close_matches
+
+        from pflow_mcp_plugin.execution.result import gone
+
         near = get_close_matches(raw, [known.name for known in content.tools], n=1)
-        raise result.gone(Where(server=server, tool=raw, phase="call"), when, *near)
+        raise gone(Where(server=server, tool=raw, phase="call"), when, *near)
 
     def _compare_version(self, target: Target, answer: CallResult) -> None:
         server, now = target.launch.server.name, answer.info.version
@@ -348,7 +359,14 @@ def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterat
     for problem in known.store.notices():  # before anything starts
         host.report(problem)
     chain = cache(partial(workflow_chain.below, run)) if run is not None else tuple
-    with Pool(notices.warn, stderr_folder=stderr_folder(host.paths), chain=chain) as pool:
+    with Pool(
+        notices.warn,
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+        starts_at_once=starts_at_once(host_lookup(host)),
+        chain=chain,
+        on_start=notices.starting,
+    ) as pool:
         yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
 
 

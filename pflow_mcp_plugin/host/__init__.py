@@ -11,8 +11,8 @@ Where to start reading:
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
 - `nodes`, `builtin_nodes`: the host's own nodes, registered through the same hooks as any plugin's
-- `stored_settings`, `system_keyring`, `workflow_library`, `trace_files`: what the user saves, and what
-  runs leave behind
+- `stored_settings`, `system_keyring`, `workflow_library`, `workflow_name`, `trace_files`: what the user
+  saves, and what runs leave behind
 - `config_checks`: problems in the host's own files and its installation
 - `model_keys`: API keys for the models of the `llm` library
 - `rendering`: workflows and traces as pictures, pages and programs

@@ -9,6 +9,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points, is_own_script, own_distribution
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.retention import check_retention
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
 _SCRIPT = "pflow"
@@ -23,7 +24,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
         list(saved.entries())
     except PflowError as error:
         found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
-    return [*found, *_policy_mistakes(host), *_script_clashes()]
+    return [*found, *_policy_mistakes(host), *check_retention(host.paths.config), *_script_clashes()]
 
 
 def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:

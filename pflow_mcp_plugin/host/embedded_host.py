@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class EmbeddedHost(Host):
         self._show = show
         self._reporting = threading.Lock()
         self._reported: set[str] = set()
+        self._around: Callable[[], AbstractContextManager[None]] = nullcontext
         self._gathering = threading.local()
 
     @property
@@ -111,7 +112,8 @@ class EmbeddedHost(Host):
                 return
             self._reported.add(problem.message)
         if gathered is None:
-            self._show(problem)
+            with self._around():
+                self._show(problem)
         else:
             gathered.append(problem)
 
@@ -125,11 +127,21 @@ class EmbeddedHost(Host):
         finally:
             self._gathering.problems = before
 
+    @contextmanager
+    def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """In the `with` block, show what is reported to the embedded host inside the context `around()`."""
+        before, self._around = self._around, around
+        try:
+            yield
+        finally:
+            self._around = before
+
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
         """Run nodes as typed on the command line of the embedded host; see `host.direct`."""
         from pflow_mcp_plugin.host.direct.direct_run import DirectRun
 
-        return DirectRun(self, self.registry, self.runner, prog_name).report(words)
+        run = DirectRun(self, self.registry, self.runner, prog_name, self.showing_inside)
+        return run.report(words)
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
         """Return what may follow in a line of nodes for the embedded host; see `host.direct`."""

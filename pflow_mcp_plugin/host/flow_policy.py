@@ -86,7 +86,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
         PflowError: Kind `config`: the file cannot be read, or has mistakes; with every one of them.
     """
     path = config / POLICY_FILE
-    document = _read(path)
+    document = read_toml(path)
     if document is None:
         return None
     problems = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
@@ -102,7 +102,12 @@ def read_policy(config: Path) -> FlowPolicy | None:
     return FlowPolicy(deny=_rules(flows, "deny"), allow=_rules(flows, "allow"))
 
 
-def _read(path: Path) -> Mapping[str, Any] | None:
+def read_toml(path: Path) -> Mapping[str, Any] | None:
+    """Read the file of the policy, which has tables of others too; None if it does not exist.
+
+    Raises:
+        PflowError: It cannot be read, or is not TOML.
+    """
     try:
         os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
     except FileNotFoundError:
@@ -134,7 +139,7 @@ def _rules(flows: Mapping[str, Any], key: Literal["deny", "allow"]) -> tuple[Flo
 
 def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield every mistake in the document of a policy."""
-    yield from _unknown(document, ("flows",), "")
+    yield from _unknown(document, ("flows", "traces"), "")  # `retention` checks the latter
     flows = document.get("flows", {"deny": []})
     if not isinstance(flows, dict):
         yield _mistake("flows", "Must be a table", f"Write [flows]. {_EXAMPLE}")

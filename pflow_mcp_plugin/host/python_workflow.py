@@ -4,6 +4,8 @@
     say = script.node("say", "echo", params={"message": "Hello ${name}"})
     raise SystemExit(script.main(say))
 
+An edge with a condition is written `- "default if say.message != ''" >>`.
+
 Such a workflow is checked and run like the same workflow in JSON, with templates, batches, retries,
 plugins and a trace. `pflow workflow export-python` writes such programs. Importing this module imports
 pocketflow.
@@ -12,7 +14,7 @@ pocketflow.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -23,6 +25,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
+from pflow_mcp_plugin.host.workflow.workflow_document import split_route
 
 
 class ScriptNode(pocketflow.BaseNode):
@@ -63,7 +66,7 @@ class Script:
             node_type: Its type in the registry; any other word for a class of the script's own.
             node_class: The class to instantiate, without arguments, instead of the registry's.
             params: Its params, which may hold templates.
-            settings: Its other keys: `batch`, `retry`, `cache`.
+            settings: Its other keys: `when`, `batch`, `retry`, `cache`.
         """
         raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
@@ -73,9 +76,9 @@ class Script:
         """Return the workflow written in Python as JSON, with the edges connected so far."""
         ids = {id(node): node_id for node_id, node in self._nodes.items()}
         edges = [
-            {"from": node_id, "to": ids[id(target)], "action": action}
+            {"from": node_id, "to": ids[id(target)], "action": action, "when": when or None}
             for node_id, node in self._nodes.items()
-            for action, target in node.successors.items()
+            for (action, when), target in ((split_route(route), it) for route, it in node.successors.items())
         ]
         nodes = [dict(node.raw) for node in self._nodes.values()]
         return {**self._settings, "nodes": nodes, "edges": edges, "start_node": start.raw["id"]}
@@ -95,7 +98,7 @@ class Script:
         Returns:
             The exit code that `pflow run` would end with.
         """
-        from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
+        from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
         from pflow_mcp_plugin.host.cli.output import Output
         from pflow_mcp_plugin.host.printable_json import to_json
         from pflow_mcp_plugin.host.running.outcome_report import outcome_report
@@ -104,8 +107,8 @@ class Script:
         with Streams() as streams:
             output = Output(streams, as_json=False)
             try:
-                inputs = parse_inputs(sys.argv[1:] if arguments is None else arguments)
-                inputs |= piped_inputs(self._settings, inputs, partial(self._check, start))
+                typed = parse_inputs(sys.argv[1:] if arguments is None else arguments)
+                inputs = complete_inputs(self._settings, typed, None, partial(self._check, start), _setting)
                 outcome = self.run(start, **inputs)
             except PflowError as error:
                 return output.fail(error)
@@ -155,6 +158,10 @@ class _Types:
         """Explain why a node type does not exist."""
         return self._registry.missing(node_type)
 
+    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
+        """Return warnings about what the script's nodes need and this machine lacks."""
+        return self._registry.unmet(node_types)
+
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None
@@ -162,3 +169,8 @@ class _Types:
     def plugin_of(self, node_type: str) -> Plugin | None:
         """Return the plugin that a node type of the script comes from, None if none does."""
         return self._registry.plugin_of(node_type)
+
+
+def _setting(key: str) -> str | None:
+    with open_host() as host:
+        return host.settings.get(key)

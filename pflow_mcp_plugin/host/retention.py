@@ -1,69 +1,198 @@
-"""How long the files that runs leave behind are kept: traces, and the artefacts beside them."""
+"""How long the files that runs leave behind are kept: traces, and the artefacts beside them.
+
+# pflow.toml
+[traces]
+keep = 200  # at most this many runs; all by default
+days = 30   # at most this many days; 90 by default, 0 forever
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pflow_mcp_plugin.contract import PflowError
+import attrs
+
+from pflow_mcp_plugin.contract import Paths, PflowError, Problem
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, read_toml
 
 SETTING = "PFLOW_TRACE_DAYS"
 """The environment variable, or else the setting, with the days that files are kept; 0 keeps them all."""
+TABLE = "traces"
+"""The table of `pflow.toml` about the traces."""
 DAYS = 90.0
 _DAY = 86_400.0
 _FOLDERS = ("traces", "artifacts")
 _LAST = ".last-removal"
 
 
-def remove_outdated(state: Path, setting: Callable[[str], str | None]) -> None:
-    """Remove what runs left behind longer ago than it is kept; looks for such files once a day.
+@attrs.frozen(kw_only=True)
+class Retention:
+    """What is kept of earlier runs.
 
-    What cannot be removed is left, and tried again a day later.
+    Attributes:
+        runs: At most this many runs, the newest; None for any number.
+        days: What is older is removed; 0 for nothing.
+    """
+
+    runs: int | None = None
+    days: float = DAYS
+
+
+@attrs.frozen(kw_only=True)
+class Removed:
+    """What was removed of earlier runs: `runs` is the number of traces, `size` that of all bytes."""
+
+    runs: int = 0
+    size: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(runs=self.runs + other.runs, size=self.size + other.size)
+
+
+def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
+    """Return what is kept; forever, if that cannot be read. `check_retention` finds the mistakes.
 
     Args:
-        state: The folder with the traces and artefacts.
+        config: The folder of `pflow.toml`.
         setting: Returns a setting by its name.
     """
+    try:
+        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+        days = os.environ.get(SETTING) or setting(SETTING)
+        if not isinstance(table, dict) or [*_mistakes(table)]:
+            return Retention(days=0)
+        return Retention(runs=table.get("keep"), days=max(float(days or table.get("days", DAYS)), 0.0))
+    except (ValueError, PflowError):
+        return Retention(days=0)
+
+
+def check_retention(config: Path) -> Iterator[Problem]:
+    """Yield the mistakes in the table of `pflow.toml` about traces, if the file can be read."""
+    try:
+        table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
+    except PflowError:
+        return
+    source = str(config / POLICY_FILE)
+    if not isinstance(table, dict):
+        yield Problem(
+            message="Must be a table", path=TABLE, suggestion=f"Write [{TABLE}]", kind="config", source=source
+        )
+        return
+    for key, message in _mistakes(table):
+        step = "Write keep = 200, or days = 30"
+        yield Problem(message=message, path=f"{TABLE}.{key}", suggestion=step, kind="config", source=source)
+
+
+def _mistakes(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each key that is wrong, and what is wrong with it."""
+    for key, value in table.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key not in ("keep", "days"):
+            yield key, f"Unknown key {key}"
+        elif key == "keep" and not (number and isinstance(value, int) and value > 0):
+            yield key, "Must be a whole number above 0"
+        elif key == "days" and not (number and value >= 0):  # type: ignore[operator]  # it is a number
+            yield key, "Must be a number of days, 0 or more"
+
+
+def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
+    """Remove what runs left behind and is not kept; looks for files that are too old once a day.
+
+    What cannot be removed is left, and tried again.
+
+    Args:
+        paths: The folders of traces and artefacts, and of `pflow.toml`.
+        setting: Returns a setting by its name.
+    """
+    state = paths.state
+    if not state.is_dir():
+        return
+    runs = retention(paths.config, lambda _: None).runs
+    if runs is not None:
+        _remove_beyond(state, runs)
     mark = state / _LAST
     now = time.time()
-    if not state.is_dir() or now - _modified(mark) < _DAY:
+    if now - _modified(mark) < _DAY:
         return
-    days = _days(setting)
     with suppress(OSError):
         mark.touch(mode=0o600)
         os.utime(mark)
+    days = retention(paths.config, setting).days  # only now: a command may have to be asked for the setting
     if days:
-        for name in _FOLDERS:
-            _remove_before(now - days * _DAY, state / name)
+        _remove_older(state, now - days * _DAY)
 
 
-def _days(setting: Callable[[str], str | None]) -> float:
-    """Return the days to keep files: 0, which is for ever, if the setting cannot be read."""
+def prune(state: Path, kept: Retention) -> Removed:
+    """Remove at once what is not kept, and return how much that was.
+
+    Args:
+        state: The folder with the traces and artefacts.
+        kept: What is kept.
+    """
+    removed = Removed() if kept.runs is None else _remove_beyond(state, kept.runs)
+    return removed + (_remove_older(state, time.time() - kept.days * _DAY) if kept.days else Removed())
+
+
+def _remove_beyond(state: Path, runs: int) -> Removed:
+    """Remove the traces of all but the newest runs, with their artefacts."""
+    aged = sorted(((_modified(path), path) for path in _traces(state)), reverse=True)
+    removed = Removed()
+    for _, path in aged[runs:]:
+        artefacts = state / "artifacts" / path.stem
+        if artefacts.is_dir() and not artefacts.is_symlink():
+            removed += Removed(size=sum(_size(it) for it in artefacts.rglob("*")))
+            import shutil  # most sweeps remove nothing
+
+            shutil.rmtree(artefacts, ignore_errors=True)
+        removed += _unlinked(path, runs=1)
+    return removed
+
+
+def _traces(state: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from (state / "traces").glob("*.json")
+
+
+def _remove_older(state: Path, moment: float) -> Removed:
+    removed = Removed()
+    for name in _FOLDERS:
+        for place in _folders_below(state / name):
+            with suppress(OSError):
+                unused = place != state / name and place.stat().st_mtime < moment
+                for path in list(place.iterdir()):
+                    if (path.is_symlink() or path.is_file()) and path.lstat().st_mtime < moment:
+                        removed += _unlinked(path, runs=int(name == "traces"))
+                if unused:
+                    place.rmdir()  # unless something is left in it
+    return removed
+
+
+def _unlinked(path: Path, *, runs: int) -> Removed:
+    size = _size(path)
     try:
-        days = float(os.environ.get(SETTING) or setting(SETTING) or DAYS)
-    except (ValueError, PflowError):
-        return 0.0
-    return max(days, 0.0)
-
-
-def _remove_before(moment: float, folder: Path) -> None:
-    for place in _folders_below(folder):
-        with suppress(OSError):
-            unused = place != folder and place.stat().st_mtime < moment
-            for path in list(place.iterdir()):
-                if (path.is_symlink() or path.is_file()) and path.lstat().st_mtime < moment:
-                    path.unlink(missing_ok=True)
-            if unused:
-                place.rmdir()  # unless something is left in it
+        path.unlink(missing_ok=True)
+    except OSError:
+        return Removed()
+    return Removed(runs=runs, size=size)
 
 
 def _folders_below(folder: Path) -> Iterator[Path]:
     """Yield the folders below a folder, inner ones first, and the folder itself."""
     for place, _, _ in os.walk(folder, topdown=False):  # does not follow links
         yield Path(place)
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _modified(path: Path) -> float:

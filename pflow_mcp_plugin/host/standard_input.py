@@ -56,8 +56,15 @@ def piped_text() -> str:
     Raises:
         PflowError: See `input_text`.
     """
-    if sys.stdin is None or is_terminal(sys.stdin):
-        return ""
+    return "" if sys.stdin is None or is_terminal(sys.stdin) else whole_input()
+
+
+def whole_input() -> str:
+    """Return all of standard input, a terminal's too, a single line without its end.
+
+    Raises:
+        PflowError: See `input_text`.
+    """
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text

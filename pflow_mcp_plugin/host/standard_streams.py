@@ -52,12 +52,18 @@ class Streams:
     ) -> None:
         self._end.close()
 
-    def answer(self, text: str) -> int:
+    def answers_on_terminal(self) -> IO[str] | None:
+        """Return the stream of standard output if it is a terminal, for its size."""
+        return self._out if is_terminal(self._out) else None
+
+    def answer(self, text: str, *, as_it_is: bool = False) -> int:
         """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left.
 
-        What could steer a terminal is escaped if it goes to one; anywhere else the answer is unaltered.
+        Args:
+            text: What could steer a terminal is escaped if it goes to one; anywhere else it is unaltered.
+            as_it_is: Whether the text is printable but for the codes of its colours.
         """
-        shown = printable(text) if is_terminal(self._out) else text
+        shown = printable(text) if is_terminal(self._out) and not as_it_is else text
         try:
             _write_line(sys.stdout, self._out, shown)
         except OSError as error:
@@ -67,10 +73,15 @@ class Streams:
         return 0
 
     def tell(self, text: str) -> None:
-        """Write lines for people to the program's own standard error, printable."""
+        """Write lines for people to the program's own standard error, printable, and fitting a terminal."""
+        shown = printable(text)  # such lines quote untrusted output and files
+        if shown and is_terminal(self._err):
+            from pflow_mcp_plugin.contract.terminal_look import columns_of
+            from pflow_mcp_plugin.contract.text_width import wrapped
+
+            shown = wrapped(shown, columns_of(self._err))
         try:
-            # Such lines quote untrusted output and files.
-            _write_line(sys.stderr, self._err, printable(text))
+            _write_line(sys.stderr, self._err, shown)
         except OSError:
             silence(self._err)
         except ValueError:  # closed

@@ -13,7 +13,7 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.secret_commands import CommandAnswers
-from pflow_mcp_plugin.storage import CorruptFile, JsonStore
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
 
 Place = Literal["file", "keyring", "command"]
 """Where a setting's value is stored, or that a command prints it."""
@@ -191,7 +191,7 @@ class StoredSettings(Settings):
             problems.append(
                 Problem(message=error.message, suggestion=step, kind="config", source=str(self.path))
             )
-        if self._is_open_to_others():
+        if is_open_to_others(self.path):
             problems.append(
                 Problem(
                     message=f"{self.path} holds secrets and can be read by others",
@@ -202,12 +202,6 @@ class StoredSettings(Settings):
                 )
             )
         return problems
-
-    def _is_open_to_others(self) -> bool:
-        try:
-            return bool(self.path.stat().st_mode & 0o077)
-        except OSError:  # it does not exist, or its folder is not accessible
-            return False
 
 
 def _check_key(key: str) -> None:

@@ -6,16 +6,19 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Traces
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
 
+RunState = Literal["ok", "failed", "interrupted"]
+StepState = Literal["ok", "skipped", "handled", "failed", "interrupted"]
 LATEST = "latest"
 _HEAD = 8_192
 """Bytes of a trace file that are read for its owner."""
@@ -92,6 +95,15 @@ class TraceFiles(Traces):
                 yield status.st_mtime_ns, path
 
 
+def run_state(trace: Mapping[str, Any]) -> RunState:
+    """Return how the run of a trace ended."""
+    if trace.get("success"):
+        return "ok"
+    error = trace.get("error")
+    kind = error.get("type") if isinstance(error, Mapping) else None
+    return "interrupted" if kind == "interrupted" else "failed"
+
+
 def cached_words(step: Mapping[str, Any]) -> str:
     """Return in words how far a step of a trace was answered from kept results; empty if it was not."""
     found = step.get("details")
@@ -100,6 +112,161 @@ def cached_words(step: Mapping[str, Any]) -> str:
     if not isinstance(cache, Mapping) or not cache.get("cached"):
         return ""
     return f"{cache['cached']} of {batch.get('count')} cached" if isinstance(batch, Mapping) else "cached"
+
+
+def step_words(step: Mapping[str, Any]) -> str:
+    """Return in words what is special about a step of a trace: its case, skipped, cached, retried."""
+    return ", ".join(filter(None, (_route_words(step), cached_words(step), _retry_words(step))))
+
+
+def shown_type(node_type: object) -> str:
+    """Return the type of a node as it is shown: a workflow written in its node has no name of its own."""
+    text = str(node_type)
+    return "workflow" if text.startswith("workflow:{") else text
+
+
+def _retry_words(step: Mapping[str, Any]) -> str:
+    found = step.get("details")
+    details = found if isinstance(found, Mapping) else {}
+    batch = details.get("batch")
+    count = batch.get("retries") if isinstance(batch, Mapping) else details.get("retries")
+    return f"{count} retr{'y' if count == 1 else 'ies'}" if isinstance(count, int) and count else ""
+
+
+def _route_words(step: Mapping[str, Any]) -> str:
+    """Return in words which way a step of a trace took, or that it was skipped; empty for any other step."""
+    found = step.get("details")
+    details = found if isinstance(found, Mapping) else {}
+    branch = details.get("branch")
+    if isinstance(branch, Mapping) and step.get("error") is None:
+        return f"case {branch.get('case')}"
+    return "skipped" if is_skipped(step) else ""
+
+
+def action_words(step: Mapping[str, Any]) -> str:
+    """Return in words the action of a step of a trace; empty for the usual one, and for what routes say."""
+    action = step.get("action")
+    usual = (None, "default") if step.get("error") is None else (None, "default", "error")
+    return "" if _route_words(step) or action in usual else f"action {action}"
+
+
+def is_skipped(step: Mapping[str, Any]) -> bool:
+    """Return whether the node of a step did not run, as its condition was false."""
+    details = step.get("details")
+    return isinstance(details, Mapping) and "skipped" in details
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TracedStep:
+    """A step of a trace, and how it ended: a failure after which the run went on was handled.
+
+    Attributes:
+        content: The step in the trace.
+        state: How it ended.
+        depth: In how many others it is.
+        items: The indexes of the items of batches that it ran for, from the outermost batch to the innermost.
+    """
+
+    content: JSONObject
+    state: StepState
+    depth: int = 0
+    items: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its id, and the indexes of its items."""
+        return f"{self.content.get('id')}{''.join(f'[{index}]' for index in self.items)}"
+
+    @property
+    def steps(self) -> list[TracedStep]:
+        """The steps of the workflow that it ran."""
+        lost: StepState = "handled" if self.content.get("error") is None else self.state
+        return _traced(_objects(self.content.get("steps")), lost, self.depth + 1, self.items)
+
+    def steps_for(self, item: JSONObject) -> list[TracedStep]:
+        """Return the steps of the workflow that it ran for an item of its batch."""
+        lost: StepState = "handled" if item.get("error") is None else "failed"
+        items = (*self.items, item.get("index"))
+        return _traced(_objects(item.get("steps")), lost, self.depth + 1, items)
+
+    @property
+    def batch(self) -> JSONObject:
+        """The details of its batch, empty if it is none."""
+        details = self.content.get("details")
+        batch = details.get("batch") if isinstance(details, Mapping) else None
+        return batch if isinstance(batch, dict) else {}
+
+    @property
+    def item_steps(self) -> list[TracedStep]:
+        """The items of its batch that the trace has by themselves, each as a step."""
+        return [self._item(item.get("index"), item) for item in self.batch_items]
+
+    def item(self, index: int) -> TracedStep | None:
+        """Return an item of its batch as a step; None if the trace does not have it.
+
+        Of an item that the trace does not have by itself, the step knows only what the batch wrote.
+        """
+        kept: JSONObject = next((it for it in self.batch_items if it.get("index") == index), {})
+        outputs = self.content.get("outputs")
+        listed = outputs.get("items") if isinstance(outputs, Mapping) else None
+        entry = next((it for it in _objects(listed) if it.get("index") == index), {})
+        if not kept and not entry:
+            return None
+        written = {"outputs": entry.get("result"), "error": entry.get("error"), "item": entry.get("item")}
+        if kept.get("params") is not None:  # which the item is part of
+            del written["item"]
+        return self._item(index, {**written, **kept})
+
+    def _item(self, index: JSON, item: JSONObject) -> TracedStep:
+        state: StepState = "ok"
+        if item.get("error") is not None:
+            state = "failed" if self.content.get("error") is None else self.state
+        node = {key: self.content.get(key) for key in ("id", "type")}
+        items = (*self.items, index)
+        return TracedStep(content={**node, **item}, state=state, depth=self.depth + 1, items=items)
+
+    @property
+    def batch_items(self) -> list[JSONObject]:
+        """The items of its batch that the trace has by themselves."""
+        return _objects(self.content.get("items"))
+
+    def with_inner(self) -> Iterator[TracedStep]:
+        """Yield the step, and all steps inside it, each followed by those inside that."""
+        yield self
+        inner = [step for item in self.batch_items for step in self.steps_for(item)]
+        for step in (*inner, *self.steps):
+            yield from step.with_inner()
+
+
+def traced_steps(trace: Mapping[str, Any]) -> list[TracedStep]:
+    """Return the steps of a trace that are not inside others."""
+    return _traced(trace["steps"], "handled" if trace.get("success") else run_state(trace), 0, ())
+
+
+def _traced(
+    steps: Sequence[JSONObject], lost: StepState, depth: int, items: tuple[object, ...]
+) -> list[TracedStep]:
+    """Return steps that follow one another; if the last of them failed, its state is `lost`."""
+    last = len(steps) - 1
+    return [
+        TracedStep(
+            content=step,
+            state=_state(step, lost if place == last else "handled"),
+            depth=depth,
+            items=items,
+        )
+        for place, step in enumerate(steps)
+    ]
+
+
+def _state(step: JSONObject, lost: StepState) -> StepState:
+    if step.get("error") is not None:
+        return lost
+    return "skipped" if is_skipped(step) else "ok"
+
+
+def _objects(value: JSON) -> list[JSONObject]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _owner(path: Path) -> str | None:

@@ -4,6 +4,7 @@
   `builtin_servers`
 - `input_values`: the values that a user gives to a preset's inputs
 - `server_table`: the config of a server, made from a preset and these values
+- `server_program`: the program that the process of a server runs, and a warning where it is missing
 - `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
 - `manifest_check`: whether a server still has the tools that its preset's author saw
 

@@ -25,7 +25,7 @@ _NODE = (
     "Install Node.js, which includes {}: from https://nodejs.org, with Homebrew (brew install node), "
     "or with nvm, fnm or volta"
 )
-_UV = "Install uv, which includes {}: https://docs.astral.sh/uv (pipx install uv, or brew install uv)"
+_UV = "Install uv, which includes {}: pip install uv, or brew install uv; see https://docs.astral.sh/uv"
 _SOURCES = {
     **dict.fromkeys(("node", "npm", "npx"), _NODE),
     **dict.fromkeys(("uv", "uvx"), _UV),

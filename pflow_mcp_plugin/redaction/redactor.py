@@ -55,6 +55,9 @@ class Redactor:
         self._known: SecretForms | None = None
         self.add(values)
 
+    def __reduce__(self) -> tuple[type[Redactor], tuple[tuple[str, ...]]]:
+        return type(self), (tuple(self._secrets),)
+
     def add(self, values: Iterable[str]) -> None:
         """Redact these values from now on."""
         wanted = {value for value in values if len(value) >= SHORTEST}

@@ -23,7 +23,7 @@ _ANCHOR = 24
 """Characters of an anchor in base64, of which lines have 64 or 76."""
 _CUT = re.compile(r"\.{3,}|…+")
 _MOST_CUTS = 10_000
-"""Marks that are looked at in one text: a text of dots must not take for ever."""
+"""Marks that are looked at in one text: a text of dots must not take forever."""
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _LATIN_1 = 0xFF

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +80,10 @@ class LazyToolSource(NodeSource):
     def missing(self, node_type: str) -> Problem | None:
         """Explain why a node type does not exist, loading the source on first use."""
         return self._source.missing(node_type)
+
+    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
+        """Warn of servers that cannot start here, loading the source on first use."""
+        return self._source.unmet(node_types)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a node converted from its older form, loading the source on first use."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.registration.class_signature import class_name, docstring, has_others, hint, named, rest
+
+POCKETFLOW = Path(__file__).parent / "typings" / "pocketflow.pyi"
+"""The stub file of pocketflow, which ships no types that type checkers read."""
 
 _HEAD = '''\
 """Every registered tool as a class; written by `pflow mcp stubs`, as of the last sync."""
 
 from collections.abc import Mapping, MutableMapping
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
+from pflow_mcp_plugin.calls import session as session
 from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.execution.node import MCPNode
 
@@ -23,7 +27,6 @@ class ToolNode(MCPNode):
     def set_params(self, params: Mapping[str, Any]) -> None: ...
     def run(self, shared: MutableMapping[str, Any]) -> str: ...
 
-def session() -> AbstractContextManager[None]: ...
 def class_for(node_type: str) -> type[ToolNode]: ...
 '''
 

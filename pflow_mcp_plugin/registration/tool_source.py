@@ -121,6 +121,14 @@ class ToolSource(NodeSource):
             step = f"To choose the names yourself, set `rename` in {self._store.path}"
             yield _problem(message, step, severity="warning")
 
+    def unmet(self, node_types: Iterable[str]) -> Iterator[Problem]:
+        """Yield a warning for each server of these nodes whose program is missing; the source starts none."""
+        from pflow_mcp_plugin.presets.server_program import advise
+
+        found = filter(None, map(self._catalog.find, node_types))
+        servers = map(self._usable, dict.fromkeys(record.server for record in found))
+        yield from filter(None, (advise(server) for server in servers if server))
+
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""
         metadata = node.get("mcp_metadata")
@@ -180,8 +188,7 @@ class ToolSource(NodeSource):
             return _problem(str(error), "; ".join(error.suggestions), kind=error.kind)
         if not config.disabled:
             return None
-        step = f"Remove `disabled` from [mcpServers.{server}] in {self._store.file_of(server)}"
-        return _problem(f"Server {server} is disabled", step)
+        return _problem(f"Server {server} is disabled", self._store.enabling_step(server))
 
     def _record(self, server: str, tool: str) -> ToolRecord | None:
         named = self._catalog.tool(server, tool)
@@ -218,7 +225,7 @@ class ToolSource(NodeSource):
 
         spelled = {naming.tool_part(it.tool.name): it.tool.name for it in self.records(server)}
         near = _nearest(naming.tool_part(tool), spelled, 0.6)
-        return f"pflow mcp {server} {quote(spelled[near])}" if near else ""
+        return f"pflow mcp call {server} {quote(spelled[near])}" if near else ""
 
     def _old_type(self, node_id: str, metadata: JSONObject) -> str | None:
         tool = metadata.get("tool_name")

@@ -6,18 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES
 from pflow_mcp_plugin.server.given_names import nearest, shown
 from pflow_mcp_plugin.server.served_tool import ServedTool
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "array": (list,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "null": (type(None),),
-    "number": (int, float),
-    "object": (dict,),
-    "string": (str,),
-}
 
 _Schema = Mapping[str, Any]
 
@@ -61,7 +52,7 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
     wanted = schema.get("type", ())
     types = (wanted,) if isinstance(wanted, str) else wanted
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int
-    if types and not any(type(value) in _TYPES[kind] for kind in types):
+    if types and not any(type(value) in PYTHON_TYPES[kind] for kind in types):
         expected = " or ".join(types)
         yield Problem(message=f"{name} must be of type {expected}, not {_kind(value)}", path=path)
     elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
@@ -76,4 +67,4 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 
 
 def _kind(value: object) -> str:
-    return next(name for name, types in _TYPES.items() if type(value) in types)
+    return next(name for name, types in PYTHON_TYPES.items() if type(value) in types)

@@ -48,7 +48,7 @@ def confined(root: Path | None, name: str) -> Path:
             "Files cannot be read here: the server does not run on the client's machine",
             kind="validation",
             suggestions=(
-                "Pass the workflow itself, as an object or JSON text",
+                "Pass the workflow itself, as an object, or as JSON or YAML text",
                 "Pass the name of a saved workflow",
             ),
         )

@@ -64,7 +64,7 @@ def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
 def encoded(envelope: JSONObject) -> tuple[Any, str]:
     """Return an envelope as JSON can represent it, and its JSON text.
 
-    Nodes may have written any objects, which become strings; what is nested too deep becomes `...`.
+    Nodes may have written any objects, which become strings; what is nested too deeply becomes `...`.
     """
     try:
         text = json.dumps(envelope, ensure_ascii=False, allow_nan=False)

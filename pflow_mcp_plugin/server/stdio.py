@@ -45,7 +45,7 @@ MOST_UNREAD = 64 << 20
 """Bytes of answers for which the client may let us wait; meanwhile nothing is read from it."""
 MOST_UNANSWERED = 2_000
 """Requests that may wait for their answers; meanwhile nothing is read either."""
-_NO_MESSAGE = "Not a message: invalid JSON, or nested too deep"
+_NO_MESSAGE = "Not a message: invalid JSON, or nested too deeply"
 _INVALID_ID = "The id of a request must be a string or an integer"
 _LAST_ANSWERS = 0.5
 """Seconds that requests have after the end of the input, before their runs are cancelled."""

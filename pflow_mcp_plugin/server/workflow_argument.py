@@ -1,4 +1,4 @@
-"""The workflow that a client names or sends: the name of a saved one, a path, JSON text, or an object."""
+"""The workflow that a client names or sends: the name of a saved one, a path, its text, or an object."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
 
     Args:
         request: The call.
-        given: An object, JSON text that begins with `{`, the name of a saved workflow, or a path.
+        given: An object, JSON text that begins with `{`, YAML text of several lines, the name of a saved
+            workflow, or a path.
 
     Raises:
         PflowError: It is too large, there is none, or it is not a workflow.
@@ -55,7 +56,8 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
 
 
 def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
-    if given.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+    text = given.strip("\ufeff \t\r\n")
+    if text[:1] in ("{", "[") or "\n" in text:
         return _parsed(request, given, _UNNAMED)
     library = request.host.library
     if library is not None and given in library.names():
@@ -81,7 +83,7 @@ def _object(given: object) -> JSONObject:
 
 
 def _not_saved(library: Library | None, given: str) -> PflowError:
-    hints = ["See workflow_list", "Pass a path that ends in .json, or the workflow itself"]
+    hints = ["See workflow_list", "Pass a path that ends in .json or .yaml, or the workflow itself"]
     if library is not None:
         try:
             library.get(given)

@@ -56,13 +56,8 @@ def _given(host: Host, workflow: str | Path | JSONObject, tool: str, description
         found = library.get(str(workflow))
         return ToolWorkflow(name=str(workflow), workflow=found, tool=tool, description=description)
     path = Path(workflow)
-    read = _read(host, path)
+    if not path.is_file():
+        message = f"{path} is neither the name of a saved workflow nor a file"
+        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
+    read = runner_of(host).read_file(path)
     return ToolWorkflow(name=path.stem, workflow=read, saved=False, tool=tool, description=description)
-
-
-def _read(host: Host, path: Path) -> JSONObject:
-    try:
-        return runner_of(host).read(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        message = f"{path} is neither the name of a saved workflow nor a file: {error.strerror}"
-        raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",)) from error

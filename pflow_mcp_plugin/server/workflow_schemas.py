@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field, Interface
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 
-_NAMES: Mapping[str, str] = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "list": "array",
-    "dict": "object",
-    "None": "null",
-}
-_TYPES = frozenset(_NAMES.values())
+_NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
+_TYPES = frozenset(FRIENDLY_NAMES)
 _DEEPEST = 8
 """The levels of a nested schema that a tool declares; what is deeper may be anything."""
 

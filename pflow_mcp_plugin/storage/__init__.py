@@ -10,6 +10,7 @@
 
 from pflow_mcp_plugin.storage.atomic_files import (
     files_in,
+    is_open_to_others,
     keep_backup,
     locked,
     make_folder,
@@ -42,6 +43,7 @@ __all__ = [
     "default_paths",
     "encode_json",
     "files_in",
+    "is_open_to_others",
     "keep_backup",
     "locked",
     "make_folder",

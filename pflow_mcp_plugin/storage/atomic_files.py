@@ -56,6 +56,14 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
         raise StoreError(folder, f"the folder could not be read: {_reason(error)}") from error
 
 
+def is_open_to_others(path: Path) -> bool:
+    """Whether other users may do anything with an atomic file, by its permissions; not known on Windows."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+    except OSError:  # it does not exist, or its folder is not accessible
+        return False
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder for files that are written atomically, and its missing parents, all private (0700).
 

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.contract import PflowError, Run, RunOrigin
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
-from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.telemetry.provider import tracer
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _address(launch: Launch) -> dict[str, str | int | None]:
     if not url:
         return {}
     parts = urlsplit(url)
-    host = Redactor(launch.secrets).text(parts.hostname or "")
+    host = launch.redactor.text(parts.hostname or "")
     return {"server.address": host, "server.port": parts.port}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -112,7 +111,7 @@ class PflowHost:
         Raises:
             PflowError: A server could not be started or listed.
         """
-        from pflow_mcp_plugin.cli.sync import sync_servers
+        from pflow_mcp_plugin.cli.server_sync import sync_servers
 
         report = sync_servers(self.host, names or None)
         if report.error is not None:
@@ -157,7 +156,7 @@ class PflowHost:
         """Run a workflow in the test's host to its end; what it started is ended again.
 
         Args:
-            workflow: The workflow, or the path of its JSON file.
+            workflow: The workflow, or the path of its file.
             inputs: Values by input name.
 
         Returns:
@@ -168,7 +167,7 @@ class PflowHost:
         """
         if not isinstance(workflow, str | Path):
             return self.host.runner.run(workflow, inputs or {})
-        document = json.loads(Path(workflow).read_text(encoding="utf-8"))
+        document = self.host.runner.read_file(Path(workflow))
         return self.host.runner.run(document, inputs or {}, name=str(workflow))
 
     def find_preset(self, name: str) -> ServerPreset:

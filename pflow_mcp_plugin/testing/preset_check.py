@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.expansion import host_lookup
-from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_filter import allows
@@ -52,7 +52,11 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     except PflowError as error:
         raise _failure(f"Preset {name} cannot be added", error, host.warnings) from error
     known = servers(host.host.paths)
-    with Pool(lambda _: None, stderr_folder=stderr_folder(host.host.paths)) as pool:
+    with Pool(
+        lambda _: None,
+        stderr_folder=stderr_folder(host.host.paths),
+        sign_in_folder=sign_in_folder(host.host.paths),
+    ) as pool:
         (synced,) = sync([name], known, pool, host_lookup(host.host))
     if synced.error is not None:
         raise _failure(f"Preset {name} does not start", synced.error)

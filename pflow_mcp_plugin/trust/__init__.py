@@ -1,19 +1,32 @@
 """Decisions about a server's claims and its address; no I/O.
 
+What a tool claims:
+
 - `purity`: whether a tool may be run twice, from its annotations and what the user trusts
 - `tool_effects`: what a tool does to data, from its annotations and its transport
-- `tool_danger`: whether a new version of a tool must be approved before it is used
-- `tool_difference`: what differs, as lines for people
-- `schema_changes`, `schema_forms`, `schema_texts`: the difference between two versions of one JSON Schema;
-  one form for those that say the same; the texts inside
+
+Whether a new version of a tool must be approved. Start reading at `tool_danger`:
+
+- `tool_danger`: the verdict, from all differences
+- `schema_changes`, `schema_keywords`: the difference between two versions of a JSON Schema; whether a change
+  of one keyword accepts more or less
+- `schema_forms`, `schema_texts`: one form for schemas that mean the same; the texts inside a schema
 - `text_changes`, `word_forms`: whether a text was only corrected
 - `renamed_tools`: which tools came back under another name
-- `json_equality`, `json_excerpt`: JSON values compared, and cut to what people read
-- `egress`: which hosts and addresses may be connected to, and whether without TLS
-- `tool_checks`: what in a server's tools a person should look at, by these rules:
+- `tool_difference`: the differences as lines for people
+- `json_equality`, `json_excerpt`: JSON values compared, and shortened for people
+
+What a person should look at in a server's tools. Start reading at `tool_checks`:
+
+- `tool_checks`: applies all rules to a server
 - `hidden_text`, `shadowing`, `claimed_names`, `doubtful_claims`: one or two rules each
-- `look_alikes`, `known_names`, `tool_texts`: what the rules compare
-- `findings`: what they find
+- `look_alikes`, `name_index`, `tool_texts`: what the rules compare
+- `tool_findings`: what they find, with the next step of each rule
+
+Where pflow may connect to:
+
+- `egress`: which URLs, hosts and addresses are allowed, and whether plain http is
+- `addresses`: what a host or IP address is
 """
 
 __all__: list[str] = []

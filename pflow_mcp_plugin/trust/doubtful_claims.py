@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pflow_mcp_plugin.trust.findings import Finding, Rule
+from pflow_mcp_plugin.trust.tool_findings import Finding, Rule
 from pflow_mcp_plugin.types import Tool
 
 _DELETES = re.compile(r"delete|remove|drop|destroy|erase|purge|wipe|truncate|kill|uninstall|overwrite|revoke")
@@ -60,7 +60,7 @@ def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
         for name, what in unexplained:
             if name.fullmatch(snake):
-                message = f"asks for {what} with the argument {key}, which its text does not explain"
+                message = f"asks for {what} in the argument {key}, which its description does not explain"
                 where = f"inputSchema.properties.{key}"
                 yield _warning(server, tool, "unexplained-argument", message, where)
 

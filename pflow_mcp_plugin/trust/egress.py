@@ -7,7 +7,7 @@ what is not public must be named in the config, as the host of a server's URL or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,24 +15,20 @@ import attrs
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.trust.addresses import (
+    address_of,
+    canonical,
+    contains,
+    is_loopback,
+    reached,
+    special_kind,
+)
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
+    from pflow_mcp_plugin.trust.addresses import Address
 
-    Address = IPv4Address | IPv6Address
-
-_METADATA = frozenset(
-    {
-        *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),  # AWS, Azure, Google and others
-        *("169.254.170.2", "169.254.170.23", "fd00:ec2::23"),  # credentials of containers on AWS
-        *("100.100.100.200", "168.63.129.16", "192.0.0.192"),  # Alibaba, Azure, Oracle
-    }
-)
-"""Where clouds hand out a machine's credentials; one of these addresses is a public one."""
 _UNDENY = "remove that from deny in [network] if the host is needed"
-_TRANSLATED = "64:ff9b::/96"
-"""Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,7 +120,7 @@ def refusal_of_url(server: Server, url: str) -> Refusal | None:
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https"):
-        which = "its url" if url == server.url else "a URL that it names"  # which may contain a secret
+        which = "its url" if url == server.url else "a URL that it refers to"  # which may contain a secret
         return _refused(server, f"{which} is not an http or https address", "correct its url", host)
     return _refusal_of_plain_http(server, url) or _refusal_of_host(server, canonical(host))
 
@@ -137,7 +133,7 @@ def refusal_of_address(server: Server, host: str, address: str) -> Refusal | Non
         host: A host of an allowed URL.
         address: An address that was found for it.
     """
-    host, found = canonical(host), _address(address)
+    host, found = canonical(host), address_of(address)
     if found is None:
         return _refused(server, f"host {host} has the address {address}, which is invalid", "", host, address)
     denied = _matching(server.network.deny, str(found), found)
@@ -145,7 +141,11 @@ def refusal_of_address(server: Server, host: str, address: str) -> Refusal | Non
         what = f'host {host} has the address {found}, denied by deny = ["{denied}"] in [network]'
         return _refused(server, what, _UNDENY, host, str(found))
     if is_loopback(host):
-        return None if "loopback" in map(_kind, _forms(found)) else _refusal_of_stray(server, host, found)
+        return (
+            None
+            if "loopback" in map(special_kind, reached(found))
+            else _refusal_of_stray(server, host, found)
+        )
     is_written = host == str(found) and host in _written_hosts(server)
     kind = "" if is_written else _unnamed_kind(server, found)
     if not kind:
@@ -169,28 +169,6 @@ def allowed_addresses(
     return allowed, first
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a URL's host is this machine, judged by its name or address alone."""
-    # Names below `.localhost` are loopback too (RFC 6761, section 6.3).
-    name = host.lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    address = _address(name)
-    return address is not None and address.is_loopback
-
-
-def canonical(host: str) -> str:
-    """Return a host as the rules for egress compare it: in lower case and ASCII, addresses normalised."""
-    name = host.lower().rstrip(".").removeprefix("[").removesuffix("]")
-    address = _address(name)
-    if address is not None:
-        return str(address)
-    try:
-        return name if name.isascii() else name.encode("idna").decode()
-    except UnicodeError:
-        return name
-
-
 def _refusal_of_plain_http(server: Server, url: str) -> Refusal | None:
     host = plain_http_host(url)
     if not host:
@@ -202,14 +180,14 @@ def _refusal_of_plain_http(server: Server, url: str) -> Refusal | None:
         return None
     return Refusal(
         message=f"Server {server.name} uses plain http to {host}: "
-        "everything, including tokens, can be read on the way",
+        "anyone on the network path can read everything, including tokens",
         next_step=f"Use https, or set insecure = true for server {server.name}",
         host=host,
     )
 
 
 def _refusal_of_host(server: Server, host: str) -> Refusal | None:
-    rules, address = server.network, _address(host)
+    rules, address = server.network, address_of(host)
     denied = _matching(rules.deny, host, address)
     if denied:
         what = f'host {host} is denied by deny = ["{denied}"] in [network]'
@@ -226,7 +204,7 @@ def _refusal_of_host(server: Server, host: str) -> Refusal | None:
 
 def _refusal_of_stray(server: Server, host: str, address: Address) -> Refusal:
     what = f"host {host} has the address {address}, which does not belong to this machine"
-    step = "correct the entry of this name in the hosts file or the DNS"
+    step = "correct the entry for this name in the hosts file or in DNS"
     return _refused(server, what, step, host, str(address))
 
 
@@ -250,15 +228,15 @@ def _written_hosts(server: Server, *, own: bool = True) -> set[str]:
 def _is_named(entries: Iterable[str], host: str, address: Address | None) -> bool:
     """Whether `allow` names a host of loopback itself, not by a glob."""
     return any(
-        entry.lower() == host or (address is not None and _contains(entry, address)) for entry in entries
+        entry.lower() == host or (address is not None and contains(entry, address)) for entry in entries
     )
 
 
 def _unnamed_kind(server: Server, address: Address) -> str:
     """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
-    for form in _forms(address):
-        kind = _kind(form)
-        if kind and not any(_contains(entry, form) for entry in server.network.allow):
+    for form in reached(address):
+        kind = special_kind(form)
+        if kind and not any(contains(entry, form) for entry in server.network.allow):
             return kind
     return ""
 
@@ -267,66 +245,12 @@ def _matching(entries: Iterable[str], host: str, address: Address | None) -> str
     """Return the first entry of `allow` or `deny` that matches a host or its address, `""` if none does."""
     from fnmatch import fnmatchcase
 
-    addresses = [] if address is None else [address, *_forms(address)]
+    addresses = [] if address is None else [address, *reached(address)]
     names = [host, *map(str, addresses)]
     for entry in entries:
         glob = entry.lower().rstrip(".")
         if any(fnmatchcase(name, glob) for name in names):
             return entry
-        if any(_contains(entry, each) for each in addresses):
+        if any(contains(entry, each) for each in addresses):
             return entry
     return ""
-
-
-def _contains(entry: str, address: Address) -> bool:
-    """Whether an entry is an address or network that contains an address."""
-    from ipaddress import ip_network
-
-    try:
-        network = ip_network(entry, strict=False)
-    except ValueError:
-        return False
-    return address in network
-
-
-def _address(text: str) -> Address | None:
-    from ipaddress import ip_address
-
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
-
-
-def _forms(address: Address) -> Iterator[Address]:
-    """Yield an address as packets carry it: an IPv4 address inside an IPv6 one is what they reach.
-
-    IPv4-mapped addresses and those of NAT64 stand for it alone; 6to4 addresses are routed by both.
-    """
-    from ipaddress import IPv4Address, IPv6Address, ip_network
-
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            yield address.ipv4_mapped
-            return
-        if address in ip_network(_TRANSLATED):
-            yield IPv4Address(int(address) & 0xFFFF_FFFF)
-            return
-        if address.sixtofour is not None:
-            yield address.sixtofour
-    yield address
-
-
-def _kind(address: Address) -> str:
-    """Return what an address is if it is not public, an empty string if it is."""
-    if str(address) in _METADATA:
-        return "cloud metadata"
-    kinds = {
-        "loopback": address.is_loopback,
-        "unspecified": address.is_unspecified,
-        "link-local": address.is_link_local,
-        "multicast": address.is_multicast,
-        "reserved": address.is_reserved,
-        "private": not address.is_global or getattr(address, "is_site_local", False),
-    }
-    return next((kind for kind, fits in kinds.items() if fits), "")

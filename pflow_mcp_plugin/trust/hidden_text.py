@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Literal
 
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.printable_text import hidden_places, printable, runs_right_to_left
-from pflow_mcp_plugin.trust.findings import Finding
+from pflow_mcp_plugin.trust.tool_findings import Finding
 from pflow_mcp_plugin.trust.tool_texts import Text
 
 _KINDS = (
@@ -47,7 +48,7 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
         if not places:
             continue
         kinds = Counter(_kind(text[place]) for place in places)
-        seen = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in kinds.items())
+        seen = ", ".join(count_text(count, name) for name, count in kinds.items())
         first = places[0]
         excerpt = " ".join(printable(text[max(first - _AROUND, 0) : first + _AROUND]).split())
         yield Finding(

@@ -1,4 +1,4 @@
-"""Which tools that are gone came back under another name."""
+"""Which of the removed tools came back under another name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Traits:
     name: int
 
 
-def pairs(removed: Iterable[Tool], added: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
-    """Yield each removed tool with the added one that is nearly the same, those most alike first."""
+def renamed(removed: Iterable[Tool], added: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
+    """Yield each removed tool with the added one that seems to be the same, the most similar pairs first."""
     gone = [(tool, _traits(tool)) for tool in removed]
     came = [(tool, _traits(tool)) for tool in added]
     alike = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pflow_mcp_plugin.trust import text_changes
-from pflow_mcp_plugin.trust.schema_changes import Difference
+from pflow_mcp_plugin.trust.schema_changes import SchemaDifference
 from pflow_mcp_plugin.trust.schema_forms import TEXTS, members_without
 
 Kind = Literal["text", "value", "name", "code"]
@@ -60,7 +60,7 @@ class Known:
         return self._sets
 
 
-def objection_to_more(item: Difference, known: Known) -> str:
+def objection_to_more(item: SchemaDifference, known: Known) -> str:
     """Return what speaks against the texts in what a schema has more than before; empty if nothing does."""
     if item.path.rpartition(".")[2] in _LISTS and isinstance(item.new, list):
         more = members_without(item.new, item.old) if isinstance(item.old, list) else item.new

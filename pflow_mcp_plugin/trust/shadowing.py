@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pflow_mcp_plugin.trust.findings import Finding
-from pflow_mcp_plugin.trust.known_names import KnownNames, Named, is_unmistakable
+from pflow_mcp_plugin.trust.name_index import Named, NameIndex, is_unmistakable
+from pflow_mcp_plugin.trust.tool_findings import Finding
 from pflow_mcp_plugin.trust.tool_texts import Text
 
 _WORD = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)+|[a-z0-9]+[A-Z][A-Za-z0-9]*)")
@@ -17,7 +17,7 @@ _NEAR = 60
 """Characters within which the name of a server stands beside that of its tool."""
 
 
-def shadowing(server: str, tool: str, texts: Iterable[Text], names: KnownNames) -> Iterator[Finding]:
+def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
     """Yield a warning for each text that names a tool of another server in a way that means it.
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
@@ -47,7 +47,7 @@ def shadowing(server: str, tool: str, texts: Iterable[Text], names: KnownNames) 
             )
 
 
-def _mentioned(text: str, names: KnownNames) -> Iterator[Named]:
+def _mentioned(text: str, names: NameIndex) -> Iterator[Named]:
     for found in _WORD.finditer(text):
         word = found.group()
         if is_unmistakable(word):

@@ -6,17 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from pflow_mcp_plugin.trust.claimed_names import claimed_names
 from pflow_mcp_plugin.trust.doubtful_claims import contradictions, unexplained_arguments
-from pflow_mcp_plugin.trust.findings import Finding
 from pflow_mcp_plugin.trust.hidden_text import hidden_text
-from pflow_mcp_plugin.trust.known_names import KnownNames
+from pflow_mcp_plugin.trust.name_index import NameIndex
 from pflow_mcp_plugin.trust.shadowing import shadowing
+from pflow_mcp_plugin.trust.tool_findings import Finding
 from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
 
 
-def check_tools(
-    server: str, tools: Iterable[Tool], instructions: str, names: KnownNames
-) -> Iterator[Finding]:
+def check_tools(server: str, tools: Iterable[Tool], instructions: str, names: NameIndex) -> Iterator[Finding]:
     """Yield what a person should look at in a server's tools, tool by tool; never raises.
 
     Args:

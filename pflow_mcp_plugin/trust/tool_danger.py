@@ -14,10 +14,10 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.trust import renamed_tools, schema_changes, schema_texts, text_changes
+from pflow_mcp_plugin.trust import schema_changes, schema_texts, text_changes
 from pflow_mcp_plugin.trust.json_equality import is_same
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
-from pflow_mcp_plugin.trust.schema_changes import ABSENT
+from pflow_mcp_plugin.trust.schema_keywords import ABSENT
 from pflow_mcp_plugin.types import Tool
 
 Kind = Literal["same", "compatible", "changed"]
@@ -31,7 +31,7 @@ _ASSUMED: Mapping[str, bool] = {
 """What is assumed of a tool without the hint (MCP specification 2025-11-25, `ToolAnnotations`)."""
 _EMPTY: tuple[JSON, ...] = (False, "", 0, [], {})
 _MOST_WORDS_OF_A_TITLE = 8
-_RETURNED = {"now required": "now always returned", "no longer required": "may be missing now"}
+_RETURNED = {"now required": "now always returned", "no longer required": "may now be missing"}
 _OF_CLASSES = "Arguments Args Input Inputs Model Output Params Parameters Request Response Result Schema"
 """Words in the titles of schemas that are generated from the names of classes."""
 
@@ -93,11 +93,6 @@ def judge(old: Tool, new: Tool) -> Verdict:
 def judge_instructions(old: str, new: str) -> Verdict:
     """Return how a server's instructions differ from those that were approved."""
     return _verdict(_text("instructions", old, new))
-
-
-def renamed(removed: Iterable[Tool], added: Iterable[Tool]) -> Iterator[tuple[Tool, Tool]]:
-    """Yield the pairs of a removed and an added tool that seem to be the same tool under another name."""
-    yield from renamed_tools.pairs(removed, added)
 
 
 def _verdict(found: Iterable[Difference]) -> Verdict:
@@ -163,7 +158,7 @@ def _output(old: Tool, new: Tool) -> Iterator[Difference]:
 
 
 def _of_schema(
-    item: schema_changes.Difference, known: schema_texts.Known, bad: tuple[str, ...], tool: str
+    item: schema_changes.SchemaDifference, known: schema_texts.Known, bad: tuple[str, ...], tool: str
 ) -> Iterator[Difference]:
     known.show(item.new)
     if item.aspect == "text":
@@ -204,7 +199,7 @@ def _turns(old: Any, new: Any) -> bool:
 
 
 def _schema_text(
-    item: schema_changes.Difference, known: schema_texts.Known, tool: str
+    item: schema_changes.SchemaDifference, known: schema_texts.Known, tool: str
 ) -> Iterator[Difference]:
     """Judge a text inside a schema: corrected, moved, added where there was none, or changed."""
     keyword = item.path.rpartition(".")[2]
@@ -225,7 +220,7 @@ def _schema_text(
         yield _added(item.path, "text added", item.old, item.new, text_changes.objection(item.new, most))
 
 
-def _is_name(item: schema_changes.Difference, tool: str) -> bool:
+def _is_name(item: schema_changes.SchemaDifference, tool: str) -> bool:
     """Whether a title is the name of what it belongs to, as it is generated from code."""
     place = item.path.split(".")
     name = place[-2] if len(place) > 2 else tool

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import escape, one_line
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
+from pflow_mcp_plugin.trust.look_alikes import plain_form
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.trust.tool_danger import Difference, Verdict
@@ -36,11 +37,6 @@ _LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
 """Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
 _BLANK = "\u2800"
 """A letter of Braille that looks like a space."""
-_LOOK_ALIKES = frozenset(
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u0410\u0412\u0415\u041a"
-    "\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405\u0406\u0408\u03bf\u03b1\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5"
-    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
-)
 
 
 def lines(tool: str, verdict: Verdict) -> Iterator[str]:
@@ -72,7 +68,7 @@ def unmistakable(text: str) -> str:
 def _told_apart(word: str, *, is_latin: bool) -> str:
     """Escape the letters of a word that look like Latin ones but are not, in Latin words or among them."""
     strange = _LIKE_LATIN.findall(word)
-    if not strange or not (_LATIN.search(word) or (is_latin and _LOOK_ALIKES.issuperset(word))):
+    if not strange or not (_LATIN.search(word) or (is_latin and plain_form(word).isascii())):
         return word
     return _LIKE_LATIN.sub(lambda found: escape(found[0]), word)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pluggy
 import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore
+from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
@@ -95,3 +99,42 @@ def desk(tmp_path: Path) -> Desk:
     """A desk whose folders do not exist yet."""
     folders = ("config", "data", "state", "cache")
     return Desk(Paths(**{name: tmp_path / "pflow" / name for name in folders}))
+
+
+@pytest.fixture
+def signed_in(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SignIn]:
+    """Store a sign-in at `https://example.com/mcp`; the keyring of whoever runs the tests is left alone."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    issuer = "https://login.example.com"
+
+    def store(
+        *,
+        url: str = "https://example.com/mcp",
+        client: str = "",
+        expires_in: float | None = 3600,
+        refresh: str = "planted-refresh",
+        **changed: Any,
+    ) -> SignIn:
+        now = time.time()
+        expires_at = None if expires_in is None else now + expires_in
+        found = AuthorizationServer(issuer=issuer, token_endpoint=f"{issuer}/token")
+        given: dict[str, Any] = {
+            "server": "web",
+            "server_url": url,
+            "resource": url,
+            "authorization_server": found,
+            "registration": Registration(client_id=client or "registered"),
+            "tokens": Tokens(
+                access="planted-access",
+                refresh=refresh,
+                expires_at=expires_at,
+                issued_at=now - 60,
+                scopes=("read",),
+            ),
+            "signed_in_at": now - 60,
+        }
+        sign_in = SignIn(**{**given, **changed})
+        SignInStore(sign_in_folder(desk.paths)).write(SignInKey(url, client), sign_in)
+        return sign_in
+
+    return store

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.plugin import pflow_validate_config
+from pflow_mcp_plugin.types import Tool
 
 
 def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
@@ -98,6 +99,18 @@ def test_replacing_says_so_and_repeating_changes_nothing(desk):
     assert report.render().startswith("Unchanged: server clock")
 
 
+def test_after_another_launch_the_tools_are_said_to_be_those_from_before(desk):
+    desk.write(f'[mcpServers.a]\ncommand = "{sys.executable}"\n')
+    never_synced = desk.run(add, "a", "--", sys.executable, "-V").render()
+    assert never_synced.endswith("\nNext: pflow mcp sync a")
+    desk.sync(Tool(name="now"))
+    changed = desk.run(add, "a", "--", sys.executable, "-VV").render()
+    assert changed.endswith(
+        "\nNext: pflow mcp sync a; until then the tools of a are those from before this change"
+    )
+    assert desk.run(add, "a", "--", sys.executable, "-VV").render().endswith("\nNext: pflow mcp sync a")
+
+
 def test_of_several_servers_the_good_are_added_and_the_others_are_named_with_all_their_mistakes(desk):
     tables = {
         "good": {"command": sys.executable},
@@ -161,6 +174,20 @@ def test_a_bare_word_is_answered_with_the_accepted_forms(desk):
 def test_an_option_of_the_command_without_two_hyphens_is_explained(desk):
     with pytest.raises(click.UsageError, match="go after --"):
         desk.run(add, "github", "npx", "--yes", "package")
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (["--transport", "http", "x", "https://x.example"], "--type http"),
+        (["-s", "user", "x", "--", "y"], "pflow --project"),
+        (["x", "--command", "y"], "Write the command after --"),
+        (["x", "--url", "https://x.example"], "Write the URL after the name"),
+    ],
+)
+def test_an_option_of_another_program_is_translated(desk, words, step):
+    with pytest.raises(click.UsageError, match=step):
+        desk.run(add, *words)
 
 
 def test_a_command_that_is_not_there_is_a_warning_with_the_nearest_one(desk, tmp_path, monkeypatch):
@@ -284,3 +311,16 @@ def test_a_token_among_the_arguments_is_masked_and_a_variable_offered_for_it(des
     ]
     assert "'${GITHUB_TOKEN}'" in desk.problems[0].suggestion
     assert "pflow settings set GITHUB_TOKEN -" in desk.problems[0].suggestion
+
+
+@pytest.mark.parametrize(
+    "words", [("web", "https://mcp.example.com"), ("clock", "--", "python", "-m", "clock")]
+)
+def test_the_time_for_a_start_is_stored(desk, words):
+    desk.run(add, "--startup-timeout", "90", *words)
+    assert desk.raw()["mcpServers"][words[0]]["startup_timeout"] == 90
+
+
+def test_the_time_for_a_start_of_a_preset_is_the_users_decision(desk):
+    desk.run(add, "time", "--startup-timeout", "90")
+    assert desk.raw()["mcpServers"]["time"]["startup_timeout"] == 90

@@ -6,7 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.cli.call import call
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -45,6 +45,21 @@ def test_a_tool_is_named_as_it_is_or_as_its_node_is_spelled_and_no_server_starts
     assert hub.chains == [([node, "--query", "a b", "then", "echo"], "pflow")]
 
 
+@pytest.mark.parametrize("word", ["mcp-git-hub-search-code", "git-hub.search_code", "git-hub.search-code"])
+def test_one_word_may_name_server_and_tool(hub, word):
+    hub.run(call, word, "query=x", "--args", '{"page": 2}', "then", "echo", "--args", "x")
+    words = ["mcp-git-hub-search-code", "query=x", "--params", '{"page": 2}', "then", "echo", "--args", "x"]
+    assert hub.chains == [(words, "pflow")]
+
+
+def test_an_argument_of_the_tool_that_is_called_args_keeps_its_flag(hub):
+    schema = {"type": "object", "properties": {"args": {"type": "string"}}}
+    listing = Listing(info=ServerInfo(name="Hub"), tools=(Tool(name="exec", input_schema=schema),))
+    catalog(hub).save("git-hub", listing, server_store(hub).fingerprint("git-hub"))
+    hub.run(call, "git-hub", "exec", "--args", "-l")
+    assert hub.chains == [(["mcp-git-hub-exec", "--args", "-l"], "pflow")]
+
+
 def test_tools_that_would_share_a_node_type_are_told_apart_by_their_own_names(hub):
     hub.run(call, "git-hub", "a b")
     hub.run(call, "git-hub", "a-b")
@@ -67,7 +82,7 @@ def test_every_word_after_the_tool_is_left_to_the_chain(hub):
 
 def test_an_unknown_server_names_the_nearest_and_the_next_step(hub):
     error = refused(hub, "githb", "search_cod")
-    assert error.message == "Server githb not configured"
+    assert error.message.startswith("Server githb not configured in ")
     assert error.suggestions == ("Did you mean git-hub?",)
     assert (error.kind, error.exit_code, error.details["unknown"]) == ("not_found", 2, "githb")
     hub.write("")
@@ -75,15 +90,62 @@ def test_an_unknown_server_names_the_nearest_and_the_next_step(hub):
 
 
 def test_a_tool_or_a_node_in_place_of_a_server_is_recognised(hub):
-    for words in (["search_code"], ["mcp-git-hub-search-code", "--query", "x"], ["hub", "search_code"]):
-        assert refused(hub, *words).suggestions == ("Did you mean pflow mcp-git-hub-search-code?",)
+    for words in (["search_code"], ["hub", "search_code"]):
+        assert refused(hub, *words).suggestions == ("Did you mean pflow mcp call git-hub.search_code?",)
+
+
+@pytest.mark.parametrize("word", ["git-hub/search_code", "githb.search_code", "serch_code", "search_code("])
+def test_what_is_nearly_a_tool_leads_to_its_call(hub, word):
+    assert refused(hub, word).suggestions == ("Did you mean pflow mcp call git-hub.search_code?",)
+
+
+def test_the_name_of_a_tool_will_do_where_the_command_is_spelled_out(hub):
+    called = {"prog_name": "pflow mcp call", "obj": hub, "standalone_mode": False}
+    call.main(["search-code", "query=x"], **called)
+    assert hub.chains == [(["mcp-git-hub-search-code", "query=x"], "pflow")]
+    hub.write(HUB + '[mcpServers.b]\ncommand = "x"\n')
+    catalog(hub).save(
+        "b", Listing(info=ServerInfo(), tools=(Tool(name="search_code"),)), server_store(hub).fingerprint("b")
+    )
+    with pytest.raises(McpError, match="2 servers have a tool search_code"):
+        call.main(["search_code"], **called)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--args", "{}", "git-hub.search_code", "a=1"],
+        ["--args", "{}", "git-hub", "search_code", "a=1"],
+        ["--args={}", "git-hub", "search_code", "a=1"],
+    ],
+)
+def test_arguments_as_json_may_stand_before_the_tool(hub, words):
+    hub.run(call, *words)
+    ((words, _),) = hub.chains
+    assert words[0] == "mcp-git-hub-search-code"
+    assert {"{}", "--params", "--params={}", "a=1"} >= set(words[1:])
+    assert len(words[1:]) >= 2
+
+
+def test_a_mistake_in_args_is_reported_under_the_name_that_was_typed(hub, monkeypatch):
+    def refuse(*_):
+        message = "--params of mcp-git-hub-search-code: not JSON"
+        raise PflowError(message, problems=(Problem(message=message),), kind="usage")
+
+    monkeypatch.setattr(type(hub), "run_chain", refuse)
+    error = refused(hub, "git-hub.search_code", "--args", "{")
+    assert error.message == error.problems[0].message == "--args of mcp-git-hub-search-code: not JSON"
+
+
+def test_the_short_form_asks_for_the_help_of_a_server_too(hub):
+    assert "mcp-git-hub-search-code" in hub.run(call, "git-hub", "-h").render()
 
 
 def test_an_unknown_tool_names_the_nearest_as_it_can_be_typed(hub):
     error = refused(hub, "git-hub", "serch_code", "--query", "x")
     assert isinstance(error, McpError)
     assert error.message == "Tool serch_code not found on server git-hub"
-    assert error.suggestions == ("Did you mean pflow mcp git-hub search_code?",)
+    assert error.suggestions == ("Did you mean pflow mcp call git-hub search_code?",)
     assert (error.kind, error.exit_code) == ("not_found", 2)
     assert "unknown" not in error.details
     assert refused(hub, "git-hub", "zzz").suggestions == ("See its tools: pflow mcp tools git-hub",)

@@ -107,7 +107,7 @@ def test_servers_are_put_into_a_file_and_the_file_as_it_was_is_kept(run, tmp_pat
     assert after.endswith("} // mine")
     assert set(json.loads(after.removesuffix(" // mine"))["mcpServers"]) == {"mine", "hub"}
     assert (tmp_path / "mcp.json.bak").read_text() == before
-    assert "lost comments" in done.stderr
+    assert "lost its comments" in done.stderr
     assert path.stat().st_mode & 0o777 == 0o640
     again = run("--to", "cursor", "hub", "--output", path, "--json")
     assert again.envelope["data"]["backup"] is None

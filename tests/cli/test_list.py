@@ -7,10 +7,11 @@ import sys
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.list import list as list_
+from pflow_mcp_plugin.discovery import sync_failures
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
-CLOCK = '[mcpServers.clock]\ncommand = "python"\nargs = ["-m", "clock"]\n'
+CLOCK = '[mcpServers.clock]\ncommand = "sh"\nargs = ["-m", "clock"]\n'
 
 
 def sync(desk, name, *tools):
@@ -31,14 +32,15 @@ def test_a_server_that_was_never_synced_is_due(desk):
         "name": "clock",
         "source": "user",
         "transport": "stdio",
-        "command": "python",
+        "command": "sh",
         "args": ["-m", "clock"],
-        "runs": "python -m clock",
+        "runs": "sh -m clock",
         "disabled": False,
         "tools": None,
         "synced_at": None,
         "sync_due": True,
         "changed": 0,
+        "sync_failure": None,
         "problems": [],
     }
     assert "never synced" in report.render()
@@ -88,6 +90,18 @@ def test_mistakes_in_the_defaults_are_told_once_and_fail_nothing(desk):
     assert desk.problems[0].severity == "warning"
 
 
+def test_why_the_last_sync_failed_is_one_line_and_a_command_for_the_rest(desk):
+    desk.write(CLOCK)
+    known = catalog(desk)
+    sync_failures.keep(
+        known.folder_of("clock"), "clock", "Server clock exited 2\nIts stderr:\n  usage: clock"
+    )
+    report = desk.run(list_)
+    lines = report.render().splitlines()
+    assert lines[-2:] == ["    last sync failed: Server clock exited 2", "    see: pflow mcp test clock"]
+    assert "usage: clock" in report.data[0]["sync_failure"]
+
+
 def test_values_are_masked(desk):
     desk.write(CLOCK + 'env = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
     report = desk.run(list_)
@@ -116,15 +130,16 @@ def test_listing_servers_loads_nothing_heavy(desk):
 
 
 def test_tools_that_are_withheld_are_counted(desk):
-    config = '[mcpServers.a]\ncommand = "x"\n'
+    config = '[mcpServers.a]\ncommand = "sh"\n'
     desk.write(config)
     desk.sync(Tool(name="close", annotations={"destructiveHint": True}), Tool(name="list"))
     desk.sync(Tool(name="close", annotations={"readOnlyHint": True}), Tool(name="list"))
     report = desk.run(list_)
     assert report.data[0]["changed"] == 1
-    assert "2 tools, 1 changed, " in report.render()
-    assert "(run: pflow mcp diff a)" in report.render()
-    desk.write(config.replace('"x"', '"y"'))
+    first, second = report.render().splitlines()[1:]
+    assert first == "a       stdio  2 tools, 1 changed  just now  sh"
+    assert second == "    run: pflow mcp diff a"
+    desk.write(config.replace('"sh"', '"ls"'))
     assert desk.run(list_).data[0]["changed"] == 2
     desk.write(config + 'trust = "auto"\n')
     assert desk.run(list_).data[0]["changed"] == 0

@@ -255,7 +255,7 @@ def test_a_run_a_validation_and_a_check_pass_while_everything_is_as_locked(synce
     path = synced.workflow("mcp-one-add", "echo")
     Path(path).write_text(json.dumps({"nodes": [{"id": "a", "type": "mcp-one-add"}]}))
     synced.done("mcp", "lock")
-    assert synced.done("mcp", "lock", "--check").stdout == f"{LOCK} fits: 1 server, 2 tools\n"
+    assert synced.done("mcp", "lock", "--check").stdout == f"{LOCK} matches: 1 server, 2 tools\n"
     assert synced.done("mcp", "lock", "--check", "--workflow", path, "--json").envelope["success"]
     assert synced.done("validate", path, "--locked").stdout == f"{path} is valid\n"
     assert synced.done("run", path, "--locked").stderr == ""

@@ -48,5 +48,5 @@ def test_a_name_that_cannot_be_one_of_a_module_and_a_preset_is_refused(pflow, tm
 def test_the_name_of_a_preset_that_exists_is_refused(pflow, tmp_path):
     done = pflow("mcp", "new-preset", "github", "folder")
     assert done.exit_code == 2
-    assert "There is a preset github already" in done.stderr
+    assert "A preset named github already exists" in done.stderr
     assert not (tmp_path / "folder").exists()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
 import sys
-import time
 import tomllib
 from types import SimpleNamespace
 
 import pytest
+from program_terminal import run_on_terminal
 
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.sync import sync
@@ -220,9 +217,8 @@ def test_a_server_whose_preset_is_gone_is_synced_as_before(desk, no_leftovers):
 
 
 def test_missing_inputs_are_asked_for_on_a_terminal_and_secrets_are_not_echoed(pflow_home):
-    screen = on_terminal(
-        ["mcp", "add", "github"], {"Personal access token": SECRET}, PFLOW_HOME=str(pflow_home)
-    )
+    answers = {"Personal access token": SECRET}
+    screen = run_on_terminal("mcp", "add", "github", home=pflow_home, answers=answers).shown
     assert "Added server github" in screen
     assert SECRET not in screen
     config = pflow_home / "config"
@@ -232,45 +228,12 @@ def test_missing_inputs_are_asked_for_on_a_terminal_and_secrets_are_not_echoed(p
 
 
 def test_a_plain_input_is_asked_for_on_a_terminal(pflow_home, tmp_path):
-    screen = on_terminal(
-        ["mcp", "add", "filesystem", "--json"],
-        {"The folder it may use": str(tmp_path)},
-        PFLOW_HOME=str(pflow_home),
-    )
-    assert '"success": true' in screen
+    answers = {"The folder it may use": str(tmp_path)}
+    screen = run_on_terminal("mcp", "add", "filesystem", "--json", home=pflow_home, answers=answers)
+    assert '"success": true' in screen.shown
 
 
 def test_off_a_terminal_the_program_fails_with_json(pflow):
     failed = pflow("mcp", "add", "filesystem", "--json")
     assert failed.exit_code == 2
     assert failed.envelope["error"]["details"]["missing"] == ["folder"]
-
-
-def on_terminal(arguments, answers, **variables):
-    """Run the program on a terminal of its own, answer its questions, and return what the screen shows."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, **variables},
-        start_new_session=True,
-    )
-    os.close(theirs)
-    screen, left, deadline = "", dict(answers), time.monotonic() + 60
-    try:
-        while time.monotonic() < deadline:
-            try:
-                screen += os.read(ours, 4096).decode()
-            except OSError:  # the program has ended, and its terminal with it
-                break
-            # The space follows when the terminal is ready: what is typed before it is discarded.
-            for question in [each for each in left if each in screen and screen.endswith(": ")]:
-                os.write(ours, f"{left.pop(question)}\n".encode())
-    finally:
-        os.close(ours)
-        process.kill()
-        process.wait()
-    assert not left, screen
-    return screen

@@ -19,7 +19,7 @@ def test_presets_are_listed_with_what_starts_them(desk):
     report = desk.run(presets)
     assert len(report.data) == 16
     lines = report.render().splitlines()
-    assert lines[0].split()[:2] == ["context7", "npx"]
+    assert lines[1].split()[:2] == ["context7", "npx"]
     assert lines[-1].startswith("Add one: pflow mcp add NAME")
 
 

@@ -78,7 +78,7 @@ def test_a_server_that_is_configured_in_another_way_stays(desk, older):
     report = desk.run(registry_spellings.migrate_mcp, "--from", str(older / "mcp-servers.json"))
     assert desk.raw()["mcpServers"]["demo"] == {"command": "mine"}
     assert (report.data["kept"], report.data["differing"]) == (["demo"], ["demo"])
-    assert "left as they are: demo" in report.render()
+    assert "left unchanged: demo" in report.render()
 
 
 def test_a_folder_without_older_files_is_refused(desk, tmp_path):

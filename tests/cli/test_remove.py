@@ -6,6 +6,8 @@ import pytest
 
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.remove import remove
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
+from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -29,7 +31,7 @@ def test_an_unknown_server_is_answered_with_the_nearest(desk):
     desk.write(TWO)
     with pytest.raises(McpError) as caught:
         desk.run(remove, "clok")
-    assert caught.value.message == "Server clok not configured"
+    assert caught.value.message.startswith("Server clok not configured in ")
     assert caught.value.suggestions == ("Did you mean clock?",)
 
 
@@ -44,3 +46,50 @@ def test_comments_stay_when_a_server_goes(desk):
     desk.run(remove, "clock")
     assert path.read_text(encoding="utf-8").startswith("# mine\n")
     assert not path.with_name("mcp-servers.toml.bak").exists()
+
+
+WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\nauth = { type = "oauth" }\n'
+
+
+def stored(desk):
+    return [entry.sign_in.server_url for entry in SignInStore(sign_in_folder(desk.paths)).entries()]
+
+
+def test_the_sign_in_of_a_server_goes_with_it_and_that_is_told(desk, signed_in):
+    desk.write(WEB)
+    signed_in()
+    signed_in(url="https://other.example/mcp", server="other")
+    report = desk.run(remove, "web")
+    assert stored(desk) == ["https://other.example/mcp"]
+    assert [each["url"] for each in report.data["sign_ins"]] == ["https://example.com/mcp"]
+    assert "Signed out of server web: https://example.com/mcp" in report.render()
+
+
+def test_a_sign_in_that_another_server_uses_stays(desk, signed_in):
+    desk.write(WEB + WEB.replace("web", "same"))
+    signed_in()
+    report = desk.run(remove, "web")
+    assert stored(desk) == ["https://example.com/mcp"]
+    assert report.data == {"removed": "web", "forgot_tools": False, "warnings": []}
+    assert report.render() == "Removed server web\nIts sign-in stays, as server same uses it"
+    desk.run(remove, "same")
+    assert stored(desk) == []
+
+
+def test_the_sign_in_of_a_server_stays_if_the_server_cannot_be_removed(desk, signed_in):
+    desk.write(WEB)
+    signed_in(server="wep")
+    with pytest.raises(McpError):
+        desk.run(remove, "wep")
+    assert stored(desk) == ["https://example.com/mcp"]
+
+
+def test_several_are_removed_at_once_or_none(desk):
+    desk.write(TWO)
+    with pytest.raises(McpError, match="Server wbe not configured"):
+        desk.run(remove, "clock", "wbe")
+    assert list(desk.raw()["mcpServers"]) == ["clock", "web"]
+    report = desk.run(remove, "clock", "web", "clock")
+    assert [each["removed"] for each in report.data["servers"]] == ["clock", "web"]
+    assert report.render() == "Removed server clock\nRemoved server web"
+    assert desk.raw().get("mcpServers", {}) == {}

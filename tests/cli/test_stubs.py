@@ -10,6 +10,9 @@ import pytest
 pytestmark = pytest.mark.programs
 
 GOOD = """\
+from pocketflow import Flow
+
+from pflow_mcp_plugin.calls import call
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.nodes import McpDemoAddNode, McpDemoEchoNode, ToolNode, class_for, session
 
@@ -17,8 +20,10 @@ add: McpDemoAddNode = McpDemoAddNode(a=1, b=2)
 add >> McpDemoEchoNode(value={})
 add - "error" >> McpDemoEchoNode()
 made: type[ToolNode] = class_for("mcp-demo-add")
-with session():
+with session() as tools:
     action: str = made(a=1).run({"b": 2})
+    Flow(start=add).run({})
+    print(tools.call("demo", "add", a=1, b=2), call("demo", "add", a=1, b=2))
 add.set_params({"a": 2})
 print(add.entry.node, PflowError("x").message.upper())
 """
@@ -80,6 +85,12 @@ def test_a_package_that_is_there_is_left_as_it_is(pflow, tmp_path):
     assert sorted(path.name for path in package.iterdir()) == ["__init__.py", "nodes.pyi"]
     pflow("mcp", "stubs", "--output", tmp_path / "elsewhere" / "nodes.pyi")
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["nodes.pyi"]
+
+
+def test_a_stub_of_pocketflow_that_is_there_is_left_as_it_is(pflow, tmp_path):
+    (tmp_path / "pocketflow.pyi").write_text("mine: int")
+    pflow("mcp", "stubs", "--output", tmp_path / "pflow_mcp_plugin" / "nodes.pyi")
+    assert (tmp_path / "pocketflow.pyi").read_text() == "mine: int"
 
 
 def test_a_corrupt_config_leaves_the_classes_that_were_written(pflow, pflow_home, tmp_path):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import re
 import sys
 import tomllib
 from pathlib import Path
 
 import click
 import pytest
+from program_terminal import run_on_terminal
+from screen import screen_lines
 
 from pflow_mcp_plugin.cli.dependencies import catalog
+from pflow_mcp_plugin.cli.list import list as list_
+from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.cli.test import test as cli_test
 from pflow_mcp_plugin.errors import McpError
@@ -20,6 +23,7 @@ DEMO = (
     f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
 )
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
+ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 
@@ -93,24 +97,27 @@ def test_on_a_terminal_the_right_type_is_offered_and_the_server_synced_again(
     pflow, pflow_home, hosts, everything_sse, answer, kind
 ):
     assert pflow("mcp", "add", "old", everything_sse, "--header", "X-Kept: 1").exit_code == 0
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "sync", "old"],
-        env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as run:
-        hosts.append(run.pid)
-        os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
-        said = _read_all(ours)
-        assert run.wait(60) == (0 if kind == "sse" else 3)
-    os.close(ours)
+    screen = run_on_terminal(
+        "mcp", "sync", "old", home=pflow_home, answers={"Set type": answer}, started=hosts.append
+    )
+    said = screen.shown
+    assert screen.exit_code == (0 if kind == "sse" else 3)
     assert 'Set type = "sse" for old in ' in said
     assert ("old: 13 tools" in said) is (kind == "sse")
     table = tomllib.loads((pflow_home / "config" / "mcp-servers.toml").read_text())["mcpServers"]["old"]
     assert (table["type"], table["headers"]) == (kind, {"X-Kept": "1"})
+
+
+def test_on_a_terminal_each_server_says_whether_it_worked(pflow_home, hosts):
+    config = pflow_home / "config" / "mcp-servers.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(DEMO + BROKEN)
+    environment = {"PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
+    screen = run_on_terminal("mcp", "sync", home=pflow_home, environment=environment, started=hosts.append)
+    said = screen.shown
+    assert re.search(r"[\u280b-\u283f] demo +\d\.\d s", said)
+    assert re.search(r"\u2717 broken +\d+\.\d s  Command not found: ", said)
+    assert "\u2717" not in "".join(screen_lines(said))  # the report says it
 
 
 @pytest.mark.servers
@@ -122,11 +129,28 @@ def test_without_a_terminal_the_right_type_is_named_and_nothing_asked(pflow, eve
     assert "Set type" not in done.stdout + done.stderr
 
 
-def _read_all(terminal: int) -> str:
-    said = b""
-    while True:
-        try:
-            part = os.read(terminal, 4096)
-        except OSError:  # how Linux tells that the other end is closed
-            return said.decode()
-        said += part
+def test_a_failed_sync_is_listed_until_one_works_or_the_server_is_removed(desk):
+    desk.write(ENDS_AT_ONCE)
+    desk.run(sync, "broken")
+    report = desk.run(list_)
+    assert report.data[0]["sync_failure"] == "Server broken exited 1 before the handshake"
+    assert re.search(r"^broken +stdio +sync failed ", report.render(), re.MULTILINE)
+    assert "    last sync failed: Server broken exited 1 before the handshake" in report.render()
+    desk.write(DEMO.replace("demo", "broken", 1))
+    desk.run(sync, "broken")
+    assert desk.run(list_).data[0]["sync_failure"] is None
+    desk.write(ENDS_AT_ONCE)
+    desk.run(sync, "broken")
+    desk.run(remove, "broken")
+    desk.write(ENDS_AT_ONCE)
+    assert desk.run(list_).data[0]["sync_failure"] is None
+
+
+@pytest.mark.parametrize("command", [sync, cli_test])
+def test_a_start_may_take_so_long_as_the_option_says(desk, command):
+    desk.write(
+        f'[mcpServers.slow]\ncommand = "{sys.executable}"\nargs = ["-c", "import time; time.sleep(60)"]\n'
+    )
+    error = desk.run(command, "slow", "--startup-timeout", "0.5").error
+    assert "did not finish its handshake within 0.5 s" in error.message
+    assert error.suggestions[0].startswith("raise mcpServers.slow.startup_timeout in /")

@@ -46,7 +46,11 @@ def test_tools_are_listed_as_nodes(clock):
         "tool": "list_zones",
         "description": "List zones.\nAll of them.",
     }
-    assert report.render().splitlines() == ["mcp-clock-list-zones  List zones.", "mcp-clock-now"]
+    assert report.render().splitlines() == [
+        "NODE                  DESCRIPTION",
+        "mcp-clock-list-zones  List zones.",
+        "mcp-clock-now",
+    ]
     assert clock.run(tools, "clock").data == report.data
 
 
@@ -87,8 +91,23 @@ def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     with pytest.raises(McpError, match="Tool list-zone not found on server clock") as caught:
         clock.run(info, "mcp-clock-list-zone")
     assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
-    with pytest.raises(McpError, match="begin with mcp-"):
+    with pytest.raises(McpError, match="echo is not a tool of an MCP server"):
         clock.run(info, "echo")
+
+
+@pytest.mark.parametrize(
+    ("word", "step"),
+    [
+        ("clock", "To list the tools of server clock: pflow mcp tools clock"),
+        ("clock.list_zone", "Did you mean mcp-clock-list-zones?"),
+        ("list_zone", "Did you mean mcp-clock-list-zones?"),
+        ("", "See them: pflow mcp tools"),
+    ],
+)
+def test_info_leads_from_what_is_no_tool_to_what_may_be_meant(clock, word, step):
+    with pytest.raises(McpError) as caught:
+        clock.run(info, word)
+    assert caught.value.suggestions == (step,)
 
 
 def test_a_tool_that_is_withheld_is_marked(desk):
@@ -102,3 +121,32 @@ def test_a_tool_that_is_withheld_is_marked(desk):
     assert "! changed (see: pflow mcp diff a) Close a ticket." in report.render()
     assert "Withheld" in desk.run(info, "mcp-a-close").render()
     assert "Withheld" not in desk.run(info, "mcp-a-list").render()
+
+
+def test_a_tool_is_described_by_its_name_alone_or_with_its_server(clock):
+    by_node = clock.run(info, "mcp-clock-list-zones").data
+    assert clock.run(info, "clock.list_zones").data == clock.run(info, "list_zones").data == by_node
+    assert by_node["example"] == {"id": "list_zones", "type": "mcp-clock-list-zones", "params": {"limit": 1}}
+
+
+def test_a_name_that_two_servers_have_is_not_guessed(clock):
+    clock.write(CLOCK + '[mcpServers.watch]\ncommand = "python"\n')
+    listing = Listing(info=ServerInfo(name="Watch"), tools=(Tool(name="now"),))
+    catalog(clock).save("watch", listing, server_store(clock).fingerprint("watch"))
+    with pytest.raises(McpError, match="2 servers have a tool now") as failure:
+        clock.run(info, "now")
+    assert failure.value.suggestions == ("Name its node: mcp-clock-now or mcp-watch-now",)
+
+
+def test_the_inside_of_objects_and_lists_is_shown(clock):
+    label = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    schema = {
+        "type": "object",
+        "properties": {"labels": {"type": "array", "items": {"$ref": "#/$defs/label"}}},
+        "$defs": {"label": label},
+    }
+    listing = Listing(info=ServerInfo(name="Clock"), tools=(Tool(name="tag", input_schema=schema),))
+    catalog(clock).save("clock", listing, server_store(clock).fingerprint("clock"))
+    shown = clock.run(info, "tag").render()
+    assert "  labels  list\n            []  dict\n              name  str, required\n" in shown
+    assert 'In a workflow\n  {"id": "tag", "type": "mcp-clock-tag", "params": {}}' in shown

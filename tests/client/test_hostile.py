@@ -339,8 +339,9 @@ def test_answers_in_a_batch_are_taken_one_by_one(pool: Pool, scripted: Scripted)
 
 
 def test_a_colour_in_a_servers_words_does_not_reach_the_terminal(pool: Pool, scripted: Scripted) -> None:
-    with pytest.raises(CallFailed, match=r"error -32603: red alert$"):
+    with pytest.raises(CallFailed) as caught:
         act(pool, scripted("fail(-32603, '\\x1b[31mred\\x07 alert')"))
+    assert caught.value.message.endswith("error -32603: red alert")
 
 
 def test_null_is_no_structured_content_in_the_handshakes_versions(pool: Pool, scripted: Scripted) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.client import Pool
@@ -73,34 +75,68 @@ def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(
     npx: Callable[..., Launch], pool: Pool, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installation, "INSTALL_SECONDS", 4.0)
-    with pytest.raises(ConnectionFailed, match="did not finish its start within 4 s") as caught:
+    within = "did not finish its start within 4 s: npx may still have been installing it"
+    with pytest.raises(ConnectionFailed, match=within) as caught:
         pool.info(npx(60))
     assert caught.value.where.phase == "start"
     assert log.read_text() == "rolled back"
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "seconds"), [("npx", {"startup_timeout": 1.0}, 1), ("start", {}, 2)]
-)
-def test_what_the_user_set_holds_and_other_programs_have_the_usual_time(
-    npx: Callable[..., Launch], pool: Pool, command: str, options: dict[str, float], seconds: int
+def test_what_the_user_set_holds_and_the_error_names_file_and_key(
+    npx: Callable[..., Launch], pool: Pool, log: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConnectionFailed, match=f"did not finish its handshake within {seconds} s"):
-        pool.info(npx(60, command, **options))
+    within = "did not finish its start within 1 s: npx may still have been installing it"
+    launch = attrs.evolve(npx(60, startup_timeout=1.0), config_file=tmp_path / "mcp-servers.toml")
+    with pytest.raises(ConnectionFailed, match=within) as caught:
+        pool.info(launch)
+    key = f"mcpServers.slow.startup_timeout in {tmp_path / 'mcp-servers.toml'}"
+    assert caught.value.suggestions == (f"raise {key} if it needs longer",)
+    assert log.read_text() == "rolled back"
+
+
+def test_other_programs_have_the_usual_time(npx: Callable[..., Launch], pool: Pool) -> None:
+    with pytest.raises(ConnectionFailed, match=r"did not finish its handshake within 2 s$"):
+        pool.info(npx(60, "start"))
 
 
 def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
     npx: Callable[..., Launch], log: Path
 ) -> None:
-    with Pool(print) as pool:
+    said: list[str] = []
+    with Pool(said.append) as pool:
         pool.prepare(npx(60))
         deadline = time.monotonic() + 20
         while not log.exists() or not pool._supervisors or not begun(pool):
             assert time.monotonic() < deadline
             time.sleep(0.01)
     assert log.read_text() == "rolled back"
+    assert said[1:] == ["server slow was still being installed: that has 10 s to be undone"]
 
 
 def begun(pool: Pool) -> bool:
     """Whether the server is being connected to."""
     return any(supervisor._opening is not None for supervisor in pool._supervisors.values())
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
+pool = Pool(print)
+pool.prepare(Launch(server=Server(name="slow", command="npx", args=("60",))))
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_installation_may_undo_what_it_did_when_pflow_is_killed(
+    npx: Callable[..., Launch], log: Path
+) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(log)], check=False, timeout=60)
+    deadline = time.monotonic() + 20
+    while log.read_text() != "rolled back":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

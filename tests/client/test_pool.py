@@ -114,7 +114,7 @@ def test_a_wrong_working_folder_is_named(pool: Pool, tmp_path: Path, name: str, 
     with pytest.raises(ConnectionFailed, match=f"^The working folder of server e {wrong}: ") as caught:
         pool.info(Launch(server=server))
     assert str(tmp_path / name) in caught.value.message
-    assert caught.value.suggestions == ("correct cwd of server e",)
+    assert caught.value.suggestions == ("Correct cwd of server e",)
     assert (caught.value.where.phase, caught.value.ran) == ("start", "not ran")
 
 
@@ -373,3 +373,72 @@ def test_a_host_that_is_not_found_is_told(pool: Pool) -> None:
     launch = Launch(server=Server(name="lost", transport="http", url="https://no-such-host.invalid/mcp"))
     with pytest.raises(ConnectionFailed, match="was not found"):
         pool.info(launch)
+
+
+TAKES_TURNS = """
+import os, sys, time
+def note(text):
+    with open(sys.argv[1], "a") as log:
+        log.write(text)
+note("<")
+time.sleep(0.3)
+note(">")
+os.execv(sys.executable, [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+"""
+
+
+def test_no_more_prepared_servers_start_at_the_same_time_than_are_allowed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    args = ("-c", TAKES_TURNS, str(log))
+    launches = [Launch(server=Server(name=f"s{n}", command=sys.executable, args=args)) for n in range(3)]
+    with Pool(print, starts_at_once=1) as pool:
+        for launch in launches:
+            pool.prepare(launch)
+        wait_until(lambda: log.exists() and log.read_text() == "<><><>")
+        assert {pool.info(launch).name for launch in launches} == {"pflow-demo"}
+    assert log.read_text() == "<><><>"
+
+
+def test_a_prepared_server_that_cannot_be_started_lets_the_next_one_start(demo: Launch) -> None:
+    missing = Launch(server=Server(name="missing", command="no-such-program-anywhere"))
+    exits = Launch(server=Server(name="exits", command=sys.executable, args=("-c", "")))
+    with Pool(print, starts_at_once=1) as pool:
+        for launch in (missing, exits, demo):
+            pool.prepare(launch)
+        wait_until(lambda: pool._supervisors[demo.key]._connection is not None)
+        for launch in (missing, exits):
+            with pytest.raises(ConnectionFailed):
+                pool.info(launch)
+
+
+def test_a_prepared_server_that_waits_for_its_turn_is_started_when_it_is_used(demo: Launch) -> None:
+    hangs = Launch(
+        server=Server(name="hangs", command=sys.executable, args=("-c", "import time; time.sleep(60)"))
+    )
+    with Pool(print, starts_at_once=1) as pool:
+        pool.prepare(hangs)
+        pool.prepare(demo)
+        assert pool.info(demo).name == "pflow-demo"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "ModuleNotFoundError: No module named 'mcp.server.fastmcp'. This is mcp 2.x",
+        "ImportError: cannot import name 'McpError' from 'mcp.shared.exceptions' (/x/exceptions.py)",
+        "AttributeError: 'Server' object has no attribute 'list_tools'",
+    ],
+)
+def test_a_server_that_needs_the_older_sdk_is_told_from_others(pool: Pool, tmp_path: Path, says: str) -> None:
+    uvx = tmp_path / "uvx"
+    uvx.write_text('#!/bin/sh\necho "$1" >&2\nexit 1\n', encoding="utf-8")
+    uvx.chmod(0o755)
+    begins = "it was written for version 1 of the MCP SDK: "
+    for command, ends in (
+        (str(uvx), "put --with=mcp<2 before the package in its args"),
+        ("sh", "install mcp<2"),
+    ):
+        args = (says,) if command != "sh" else (str(uvx), says)
+        with pytest.raises(ConnectionFailed, match="exited 1 before the handshake") as caught:
+            pool.info(Launch(server=Server(name=f"old-{Path(command).name}", command=command, args=args)))
+        assert caught.value.suggestions[0].startswith(begins + ends)

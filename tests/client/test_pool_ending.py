@@ -20,6 +20,7 @@ from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
 from pflow_mcp_plugin.client.process.reaper import shared_reaper
 from pflow_mcp_plugin.client.process.reaper_process import marked_processes
+from pflow_mcp_plugin.client.process.shutdown import ProcessEnd
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.transport.transport_selection import over_lines
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
@@ -331,3 +332,27 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> N
         end.set()
     thread.join()
     wait_until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))
+
+
+class Watched(ServerProcess):
+    """Counts how often somebody looks whether the process has ended."""
+
+    looks = 0
+
+    @property
+    def returncode(self) -> int | None:
+        self.looks += 1
+        return super().returncode
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system does not report the end of a process")
+def test_the_end_of_a_process_is_reported_by_the_system_not_looked_for() -> None:
+    reaper = shared_reaper.acquire()
+    popen = subprocess.Popen(["sleep", "0.3"], start_new_session=True)
+    process = Watched(popen, reaper)
+    try:
+        assert asyncio.run(ProcessEnd(process).reached(30))
+        assert process.looks <= 5
+    finally:
+        process.release()
+        shared_reaper.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +132,34 @@ def test_token_env_becomes_a_bearer_token():
     launch = expand(http(auth={"token_env": "T", "scopes": ["repo"]}), {"T": "tttt"}.get)
     assert launch.server.auth == {"type": "bearer", "token": "tttt", "token_env": "T", "scopes": ["repo"]}
     assert "tttt" in launch.secrets
+
+
+def test_the_credentials_of_a_machine_are_expanded_and_only_its_secret_is_one():
+    auth = {
+        "type": "oauth",
+        "flow": "client_credentials",
+        "client_id": "${ID}",
+        "client_secret": "${SECRET}",
+        "issuer": "https://${LOGIN}",
+    }
+    values = {"ID": "my-machine", "SECRET": "its-secret", "LOGIN": "login.example.com"}
+    launch = expand(http(auth=auth), values.get)
+    assert launch.server.auth["issuer"] == "https://login.example.com"
+    assert launch.server.auth["client_id"] == "my-machine"
+    assert set(launch.secrets) == {"its-secret", "${SECRET}"}
+    assert expand(http(auth={**auth, "client_secret": "written-out"}), values.get).secrets == ("written-out",)
+    with pytest.raises(McpError, match="not an http or https address"):
+        expand(http(auth={**auth, "issuer": "${LOGIN}"}), values.get)
+    with pytest.raises(McpError, match="variable SECRET is not set"):
+        expand(http(auth=auth), {**values, "SECRET": None}.get)
+
+
+def test_secrets_learned_later_are_redacted_and_reported_by_copies_of_a_launch_too():
+    reported = []
+    launch = attrs.evolve(expand(http(), {}.get), report=reported.extend)
+    attrs.evolve(launch, era="modern").learn(["a-new-token", ""])
+    assert launch.redactor.text("a-new-token") == "***"
+    assert reported == ["a-new-token"]
 
 
 def test_a_line_break_in_a_token_is_refused_without_showing_it():

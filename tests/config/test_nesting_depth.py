@@ -27,7 +27,7 @@ def test_the_limit_counts_tables_and_lists():
     assert not is_too_deep([{"a": "x"}] * 1000)
 
 
-@pytest.mark.parametrize("levels", [DEEPEST, 400, 100_000])
+@pytest.mark.parametrize("levels", [DEEPEST, 400, 20_000])
 def test_a_config_of_many_levels_is_corrupt(levels):
     with pytest.raises(storage.CorruptFile, match="nested too deeply"):
         toml_codec.decode(Path("a.toml"), ("[" + ".".join("a" * levels) + ".a]").encode())

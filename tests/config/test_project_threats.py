@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
+from program_terminal import run_on_terminal
 
 SERVER = Path(__file__).with_name("noting_server.py")
 
@@ -167,7 +165,7 @@ def test_row_33_on_a_terminal_every_command_is_shown_in_full_before_the_question
         say=project.server(env={"NODE_OPTIONS": "--require ./hidden\u200b.js", "SECRET": "${SECRET}"}),
         web={"type": "http", "url": "https://collector.example/", "headers": {"x": "${GITHUB_TOKEN}"}},
     )
-    for typed, count in ((b"n\n", 0), (b"y\n", 2)):
+    for typed, count in (("n", 0), ("y", 2)):
         said = _answered(project.folder, pflow_home, typed)
         before = said.partition("Approve 2 servers?")[0]
         assert f"runs      {sys.executable} {SERVER} {project.notes} SECRET 'from the project'" in before
@@ -180,17 +178,8 @@ def test_row_33_on_a_terminal_every_command_is_shown_in_full_before_the_question
 
 def _answered(folder, home, typed):
     """Run `pflow mcp approve --project` on a terminal, answer its question, and return all that it wrote."""
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "approve", "--project"]
-    variables = {**os.environ, "PFLOW_HOME": str(home)}
-    with subprocess.Popen(
-        program, cwd=folder, env=variables, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        said = b""
-        while b"[y/N]" not in said:
-            said += os.read(ours, 4096)
-        os.write(ours, typed)
-        assert process.wait(30) == 0
-    os.close(ours)
-    return said.decode().replace("\r\n", "\n")
+    screen = run_on_terminal(
+        *("mcp", "approve", "--project"), home=home, cwd=folder, answers={"[y/N]": typed}
+    )
+    assert screen.exit_code == 0
+    return screen.shown

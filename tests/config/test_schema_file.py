@@ -16,6 +16,13 @@ SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 HTTP = {"type": "http", "url": "https://example.com"}
+OAUTH = {
+    "type": "oauth",
+    "flow": "client_credentials",
+    "client_id": "${ID}",
+    "client_secret": "${SECRET}",
+    "issuer": "https://login.example.com",
+}
 
 PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
@@ -34,6 +41,14 @@ auths = st.one_of(
     st.dictionaries(st.sampled_from([*auth.FIELDS, "scope"]), auth_values, max_size=4),
     st.fixed_dictionaries({"type": st.just("bearer"), "token": texts}),
     st.fixed_dictionaries({"token_env": texts}),
+    st.dictionaries(st.sampled_from([*OAUTH, "private_key", "private_key_id"]), auth_values, max_size=3).map(
+        lambda changed: {**OAUTH, **changed}
+    ),
+    st.dictionaries(
+        st.sampled_from([*OAUTH, "private_key", "private_key_id", "client_metadata_url", "redirect_port"]),
+        st.one_of(auth_values, st.sampled_from([0, 1, 8400.0, 8400.5, 65_535, 65_536, True, "device_code"])),
+        max_size=3,
+    ).map(lambda changed: {"type": "oauth", **changed}),
 )
 anything = st.one_of(
     texts, numbers, st.booleans(), st.lists(texts, max_size=2), st.dictionaries(texts, texts)
@@ -114,6 +129,12 @@ def test_on_generated_names(name):
         {**HTTP, "auth": {"type": "api_key", "key": "x"}},
         {**HTTP, "auth": {"type": "basic", "username": "u", "password": ""}},
         {**HTTP, "auth": {"token_env": "A", "scopes": ["a"]}},
+        {**HTTP, "auth": OAUTH},
+        {**HTTP, "auth": {"type": "oauth"}},
+        {
+            **HTTP,
+            "auth": {"type": "oauth", "redirect_port": 8400, "client_metadata_url": "https://a.example/b"},
+        },
         {**HTTP, "headers": {"Authorization": "Bearer ${A}"}, "env": {"A": "b"}},
         {"type": "streamable-http", "url": "HTTPS://example.com"},
         {"type": "pipe", "path": "\\\\.\\pipe\\a", "command": "a", "args": ["b"]},

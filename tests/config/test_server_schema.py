@@ -12,6 +12,13 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter
 
 HTTP = {"type": "http", "url": "https://example.com/mcp"}
+OAUTH = {
+    "type": "oauth",
+    "flow": "client_credentials",
+    "client_id": "me",
+    "client_secret": "${SECRET}",
+    "issuer": "https://login.example.com",
+}
 
 
 def errors(table, name="slack"):
@@ -154,13 +161,47 @@ def test_a_server_name_that_does_not_fit_is_refused_with_one_that_does(name):
         ({"type": "api_key"}, "auth.key"),
         ({"type": "api_key", "key": "x", "header": "a b"}, "auth.header"),
         ({"type": "basic", "username": "u"}, "auth.password"),
-        ({"type": "oauth"}, "auth.type"),
+        ({"type": "carrier-pigeon"}, "auth.type"),
+        ({**OAUTH, "flow": "implicit"}, "auth.flow"),
+        ({"type": "oauth", "flow": ""}, "auth.flow"),
+        ({"type": "oauth", "client_secret": "${A}"}, "auth.client_id"),
+        ({"type": "oauth", "private_key": "key.pem"}, "auth.client_id"),
+        ({"type": "oauth", "client_id": "a", "client_secret": "b", "private_key": "c"}, "auth"),
+        ({"type": "oauth", "client_metadata_url": "http://a.example/b"}, "auth.client_metadata_url"),
+        ({"type": "oauth", "client_metadata_url": "a.example/b"}, "auth.client_metadata_url"),
+        ({"type": "oauth", "redirect_port": 0}, "auth.redirect_port"),
+        ({"type": "oauth", "redirect_port": 65_536}, "auth.redirect_port"),
+        ({"type": "oauth", "redirect_port": "8400"}, "auth.redirect_port"),
+        ({"type": "oauth", "redirect_port": True}, "auth.redirect_port"),
+        ({key: value for key, value in OAUTH.items() if key != "issuer"}, "auth.issuer"),
+        ({key: value for key, value in OAUTH.items() if key != "client_id"}, "auth.client_id"),
+        ({key: value for key, value in OAUTH.items() if key != "client_secret"}, "auth.client_secret"),
+        ({**OAUTH, "private_key": "key.pem"}, "auth"),
+        ({**OAUTH, "private_key_id": "first"}, "auth.private_key"),
+        ({"type": "oauth", "client_id": "a", "private_key_id": "first"}, "auth.private_key"),
+        ({**OAUTH, "issuer": "login.example.com"}, "auth.issuer"),
+        ({**OAUTH, "scopes": "read"}, "auth.scopes"),
         ({"type": 1}, "auth.type"),
         ("token", "auth"),
     ],
 )
 def test_auth_is_refused_where_it_is_wrong(auth, place):
     assert list(errors({**HTTP, "auth": auth})) == [f"mcpServers.slack.{place}"]
+
+
+def test_auth_of_type_oauth_is_for_persons_and_machines():
+    for flow in ({}, {"flow": "authorization_code"}, {"flow": "device_code"}):
+        assert not errors({**HTTP, "auth": {"type": "oauth", **flow}})
+        assert not errors(
+            {**HTTP, "auth": {"type": "oauth", "client_id": "a", "redirect_port": 8400, **flow}}
+        )
+    document = {"type": "oauth", "client_metadata_url": "https://a.example/client.json"}
+    assert not errors({**HTTP, "auth": document})
+    assert not errors({**HTTP, "auth": OAUTH})
+    assert not errors({**HTTP, "auth": {**OAUTH, "scopes": ["read"]}})
+    keyed = {**OAUTH, "private_key": "~/key.pem", "private_key_id": "${KEY_ID}"}
+    del keyed["client_secret"]
+    assert not errors({**HTTP, "auth": keyed})
 
 
 def test_a_bare_variable_name_is_asked_for_where_a_reference_was_given():

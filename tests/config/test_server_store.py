@@ -118,8 +118,9 @@ def test_a_server_can_be_added_beside_a_broken_one_and_a_broken_one_replaced(sto
 
 
 def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(store, path):
-    with pytest.raises(McpError, match=r"^Server github not configured$") as caught:
+    with pytest.raises(McpError) as caught:
         store.get("github")
+    assert str(caught.value) == f"Server github not configured in {path}"
     assert "pflow mcp add" in caught.value.suggestions[0]
     write(path, '[mcpServers.github]\ncommand = "a"\n')
     with pytest.raises(McpError) as caught:
@@ -127,6 +128,14 @@ def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(
     assert caught.value.suggestions == ("Did you mean github?",)
     with pytest.raises(McpError):
         store.fingerprint("gihtub")
+
+
+@pytest.mark.parametrize(("name", "shown"), [("GitHup", "GitHup"), ("", "''"), (" ", "' '")])
+def test_an_unknown_server_is_compared_whatever_its_case_and_shown_also_if_blank(store, name, shown):
+    store.add({"github": {"command": "x"}})
+    error = store.not_configured(name)
+    assert error.message == f"Server {shown} not configured in {store.path}"
+    assert ("Did you mean github?" in error.suggestions) == bool(name.strip())
 
 
 def test_mistakes_keep_all_servers_of_an_add_out(store, path):

@@ -1,7 +1,8 @@
 """The client that the conformance suite tests: this package's own `Pool`, over HTTP.
 
 The suite runs it once for each scenario, as `python client_under_test.py URL`. What to do beyond
-connecting, listing and calling every tool is in `SCENARIOS`.
+connecting, listing and calling every tool is in `SCENARIOS`. Where a server wants a sign-in, the client
+is the program `pflow` as a whole, used by a `TerminalSession`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from terminal_session import use_server
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed
@@ -23,14 +26,12 @@ _SAMPLES: dict[str, Any] = {"string": "text", "integer": 1, "number": 1, "boolea
 
 def main() -> int:
     """Run the scenario that the environment names."""
-    server = Server(
-        name="suite",
-        transport="http",
-        url=sys.argv[1],
-        protocol=os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto"),
-    )
-    launch = Launch(server=server)
-    act = SCENARIOS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), call_every_tool)
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "auto")
+    if scenario.startswith("auth/"):
+        return use_server(sys.argv[1], revision, scenario, _context())
+    launch = Launch(server=Server(name="suite", transport="http", url=sys.argv[1], protocol=revision))
+    act = SCENARIOS.get(scenario, call_every_tool)
     with Pool(complain, ask=accept_defaults) as pool:
         act(pool, launch, pool.list_tools(launch))
     return 0
@@ -65,8 +66,7 @@ def call_every_tool(pool: Pool, launch: Launch, listing: Listing) -> None:
 
 def call_as_told(pool: Pool, launch: Launch, listing: Listing) -> None:
     """Make the calls that the scenario's context asks for."""
-    context = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
-    for wanted in context["toolCalls"]:
+    for wanted in _context()["toolCalls"]:
         call(pool, launch, wanted["name"], wanted["arguments"])
 
 
@@ -76,6 +76,11 @@ def echo_a_schema(pool: Pool, launch: Launch, listing: Listing) -> None:
     echo = next(name for name, schema in schemas.items() if "schema" in schema.get("properties", {}))
     focal = next(name for name in schemas if name != echo)
     call(pool, launch, echo, {"schema": schemas[focal]})
+
+
+def _context() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    return found
 
 
 def connect_only(pool: Pool, launch: Launch, listing: Listing) -> None:

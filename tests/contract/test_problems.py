@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,11 +16,10 @@ import attrs
 import pytest
 
 import pflow_mcp_plugin
-from pflow_mcp_plugin import errors, exchange, storage, types
+from pflow_mcp_plugin import errors, exchange, types
 from pflow_mcp_plugin.client.deadlines import Deadline
-from pflow_mcp_plugin.client.request_failures import Exchange
-from pflow_mcp_plugin.config.locations import server_file, tool_folder
-from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.client.oauth.token_endpoint import TokenRefused
+from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken
 from pflow_mcp_plugin.contract import (
     Entry,
     NodeRef,
@@ -36,9 +34,9 @@ from pflow_mcp_plugin.contract import (
     progress,
     run_requests,
     suggestions,
+    tables,
 )
 from pflow_mcp_plugin.contract.problems import described, is_interruption
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.trust.egress import Refusal
@@ -123,7 +121,10 @@ SAMPLES: Mapping[str, Any] = {
     "outcome": outcomes.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
 PARTICULAR: Mapping[type, Mapping[str, Any]] = {
+    TokenRefused: {"code": "invalid_grant", "text": "it is too old"},
+    NoAccessToken: {"reason": "it expired", "remedy": "login", "scope": "read", "step": "log in"},
     commands.Command: {"path": ("mcp", "add")},
+    tables.Table: {"columns": (tables.Column(title="A"),), "rows": (("a",),)},
     commands.Report: {"error": errors.CallFailed("no", where=WHERE, code=1)},
     outcomes.Outcome: {"error": PflowError("no", details={"a": 1})},
     entries.Field: {"type": "int | None"},
@@ -233,50 +234,6 @@ def test_a_border_type_keeps_its_fields(kind, crossing):
     again = CROSSINGS[crossing](value)
     assert type(again) is kind
     assert repr(again) == repr(value)
-
-
-POOL = """
-import multiprocessing, sys
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.nodes import McpDemoRecallNode, session
-
-def recall(key):
-    McpDemoRecallNode(key=key).run({})
-
-def tell(method):
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        try:
-            pool.map_async(recall, ["unheard"] * 2).get(60)
-        except PflowError as error:
-            print(type(error).__name__, error.ran, error.where.tool, error.message)
-
-if __name__ == "__main__":
-    tell(sys.argv[1])
-    with session():
-        tell(sys.argv[1])
-"""
-
-
-FAILED = "CallFailed ran recall "
-FORKED = "CallFailed not ran  This process was forked from one that holds connections"
-
-
-@pytest.mark.parametrize(("method", "in_session"), [("spawn", FAILED), ("fork", FORKED)])
-def test_a_tool_that_fails_in_another_process_fails_here(pflow_home, tmp_path, method, in_session):
-    paths = storage.default_paths()
-    store, catalog = ServerStore(server_file(paths)), Catalog(tool_folder(paths))
-    store.add(
-        {"demo": {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}}
-    )
-    catalog.save(
-        "demo", exchange.Listing(info=types.ServerInfo(), tools=(RECALL,)), store.fingerprint("demo")
-    )
-    (tmp_path / "program.py").write_text(POOL)
-    command = [sys.executable, tmp_path / "program.py", method]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
-    alone, within = done.stdout.splitlines()
-    assert alone.startswith(FAILED), done.stderr
-    assert within.startswith(in_session), done.stderr
 
 
 class Speechless(Exception):

@@ -19,6 +19,8 @@ _NETWORK = "trust/test_network_threats.py"
 _PROJECTS = "config/test_project_threats.py"
 _PINS = "trust/test_pin_threats.py"
 _TEXT = "trust/test_text_threats.py"
+_SIGN_INS = "trust/test_sign_in_threats.py"
+_SIGN_IN_SECRETS = "end_to_end/test_sign_in_secrets.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -38,13 +40,13 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     14: ((_PROCESSES, "test_row_14"),),
     15: ((_PROCESSES, "test_row_15"),),
     16: ((_NETWORK, "test_row_16"),),
-    17: ((_NETWORK, "test_row_17"),),
-    18: ((_NETWORK, "test_row_18"), (_TOKENS, "test_row_18")),
+    17: ((_NETWORK, "test_row_17"), (_SIGN_INS, "test_row_17")),
+    18: ((_NETWORK, "test_row_18"), (_TOKENS, "test_row_18"), (_SIGN_INS, "test_row_18")),
     19: ((_NETWORK, "test_row_19"),),
     20: ((_NETWORK, "test_row_20"),),
-    21: ((_TOKENS, "test_row_21"),),
+    21: ((_TOKENS, "test_row_21"), (_SIGN_INS, "test_row_21")),
     22: ((_NETWORK, "test_row_22"),),
-    23: ((_FILES, "test_row_23"),),
+    23: ((_FILES, "test_row_23"), (_SIGN_INS, "test_row_23"), (_SIGN_IN_SECRETS, "test_row_23")),
     24: ((_FILES, "test_row_24"),),
     25: ((_SERVED, "test_row_25"),),
     26: ((_SERVED, "test_row_26"),),
@@ -61,6 +63,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     37: (
         (_SERVED, "test_row_37"),
         (_SECRETS, "test_row_37"),
+        (_SIGN_IN_SECRETS, "test_row_37"),
         (_FILES, "test_row_37"),
         ("end_to_end/test_cached_runs.py", "test_row_37"),
     ),
@@ -78,13 +81,15 @@ ALL = set(PLAYED) | NOT_YET
 OF_SERVING = {9, 10, 11, 12, 13, 25, 26, 27, 30, 32, 36, 37}
 """Those that whoever is served could play."""
 
+_ROWS: dict[Path, list[tuple[str, int]]] = {}
+for _row, _tests in PLAYED.items():
+    for _file, _begins in _tests:
+        _ROWS.setdefault(_TESTS / _file, []).append((_begins, _row))
+
 
 def row_of(path: Path, name: str) -> int:
     """Return the row that a test plays, 0 if it plays none."""
-    for row, tests in PLAYED.items():
-        if any(path == _TESTS / file and name.startswith(begins) for file, begins in tests):
-            return row
-    return 0
+    return next((row for begins, row in _ROWS.get(path, ()) if name.startswith(begins)), 0)
 
 
 def files_of(row: int) -> list[str]:

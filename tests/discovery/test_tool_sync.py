@@ -166,3 +166,25 @@ def test_a_server_with_corrupt_pins_is_not_asked(store, catalog):
     pool, results = run(store, catalog, {"torn": listing("one")})
     assert results["torn"].error.exit_code == 2
     assert not pool.launches
+
+
+def test_no_more_servers_are_asked_at_once_than_are_allowed(catalog, store):
+    names = [f"s{number}" for number in range(6)]
+    store.add({name: {"command": "x"} for name in names})
+    running, most, lock = 0, 0, threading.Lock()
+    both = threading.Barrier(2)
+
+    def answer():
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        both.wait(20)
+        with lock:
+            running -= 1
+        return listing("now")
+
+    known = Servers(store=store, catalog=catalog, pin_folder=catalog.folder.parent / "pins")
+    found = sync(names, known, Lister(dict.fromkeys(names, answer)), lambda name: None, at_once=2)
+    assert [each.error for each in found] == [None] * 6
+    assert most == 2

@@ -103,8 +103,9 @@ def test_a_command_that_is_not_there(refused, pflow):
 def test_a_server_that_exits_at_once_shows_its_last_words(refused, pflow):
     script = "import sys; print('no licence found', file=sys.stderr); sys.exit(3)"
     pflow("mcp", "add", "dying", "--", sys.executable, "-c", script)
-    refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "sync", "dying")
     refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "test", "dying")
+    assert "no licence found" in pflow("mcp", "sync", "dying").stderr  # noted, for `mcp list`
+    refused(3, ["exited 3 before the handshake", "no licence found"], "mcp", "sync", "dying")
 
 
 def test_a_server_that_is_not_configured(refused, pflow):

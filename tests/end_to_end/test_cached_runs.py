@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
 
 
 class World:
-    """A server whose tools claim to only read, and a workflow of ten of their nodes."""
+    """A server whose tools claim to be read-only, and a workflow of ten of their nodes."""
 
     def __init__(self, pflow, tmp_path, home):
         self.pflow, self.folder, self.cache = pflow, tmp_path, home / "cache" / "results"
@@ -177,7 +178,7 @@ def test_trust_for_one_run_is_that_and_no_more(world):
     described = world.pflow("registry", "describe", "mcp-books-look", "--json").envelope["data"]
     entry = described[0] if isinstance(described, list) else described
     assert (entry["purity"], entry["claimed_purity"]) == ("impure", "flow_safe")
-    assert "it claims to only read" in world.pflow("mcp", "info", "mcp-books-look").stdout
+    assert "it claims to be read-only" in world.pflow("mcp", "info", "mcp-books-look").stdout
 
 
 def test_trust_does_not_make_a_tool_read_only_that_does_not_say_so(world):
@@ -298,13 +299,13 @@ def test_traces_show_what_was_cached(world):
     world.write({"id": "a", "type": "mcp-books-look", "params": {"text": "a"}})
     for _ in range(2):
         world.run("--cache")
-    assert "  ok, cached" in world.pflow("trace", "show").stdout
+    assert "  ok, cached" in world.pflow("trace", "show", "--full").stdout
     assert world.pflow("trace", "view", "--output", "page.html").exit_code == 0
-    assert '<span class="type">cached</span>' in (world.folder / "page.html").read_text()
+    assert '<span class="type note">cached</span>' in (world.folder / "page.html").read_text()
     batch = {"items": [{"text": "a"}, {"text": "b"}]}
     world.write({"id": "b", "type": "mcp-books-look", "params": {"text": "${item.text}"}, "batch": batch})
     world.run("--cache")
-    assert "  ok, 1 of 2 cached" in world.pflow("trace", "show").stdout
+    assert re.search("^✓  b .* 1 of 2 cached; 2 items$", world.pflow("trace", "show").stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

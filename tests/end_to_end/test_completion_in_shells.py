@@ -126,7 +126,7 @@ def test_a_tab_shows_what_may_follow(typed):
 def test_bash_is_answered_by_the_function_alone(desk):
     """Other programs call the function with the variables that bash sets."""
     lines = [
-        "pflow tr",
+        "pflow trac",
         "pflow mcp box make_it --mode ",
         "pflow mcp call box ",
         "pflow run > my",

@@ -109,8 +109,8 @@ def _after(request, fixture, command):
 
 
 def servers_of(workflow: Path) -> set[str]:
-    nodes = json.loads(workflow.read_text(encoding="utf-8"))["nodes"]
-    return {node["type"].split("-")[1] for node in nodes}
+    """Return the servers of a workflow, and of those that are written in it."""
+    return set(re.findall(r'"type": "mcp-([a-z]+)-', workflow.read_text(encoding="utf-8")))
 
 
 def test_the_readme_names_every_example_and_its_servers():
@@ -118,14 +118,14 @@ def test_the_readme_names_every_example_and_its_servers():
         line for line in (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines() if "](" in line
     ]
     configured = json.loads((EXAMPLES / "servers.json").read_text(encoding="utf-8"))["mcpServers"]
-    for path in sorted(EXAMPLES.glob("[0-9]-*.json")):
+    for path in sorted(EXAMPLES.glob("[0-9]*.json")):
         (row,) = [line for line in rows if f"[{path.name}]" in line]
         assert set(row.split("|")[2].replace(" ", "").split(",")) == servers_of(path)
         assert servers_of(path) <= set(configured)
 
 
 def test_every_example_runs_without_inputs():
-    for path in EXAMPLES.glob("[0-9]-*.json"):
+    for path in EXAMPLES.glob("[0-9]*.json"):
         inputs = json.loads(path.read_text(encoding="utf-8")).get("inputs", {})
         assert [name for name, declared in inputs.items() if "default" not in declared] == []
 
@@ -140,15 +140,29 @@ def test_2_writes_a_note_and_reads_it(example, playground):
 
 
 @installs
-def test_3_keeps_a_table_between_steps(example, playground):
-    sales = json.loads(example("3-sales", "minimum=26")["sales"])
-    assert sales["rows"] == [["north", 30]]
-    assert json.loads((playground / "sales.json").read_text()) == sales
+def test_3_counts_the_files_of_a_folder_in_a_table(example, playground):
+    (playground / "it's.txt").write_text("one two\n\nthree")
+    (playground / "empty.txt").touch()
+    (playground / "below").mkdir()
+    report = example("3-word-counts")["report"]
+    assert report == "file,lines,words\nit's.txt,3,3\na.txt,1,1\nempty.txt,0,0\ntotal,4,4\n"
+    assert (playground / "word-counts.csv").read_text() == report
 
 
-def test_4_puts_the_log_into_a_file(example, playground):
-    assert "First" in example("4-changes")["log"]
-    assert (playground / "CHANGES.txt").read_text().startswith("As of 20")
+def test_4_summarizes_the_log_by_author(example, playground):
+    options = ["-c", "user.name=O'Neil", "-c", "user.email=b@example.com"]
+    commit = ["commit", "--allow-empty", "--quiet", "-m", "Second: 'x'", "-m", "With a body"]
+    subprocess.run(["git", "-C", str(playground), *options, *commit], check=True)
+    assert example("4-changes") == {"summary": "O'Neil\n- Second: 'x'\n\nA\n- First", "failure": None}
+    assert (playground / "CHANGES.txt").read_text() == "O'Neil\n- Second: 'x'\n\nA\n- First\n"
+
+
+def test_4_writes_down_why_there_is_no_log(example, playground):
+    found = example("4-changes", "repository=nowhere")
+    assert found["summary"] is None
+    assert "nowhere" in found["failure"]
+    assert found["failure"] in (playground / "FAILED.txt").read_text()
+    assert not (playground / "CHANGES.txt").exists()
 
 
 def test_5_converts_for_each_zone_and_collects_what_fails(example):
@@ -168,9 +182,17 @@ def test_6_leaves_a_file_that_is_there(example, playground):
     assert (playground / "settings.ini").read_text() == "mine"
 
 
-def test_7_makes_a_card_and_keeps_the_picture(example):
-    found = example("7-weather-card", "city=New York")
-    assert "New York: Cloudy, 33 degrees. The sum of 33 and -2 is 31." in found["card"]
+@pytest.mark.parametrize(
+    ("city", "case", "advice"),
+    [
+        ("Chicago", "wet", "Light rain / drizzle. Take an umbrella."),
+        ("Los Angeles", "warm", "Sunny / Clear, 73 degrees. Take sunglasses."),
+        ("New York", "default", "Cloudy, 33 degrees. Take a coat."),
+    ],
+)
+def test_7_has_a_card_for_each_weather_and_keeps_the_picture(example, city, case, advice):
+    found = example("7-weather-card", f"city={city}")
+    assert (found["case"], found["card"]) == (case, f"Echo: {city}: {advice}")
     assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
 
 
@@ -189,6 +211,23 @@ def test_8_takes_the_error_route_when_it_cannot_commit(example, playground):
     found = example("8-report")
     assert found["log"] is None
     assert (playground / "FAILED.txt").exists()
+
+
+def test_9_makes_200_calls_in_parallel(example):
+    assert example("9-many-calls") == {"total": 39_800, "failed": []}
+
+
+def test_10_does_three_steps_for_each_file(example, playground):
+    (playground / "b.txt").write_text("A title\nand five words\n")
+    (playground / "folder.txt").mkdir()
+    found = example("10-each-file")
+    cards = {Path(card["item"]).name: card["result"] for card in found["cards"]}
+    assert cards["a.txt"] == {"title": "hello", "words": 1}
+    assert cards["b.txt"] == {"title": "A title", "words": 5}
+    assert (playground / "b.txt.card").read_text() == "A title\n5 words\n"
+    (failed,) = found["failed"]
+    assert Path(failed["item"]).name == "folder.txt"
+    assert "each/read" in failed["error"]
 
 
 def test_the_same_nodes_run_in_python(pflow, playground, everything_command):

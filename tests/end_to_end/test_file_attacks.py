@@ -286,34 +286,42 @@ def test_row_30_a_server_does_not_choose_where_its_results_are_kept(
 
 
 def bombs():
-    """Return files that ask for endless work, with the command that reads each."""
+    """Return files that ask for endless work, with the command that reads each, and what writes it."""
     echo = {"id": "a", "type": "echo", "params": {"message": "x"}}
     deep: object = "x"
     for _ in range(900):
         deep = {"a": deep}
-    many = [{**echo, "id": f"n{at}"} for at in range(100_000)]
-    edges = [{"from": "n0", "to": f"n{at % 9}"} for at in range(60_000)]
+    edges = ({"from": "n0", "to": f"n{at % 9}"} for at in range(60_000))
+
+    def nodes(count):
+        return [{**echo, "id": f"n{at}"} for at in range(count)]
+
+    def said(message):
+        return json.dumps({"nodes": [{**echo, "params": {"message": message}}]})
+
     workflows = {
-        "brackets": '{"nodes": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
-        "unclosed": "[" * 5_000_000,
-        "nested params": json.dumps({"nodes": [{**echo, "params": {"message": deep}}]}),
-        "digits": '{"nodes": [{"id": "a", "type": "echo", "params": {"message": ' + "9" * 4_000_000 + "}}]}",
-        "exponent": '{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1e999999999}}]}',
-        "many nodes": json.dumps({"nodes": many}),
-        "many edges": json.dumps({"nodes": many[:9], "edges": edges}),
-        "long text": json.dumps({"nodes": [{**echo, "params": {"message": "x" * (20 << 20)}}]}),
-        "templates": json.dumps({"nodes": [{**echo, "params": {"message": "${b." * 200_000}}]}),
-        "many keys": '{"nodes": [], ' + ", ".join(f'"k{at}": 1' for at in range(300_000)) + "}",
+        "brackets": lambda: '{"nodes": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
+        "unclosed": lambda: "[" * 5_000_000,
+        "nested params": lambda: said(deep),
+        "digits": lambda: said(0).replace("0", "9" * 4_000_000),
+        "exponent": lambda: said(0).replace("0", "1e999999999"),
+        "many nodes": lambda: json.dumps({"nodes": nodes(100_000)}),
+        "many edges": lambda: json.dumps({"nodes": nodes(9), "edges": list(edges)}),
+        "long text": lambda: said("x" * (20 << 20)),
+        "templates": lambda: said("${b." * 200_000),
+        "many keys": lambda: '{"nodes": [], ' + ", ".join(f'"k{at}": 1' for at in range(300_000)) + "}",
     }
     servers = {
-        "servers in brackets": '{"mcpServers": ' + "[" * 1_000_000 + "}",
-        "a deep server": json.dumps({"mcpServers": {"a": {"command": "x", "env": deep}}}),
-        "many servers": json.dumps({"mcpServers": {f"s{at} !": {"command": 1} for at in range(20_000)}}),
+        "servers in brackets": lambda: '{"mcpServers": ' + "[" * 1_000_000 + "}",
+        "a deep server": lambda: json.dumps({"mcpServers": {"a": {"command": "x", "env": deep}}}),
+        "many servers": lambda: json.dumps(
+            {"mcpServers": {f"s{at} !": {"command": 1} for at in range(20_000)}}
+        ),
     }
     yield from ((name, "json", ("validate",), text) for name, text in workflows.items())
     yield from ((name, "json", ("mcp", "add"), text) for name, text in servers.items())
-    yield "a config in brackets", "toml", (), "a = " + "[" * 1_000_000
-    yield "a deep config", "toml", (), "[" + ".".join(["a"] * 50_000) + "]"
+    yield "a config in brackets", "toml", (), lambda: "a = " + "[" * 1_000_000
+    yield "a deep config", "toml", (), lambda: "[" + ".".join(["a"] * 50_000) + "]"
 
 
 def limit():
@@ -334,7 +342,7 @@ def test_row_32_a_bomb_is_an_error_in_bounded_time_and_memory(name, pflow_home, 
         file.parent.mkdir()
     else:
         command = (*command, str(file))
-    file.write_text(text)
+    file.write_text(text())
     file.chmod(0o600)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pflow_mcp_plugin", *command],

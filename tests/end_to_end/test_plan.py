@@ -258,7 +258,7 @@ def test_prose_around_the_answer_is_passed_over(model, plan, answer):
         ("", "is empty"),
         ("null", "is not JSON"),
         ('{"nodes": ' + "[" * 5000, "no complete JSON"),
-        ('{"nodes": ' + "[" * 300 + "]" * 300 + "}", "nested too deep"),
+        ('{"nodes": ' + "[" * 300 + "]" * 300 + "}", "nested too deeply"),
         ({"nodes": 7, "edges": "none", "inputs": [1], "mappings": {"a": 1}}, "no nodes"),
         ({"nodes": [None, {"id": 1}, {"type": []}], "edges": [3, {}], "outputs": {"a": 1}}, "Expected"),
     ],

@@ -132,7 +132,7 @@ def test_row_37_no_secret_is_shown_in_the_progress_on_a_terminal(echoing, pflow_
     path = workflow(*nodes)
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)],
+        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", "--verbose", str(path)],
         env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm", "TOKEN": PLAIN},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -70,7 +70,7 @@ def test_row_18_a_401_that_names_metadata_elsewhere_leads_nowhere(pflow, workflo
     assert pflow("mcp", "add", json.dumps({"web": table})).exit_code == 0
     assert pflow("mcp", "sync", "web", env={"FIRST": FIRST}).exit_code == 0
     ran = pflow("run", workflow(("a", "mcp-web-act", {})), env={"FIRST": FIRST})
-    assert ran.exit_code == 1
+    assert ran.exit_code == 3
     assert "FIRST" in ran.stderr  # the next step: the variable that holds the refused token
     assert FIRST not in ran.stderr
     assert server.count("tools/call") == 1

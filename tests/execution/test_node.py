@@ -72,6 +72,7 @@ def test_a_failure_that_the_tool_reports_is_an_action_too(bench):
     shared = {"__run__": bench.run, "a": 1, "b": 2}
     assert node().run(shared) == "rate_limited"
     assert isinstance(shared["__error__"], CallFailed)
+    assert shared["error"] == "429 slow down"
 
 
 @pytest.mark.parametrize(

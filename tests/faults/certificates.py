@@ -53,6 +53,14 @@ class Authority:
 
     def server_context(self, *names: str, days: int = 1, self_signed: bool = False) -> ssl.SSLContext:
         """Return the TLS side of a server whose certificate is for `names` and ends in `days`."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_file(*names, days=days, self_signed=self_signed))
+        return context
+
+    def server_file(
+        self, *names: str, days: int = 1, self_signed: bool = False, file_name: str = "server.pem"
+    ) -> Path:
+        """Return a file with the key and the certificate of such a server, for a program of its own."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name("test server")
         issuer, issuer_key = (subject, key) if self_signed else (self._name, self._key)
@@ -66,7 +74,7 @@ class Authority:
             )
             .sign(issuer_key, hashes.SHA256())
         )
-        file = self._folder / "server.pem"
+        file = self._folder / file_name
         file.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -75,9 +83,7 @@ class Authority:
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
 
 def _builder(

@@ -42,6 +42,7 @@ class Guard(NamedTuple):
     among: str = ""
 
 
+ANY_URL = "return _digest(self.client)"
 _COPIED = "self._begun = BytesIO(self._begun.getvalue() + rest); self._begun.seek(0, 2)"
 _LOOSE_CONTEXT = """
 context = ssl.create_default_context(cafile=file, capath=folder)
@@ -57,9 +58,9 @@ _EMPTIED = "target.write_bytes(b''); temporary.replace(target)"
 _SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_schema.SERVERS, {}))}"
 
 GUARDS = (
-    Guard(1, "_program", never("found")),
-    Guard(1, "_program", gives("closest_program", None)),
-    Guard(2, "_program", drop("_refuse_not_executable")),
+    Guard(1, "find_program", never("found")),
+    Guard(1, "find_program", gives("closest_program", None)),
+    Guard(2, "find_program", drop("_refuse_not_executable")),
     Guard(2, "_named_file", never("access")),
     Guard(3, "from_exit", never("calling")),
     Guard(4, "_note_stray", always("strays")),
@@ -132,6 +133,8 @@ GUARDS = (
     Guard(53, "StreamableHttp._request", first_argument("timeout", None)),
     Guard(54, "_wrong_kind", never("text/html")),
     Guard(55, "StreamableHttp._take", drop("unmatched")),
+    Guard(56, "Refresh.sign_in", outside("locked")),
+    Guard(56, "Refresh.sign_in", never("is_fresh")),
     Guard(57, "ServerStore._change", outside("locked"), "config"),
     Guard(58, "write_atomic", drop("sweep"), "config"),
     Guard(58, "write_atomic", instead("replace", code=_EMPTIED), "config"),
@@ -143,4 +146,25 @@ GUARDS = (
     Guard(63, "_write_new", drop("chmod"), "config"),
     Guard(63, "make_folder", drop("chmod"), "config"),
     Guard(64, "_target", never("is_symlink"), "config"),
+    Guard(65, "TokenSupply.current", never("is_valid")),
+    Guard(66, "KeptSignIn.end", always("refused", "refresh")),
+    Guard(67, "authorization_requests._judged", never("INTERNAL_SERVER_ERROR")),
+    Guard(68, "AuthorizationRequests._sent", first_argument("timeout", None)),
+    Guard(69, "SignInStore.read", never("issuer")),
+    Guard(69, "metadata._chosen_issuer", never("fitting")),
+    Guard(70, "SignInKey.digest", instead("_digest", code=ANY_URL)),
+    Guard(71, "require_pkce", never("S256")),
+    Guard(72, "metadata._checked", never("same_issuer")),
+    Guard(73, "metadata.require_url", never("fits", "secure")),
+    Guard(74, "_Attempt.made", always("CLIENT_UNKNOWN", "stored", "client_id"), "again_once"),
+    Guard(75, "missing_scopes", never("scope", "granted"), "granted"),
+    Guard(75, "_forbidden", always("insufficient_scope", "scope"), "tool_needs"),
+    Guard(76, "AuthorizationRequests._followed", never("stays"), "oauth"),
+    Guard(76, "AuthorizationRequests._posted", never("is_redirect"), "token"),
+    Guard(77, "KeptSignIn.read", never("access")),
+    Guard(78, "sign_in_file._parsed", uncaught("ValueError")),
+    Guard(79, "JsonStore._parse", never("schema_version")),
+    Guard(79, "sign_in_file.write", drop("_content")),
+    Guard(80, "Refresh._refreshed", outside("room"), "spent"),
+    Guard(80, "TokenSupply.aclose", drop("store_late"), "later"),
 )

@@ -183,6 +183,7 @@ def test_row_40_a_refused_token_is_named_by_its_variable(bench, fails, serve):
     error = fails(
         lambda: bench.pool.call(there, act()), CallFailed, "Server odd: not logged in", phase="call"
     )
+    assert (error.action, error.exit_code) == ("auth_failed", 3)
     assert "ODD_KEY" in error.suggestions[0]
     assert server.count("tools/call") == 1
 
@@ -205,7 +206,7 @@ def test_row_41_the_scope_that_is_missing_is_named(bench, fails, serve):
         f"Server odd: access denied at {server.url()} (HTTP 403): it needs the scope files:read files:write"
     )
     error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
-    assert error.action == "auth_failed"
+    assert (error.action, error.exit_code) == ("auth_failed", 3)
     assert error.facts["scope"] == "files:read files:write"
     assert "a token with the scope files:read files:write" in error.suggestions[0]
 

@@ -6,9 +6,10 @@ that a result names, the change does it.
 
 from __future__ import annotations
 
-from guards import Guard
+from guards import ANY_URL, Guard
 from mutations import (
     always,
+    drop,
     gives,
     instead,
     keyword,
@@ -27,6 +28,7 @@ _ANY_AUDIENCE = """
 claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.issuer, leeway=_LEEWAY,
                     options={**_REQUIRED, "verify_aud": False})
 """
+_ANY_RESOURCE = "answer = await requests.post(found.token_endpoint, {**form, **fields}, headers)"
 _OPEN_TO_ALL = "path.chmod(0o644)"
 _OVERWRITES = "flags = os.O_WRONLY | os.O_CREAT"
 _IN_ARGV = """
@@ -62,13 +64,23 @@ GUARDS = (
     Guard(18, "_pool", never("refusal")),
     Guard(18, "_key_url", never("issuer")),
     Guard(18, "_key_url", never("_is_safe")),
-    Guard(19, "_unnamed_kind", never("_contains")),
+    Guard(18, "metadata._protected_resource", never("_is_own"), "challenge"),
+    Guard(18, "metadata._protected_resource", never("covers"), "resource"),
+    Guard(18, "AuthorizationRequests._followed", never("stays"), "elsewhere_are"),
+    Guard(18, "metadata._chosen_issuer", never("fitting"), "configured"),
+    Guard(18, "metadata._checked", never("same_issuer"), "name_of_another"),
+    Guard(18, "metadata.require_url", never("fits", "secure"), "schemes"),
+    Guard(18, "metadata.require_url", drop("require_allowed"), "schemes"),
+    Guard(19, "_unnamed_kind", never("contains")),
     Guard(20, "start_tls", never("pins")),
     Guard(21, "AccessTokens._decoded", instead("claims", "decode", code=_ANY_AUDIENCE), "audience"),
     Guard(21, "Launch.key", instead("sha256", code=_ONE_FOR_ALL), "token_of_another"),
+    Guard(21, "SignInKey.digest", instead("_digest", code=ANY_URL), "same_name"),
+    Guard(21, "SignInStore.read", never("issuer"), "one_issuer"),
+    Guard(21, "requested_tokens", instead("resource", "post", code=_ANY_RESOURCE), "every_token"),
     Guard(22, "_pool", never("is_loopback")),
     Guard(23, "_write_new", instead("chmod", code=_OPEN_TO_ALL)),
-    Guard(23, "StoredSettings.check", never("_is_open_to_others"), "warned"),
+    Guard(23, "StoredSettings.check", never("is_open_to_others"), "warned"),
     Guard(24, "write_atomic", always("follow"), "artefact"),
     Guard(24, "_write_new", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
     Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),
@@ -76,7 +88,7 @@ GUARDS = (
     Guard(27, "read_token", never("mode")),
     Guard(28, "_Check.check_params", never("startswith"), "reserved"),
     Guard(29, "ProjectFile._read", never("digest", "content")),
-    Guard(30, "workflow_library.is_name", always("_NAME"), "library"),
+    Guard(30, "workflow_name.is_name", always("_NAME"), "library"),
     Guard(30, "confined", never("startswith", "real"), "string"),
     Guard(31, "launch_changed", always("trust")),
     Guard(32, "is_too_deep", never("DEEPEST"), "deep"),

@@ -146,7 +146,7 @@ def test_a_tool_is_called_by_the_names_of_server_and_tool(drive, added, no_lefto
     assert first["repr"] == "'sea'"
     assert second["result"] == 1
     assert unknown["error"]["type"] == "not_found"
-    assert unknown["error"]["suggestions"] == ["Did you mean pflow mcp typed describe?"]
+    assert unknown["error"]["suggestions"] == ["Did you mean pflow mcp call typed describe?"]
 
 
 def test_details_of_a_call_are_noted_on_its_step(drive, added):

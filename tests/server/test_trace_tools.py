@@ -42,3 +42,14 @@ def test_a_long_trace_is_shortened(served):
     assert len(trace["steps"]) == 12
     assert len(json.dumps(trace)) < 400_000
     assert trace["steps"][-1]["cut"]
+
+
+def test_the_items_of_large_batches_are_shortened_too(served):
+    batch = {"items": ["x" * 1_500] * 20, "as": "text"}
+    params = {"message": ["${text}"] * 3}
+    nodes = [{"id": f"n{number}", "type": "echo", "params": params, "batch": batch} for number in range(6)]
+    served.data("workflow_execute", workflow={"nodes": nodes})
+    trace = served.data("trace_read")
+    assert len(trace["steps"][0]["items"]) == 10
+    assert trace["steps"][-1]["items"] == "..."
+    assert len(json.dumps(trace)) < 400_000

@@ -80,14 +80,17 @@ def test_a_saved_workflow_and_a_file_are_mounted_by_name(pflow_host, tmp_path):
     pflow_host.host.library.save("greet", GREET)
     file = tmp_path / "hello.json"
     file.write_text(json.dumps(GREET), encoding="utf-8")
+    beside = tmp_path / "beside.yaml"
+    beside.write_text("nodes: [{id: a, type: workflow, params: {workflow: ./hello.json, name: Ada}}]\n")
     host = pflow_host.host
     tools = [
         as_tool("greet", host=host),
         as_tool(file, host=host),
         as_tool(str(file), name="hi", description="Say hi", host=host),
+        as_tool(beside, host=host),
     ]
-    assert [tool.name for tool in tools] == ["greet", "hello", "hi"]
-    assert [tool.declaration.description.splitlines()[0] for tool in tools] == [
+    assert [tool.name for tool in tools] == ["greet", "hello", "hi", "beside"]
+    assert [tool.declaration.description.splitlines()[0] for tool in tools[:3]] == [
         "Greet someone",
         "Greet someone",
         "Say hi",

@@ -33,6 +33,31 @@ def test_a_workflow_is_given_as_an_object_json_text_path_or_name(served, root):
         assert data["outputs"] == {"greeting": "Hello Ada"}
 
 
+YAML = """
+nodes:
+  - id: greet
+    type: echo
+    params: {message: Hello}
+outputs:
+  greeting: ${greet.message}
+"""
+
+
+def test_a_workflow_is_given_as_a_yaml_file_or_as_yaml_text(either, root):
+    (root / "hello.yaml").write_text(YAML, encoding="utf-8")
+    for given in ("hello.yaml", YAML):
+        assert either.data("workflow_execute", workflow=given)["outputs"] == {"greeting": "Hello"}
+        assert either.data("workflow_validate", workflow=given)["valid"] is True
+        saved = either.data("workflow_save", workflow_file=given, name="hello", description="Greets")
+        assert saved["name"] == "hello"
+
+
+def test_a_mistake_in_yaml_text_is_named_with_its_line(served):
+    error = served.error("workflow_execute", workflow="nodes:\n  - [\n")
+    assert "not valid YAML" in error["message"]
+    assert "at line 3" in error["message"]
+
+
 def test_a_failed_run_answers_with_error_checkpoint_and_trace(either):
     answer = either.call("workflow_execute", workflow=FAILING)
     assert not answer["success"]

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -133,11 +133,11 @@ def install_from_npm(pinned: Path, folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise Unavailable("npm is not installed")
-    with _only_once(folder, pinned / "package-lock.json") as needed:
+    with install_once(folder, (pinned / "package-lock.json").read_text(encoding="utf-8")) as needed:
         if needed:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(pinned / name, folder)
-            _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+            run_installer([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
 
 
 def install_inspector() -> None:
@@ -171,11 +171,11 @@ def install_sqlite() -> None:
 
 
 def _install_from_pypi(pinned: Path, folder: Path) -> None:
-    with _only_once(folder, pinned) as needed:
+    with install_once(folder, pinned.read_text(encoding="utf-8")) as needed:
         if needed:
-            _run([sys.executable, "-m", "venv", "--clear", str(folder / "venv")], folder)
+            run_installer([sys.executable, "-m", "venv", "--clear", str(folder / "venv")], folder)
             pip = [str(folder / "venv/bin/python"), "-m", "pip"]
-            _run([*pip, "install", "--quiet", "--no-deps", "-r", str(pinned)], folder)
+            run_installer([*pip, "install", "--quiet", "--no-deps", "-r", str(pinned)], folder)
 
 
 @contextmanager
@@ -188,21 +188,32 @@ def everything_over_http(transport: str = "streamableHttp") -> Iterator[str]:
     Raises:
         TimeoutError: It did not answer in time.
     """
+    with listening(everything(transport), _START_SECONDS) as address:
+        yield f"{address}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@contextmanager
+def listening(command: Sequence[str], seconds: float, env: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a server that is told its port in `PORT`, on loopback; give its address.
+
+    Raises:
+        TimeoutError: It did not answer within so many seconds.
+    """
     port = free_port()
-    env = {**os.environ, "PORT": str(port), "NODE_OPTIONS": f"--require={LOOPBACK}"}
+    options = {"PORT": str(port), "NODE_OPTIONS": f"--require={LOOPBACK}", **(env or {})}
     process = subprocess.Popen(
-        everything(transport),
-        env=env,
+        command,
+        env={**os.environ, **options},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        wait_for(port, process, _START_SECONDS)
-        yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+        wait_for(port, process, seconds)
+        yield f"http://127.0.0.1:{port}"
     finally:
-        _end_group(process)
+        end_group(process)
 
 
 def _node() -> str:
@@ -219,11 +230,16 @@ def _python_program(name: str) -> Path:
 
 
 @contextmanager
-def _only_once(folder: Path, pinned: Path) -> Iterator[bool]:
-    """Hold the folder's lock and tell whether to install; the stamp is written if that went well."""
+def install_once(folder: Path, pinned: str) -> Iterator[bool]:
+    """Hold the folder's lock and tell whether to install; the stamp is written if that went well.
+
+    Args:
+        folder: It is made if it is missing.
+        pinned: What is to be installed: it is installed anew if this changes.
+    """
     from filelock import FileLock
 
-    wanted = hashlib.sha256(pinned.read_bytes()).hexdigest()
+    wanted = hashlib.sha256(pinned.encode()).hexdigest()
     stamp = folder / "stamp"
     if _stamped(stamp, wanted):
         yield False
@@ -243,7 +259,12 @@ def _stamped(stamp: Path, wanted: str) -> bool:
         return False
 
 
-def _run(command: list[str], folder: Path) -> None:
+def run_installer(command: list[str], folder: Path) -> None:
+    """Run one command of an install.
+
+    Raises:
+        Unavailable: It failed; the message has what it printed.
+    """
     done = subprocess.run(
         command,
         cwd=folder,
@@ -258,7 +279,8 @@ def _run(command: list[str], folder: Path) -> None:
         raise Unavailable(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and its group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import os
-import shutil
 import subprocess
 import threading
 import tomllib
@@ -65,16 +63,10 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def browser(tmp_path):
+def browser(tmp_path, chromium):
     """A program that starts Chromium without its sandbox, which root cannot have."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not found:
-        missing = "no Chromium here: install the Debian package chromium"
-        if os.environ.get("PFLOW_REQUIRE_BROWSER"):
-            pytest.fail(missing)
-        pytest.skip(missing)
     program = tmp_path / "browser"
-    program.write_text(f'#!/bin/sh\nexec {found} --no-sandbox "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {chromium} --no-sandbox "$@"\n')
     program.chmod(0o755)
     return program
 

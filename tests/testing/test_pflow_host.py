@@ -116,6 +116,9 @@ def test_a_workflow_may_be_a_file(pflow_host, tmp_path):
     pflow_host.stub("tickets", [SEARCH]).give("search", "found")
     (tmp_path / "search.json").write_text(json.dumps(SEARCHES), encoding="utf-8")
     assert pflow_host.run(tmp_path / "search.json", {"query": "open"}).outputs == {"hits": "found"}
+    outer = "nodes: [{id: a, type: workflow, params: {workflow: ./search.json, query: open}}]\n"
+    (tmp_path / "outer.yaml").write_text(outer, encoding="utf-8")
+    assert pflow_host.run(tmp_path / "outer.yaml").outputs == {"hits": "found"}
 
 
 def test_a_preset_is_added_synced_and_run(pflow_host, no_leftovers):

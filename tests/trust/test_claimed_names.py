@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from pflow_mcp_plugin.trust.claimed_names import claimed_names
-from pflow_mcp_plugin.trust.known_names import known_names
+from pflow_mcp_plugin.trust.name_index import index_names
 
 OTHERS = {"github": ["create_issue", "search", "read_file", "get_issue_1"], "git-hub": ["search"]}
 
 
 def found(server, *tools, nodes=()):
-    names = known_names({**OTHERS, server: tools}, nodes)
+    names = index_names({**OTHERS, server: tools}, nodes)
     return [(it.tool, it.rule, it.message) for it in claimed_names(server, tools, names)]
 
 
 def test_a_name_that_looks_like_anothers_is_found_with_both_names():
     assert found("evil", "\u0441reate_issue") == [
-        ("\u0441reate_issue", "look-alike", "looks like create_issue of server github, and is another name")
+        (
+            "\u0441reate_issue",
+            "look-alike",
+            "looks like create_issue of server github, but is a different name",
+        )
     ]
 
 
 def test_a_server_that_looks_like_another_is_found():
-    assert found("g1thub") == [("", "look-alike", "looks like server github, and is another name")]
+    assert found("g1thub") == [("", "look-alike", "looks like server github, but is a different name")]
 
 
 def test_a_tool_that_looks_like_a_node_of_the_host_is_found_and_the_same_name_is_not():
@@ -28,7 +32,9 @@ def test_a_tool_that_looks_like_a_node_of_the_host_is_found_and_the_same_name_is
     assert (tool, rule) == ("read_fi1e", "look-alike")
     assert "looks like" in message
     assert found("evil", "shell", nodes=["shell"]) == []
-    assert found("evil", "she11", nodes=["shell"])[0][2] == "looks like the node shell, and is another name"
+    assert (
+        found("evil", "she11", nodes=["shell"])[0][2] == "looks like the node shell, but is a different name"
+    )
 
 
 def test_a_node_type_claimed_twice_is_found():
@@ -49,6 +55,6 @@ def test_a_name_that_spells_out_another_servers_tool_is_found():
 
 def test_names_that_servers_share_are_one_finding_of_the_server():
     assert found("files", "read_file", "search") == [
-        ("", "name-claimed-twice", "has tools of the same names as other servers: read_file (github)")
+        ("", "name-claimed-twice", "have the same names as tools of other servers: read_file (github)")
     ]
     assert found("words", "search", "fetch") == []

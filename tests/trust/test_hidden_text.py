@@ -70,4 +70,4 @@ def test_a_deep_schema_is_read_to_its_end():
 def test_endless_hidden_text_is_an_error_whatever_it_is():
     ((how, message),) = found("\u200b" * 100_000)
     assert how == "error"
-    assert "1000 invisible characters" in message
+    assert "1,000 invisible characters" in message

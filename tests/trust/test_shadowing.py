@@ -6,11 +6,11 @@ from time import process_time
 
 import pytest
 
-from pflow_mcp_plugin.trust.known_names import is_unmistakable, known_names
+from pflow_mcp_plugin.trust.name_index import index_names, is_unmistakable
 from pflow_mcp_plugin.trust.shadowing import shadowing
 from pflow_mcp_plugin.trust.tool_texts import Text
 
-NAMES = known_names(
+NAMES = index_names(
     {"evil": ["add", "read_notes"], "github": ["create_issue", "search", "listPages", "read_notes"]}
 )
 

@@ -6,9 +6,7 @@ Commands run in terminals of their own, where hidden text would do its harm, and
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +14,13 @@ from pathlib import Path
 
 import pytest
 from hidden_text_server import FAMILY, HIDDEN, PERSIAN, TAGS, TOOL
+from program_terminal import run_on_terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_leftovers")]
 HERE = Path(__file__).parent
 SCRIPTED = HERE.parent / "end_to_end" / "scripted_tools.py"
 NODE = "mcp-odd-note-s"
-OWN = re.compile(r"\x1b\[\?25[lh]|\x1b\[[0-9;]*m|\x1b\[2K|\x1b\[1A|\r")
+OWN = re.compile(r"\x1b\[\?25[lh]|\x1b\[[0-9;]*m|\x1b\[2K|\x1b\[[0-9]*[AC]|\x1b\[[JK]|\r")
 """What pflow's own spinners and progress lines send to a terminal."""
 STEERING = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2060\u2066\ufeff{TAGS}]")
 AT_ONCE = 4
@@ -65,31 +64,10 @@ def terminal(pflow_home, tmp_path, hosts) -> Callable[[Sequence[str]], str]:
     """Run the program at a terminal of its own, and return all that it shows."""
 
     def run(arguments: Sequence[str]) -> str:
-        ours, theirs = os.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *arguments],
-            env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm", "COLUMNS": "400"},
-            cwd=tmp_path,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        ) as process:
-            hosts.append(process.pid)
-            os.close(theirs)
-            shown = b"".join(iter(lambda: _part(ours), b""))
-            process.wait(60)
-        os.close(ours)
-        return shown.decode("utf-8", "surrogateescape")
+        screen = run_on_terminal(*arguments, home=pflow_home, cwd=tmp_path, started=hosts.append)
+        return screen.shown
 
     return run
-
-
-def _part(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # how Linux tells that the other end is closed
-        return b""
 
 
 READ = (
@@ -213,7 +191,7 @@ def test_row_07_a_name_that_looks_like_or_collides_with_anothers_is_suffixed_and
     }
     assert (
         add("hull", {"name": "shell"})[0]["message"]
-        == "looks like she11 of server forger, and is another name"
+        == "looks like she11 of server forger, but is a different name"
     )
     assert pflow("registry", "describe", "shell", "--json").envelope["data"]["source"] == "pflow"
 

@@ -11,7 +11,7 @@ from hostile import SCHEMAS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.trust.known_names import known_names
+from pflow_mcp_plugin.trust.name_index import index_names
 from pflow_mcp_plugin.trust.tool_checks import check_tools
 from pflow_mcp_plugin.types import Tool
 
@@ -36,7 +36,7 @@ def real():
 
 
 def _names(tools):
-    return known_names({server: [tool.name for tool in listed] for server, listed in tools.items()})
+    return index_names({server: [tool.name for tool in listed] for server, listed in tools.items()})
 
 
 def test_of_527_real_tools_none_is_an_error_and_few_are_warned_about(real):
@@ -60,7 +60,7 @@ def test_no_text_and_no_schema_stops_the_checks(name, text, said, schema, output
         output_schema=output,
         annotations=annotations,
     )
-    names = known_names({"github": ["create_issue", "search", text], "evil": [name]}, [name])
+    names = index_names({"github": ["create_issue", "search", text], "evil": [name]}, [name])
     for finding in check_tools("evil", [tool, tool], said, names):
         assert finding.to_dict()["next_step"]
         assert "\x1b" not in finding.message + finding.where

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.trust.tool_danger import judge, judge_instructions, renamed
+from pflow_mcp_plugin.trust.renamed_tools import renamed
+from pflow_mcp_plugin.trust.tool_danger import judge, judge_instructions
 from pflow_mcp_plugin.types import Tool
 from tests.data import tool_edits
 

@@ -110,7 +110,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
 
 @hookimpl
 def pflow_register_commands(host: Host) -> Iterable[Command]:
-    return [Command(path=("shout",), help="Say it loud.", load=f"{__name__}:command")]
+    return [Command(path=("shout",), help="Say it loudly.", load=f"{__name__}:command")]
 
 
 @hookimpl

@@ -6,7 +6,7 @@ request failed. The SDK's own messages come last, because they are the least spe
 - `explainer`: gathers the evidence of one connection when something fails
 - `evidence`: what is known about a failure, and the error built from it
 - `translation`: the order in which evidence is examined; deadlines
-- `process_failures`, `network`, `http_status`, `socket_errors`, `json_rpc`: one kind of cause each
+- `process_failures`, `network`, `sign_in`, `http_status`, `socket_errors`, `json_rpc`: one kind of cause each
 - `excerpt`: the part of stderr that is shown
 """
 

@@ -36,6 +36,8 @@ class Evidence:
         tool: The raw tool name during a call.
         seconds: The deadline that passed, None if none did.
         deadline: Which deadline that was.
+        installer: The package runner that was still installing the server then; empty if none was.
+        config_file: The file with the server's config, if it is known.
         returncode: The exit code of the process; None while it runs, or if there is none.
         memory_mb: What its processes used when they exceeded its memory limit, in MiB; None if they did not.
         stderr: The end of the server's stderr, redacted and without terminal codes.
@@ -52,6 +54,8 @@ class Evidence:
     tool: str = ""
     seconds: float | None = None
     deadline: str = ""
+    installer: str = ""
+    config_file: Path | None = None
     returncode: int | None = None
     memory_mb: float | None = None
     stderr: str = ""

@@ -15,7 +15,6 @@ from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed, Undelivered
 from pflow_mcp_plugin.errors import McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
-from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.process.spawning import ServerProcess
@@ -40,16 +39,18 @@ class Explainer:
         lines: The transport if it speaks in lines, once it exists.
         remote: The transport if it uses HTTP, once it exists.
         memory_mb: What the server used when it was ended for exceeding its memory limit, in MiB.
+        installer: The package runner that was still installing the server when its start took too long.
     """
 
     def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
         self.lines: StdioTransport | SocketTransport | None = None
         self.remote: StreamableHttp | SseTransport | None = None
         self.memory_mb: float | None = None
+        self.installer = ""
         self._launch = launch
         self._process = process
         self._files = files
-        self._redactor = Redactor(launch.secrets)
+        self._redactor = launch.redactor
 
     async def explained(
         self,
@@ -77,6 +78,8 @@ class Explainer:
             tool=tool,
             seconds=passed.seconds if passed else None,
             deadline=passed.name if passed else "",
+            installer=self.installer if passed else "",
+            config_file=self._launch.config_file,
             returncode=await self._ended() if passed is None else None,
             memory_mb=self.memory_mb,
             stderr=self._stderr(),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
+from pflow_mcp_plugin.client.failures.sign_in import login_command, needs_login, new_login, signs_in
 from pflow_mcp_plugin.client.transport.retry_after import retry_after
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.errors import McpError
@@ -43,6 +45,8 @@ def from_status(evidence: Evidence) -> McpError | None:
 
 def _refused(status: int, evidence: Evidence) -> McpError:
     text, step = _text(status, evidence)
+    challenge = _challenge(evidence)
+    login = _wants_token(status, challenge) and needs_login(evidence.server, challenge)
     failed = failure(
         f"Server {evidence.server.name}: {text}",
         evidence,
@@ -52,11 +56,20 @@ def _refused(status: int, evidence: Evidence) -> McpError:
         next_step=step,
         status=status,
         retry_after=retry_after(evidence.exchange.headers.get("retry-after", "")),
-        scope=_challenge(evidence).get("scope"),
+        scope=challenge.get("scope"),
+        login=login or None,
         body=evidence.exchange.body,
     )
     failed.action = _ACTIONS.get(status, "error")
+    if failed.action == "auth_failed":
+        failed.kind = "connection"  # during a call too: the tool has no part in it
     return failed
+
+
+def _wants_token(status: int, challenge: Mapping[str, str]) -> bool:
+    """Whether a status asks for a token, or for one with more scopes."""
+    lacks_scope = challenge.get("error") == "insufficient_scope" or "scope" in challenge
+    return status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and lacks_scope)
 
 
 def _text(status: int, evidence: Evidence) -> tuple[str, str]:
@@ -85,6 +98,10 @@ def _when(after: str) -> str:
 
 def _how_to_log_in(evidence: Evidence) -> str:
     name, auth = evidence.server.name, evidence.server.auth
+    if needs_login(evidence.server, _challenge(evidence)):
+        return login_command(evidence.server)
+    if signs_in(evidence.server):
+        return new_login(evidence.server)
     if auth.get("token_env"):
         return f"its token was refused; set the variable {auth['token_env']} to a valid one"
     if auth or any(header.lower() == "authorization" for header in evidence.server.headers):
@@ -104,8 +121,7 @@ def _forbidden(evidence: Evidence) -> tuple[str, str]:
         step = f"check the permissions of the token in auth or headers of server {name}"
         return f"access denied at {evidence.url} (HTTP 403)", step
     needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
-    step = f"get a token with the scope {scope}" if scope else "get a token with a wider scope"
-    return f"access denied at {evidence.url} (HTTP 403): {needed}", f"{step} for server {name}"
+    return f"access denied at {evidence.url} (HTTP 403): {needed}", new_login(evidence.server, scope)
 
 
 def _challenge(evidence: Evidence) -> dict[str, str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pflow_mcp_plugin.client.exception_chain import causes
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.failures.sign_in import from_sign_in
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
@@ -18,6 +19,7 @@ from pflow_mcp_plugin.client.request_failures import (
     InvalidJson,
     KeyNotPinned,
     MessageTooLarge,
+    NoAccessToken,
     NotMessage,
     RequestFailed,
 )
@@ -88,7 +90,9 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
 
 
 def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
-    """Explain a network connection that we refused to make."""
+    """Explain a network connection that we refused to make, or a request that we did not send."""
+    if isinstance(error, NoAccessToken):
+        return from_sign_in(error, evidence)
     if isinstance(error, HostRefused):
         refusal = error.refusal
         return failure(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
+from pflow_mcp_plugin.client.process.package_runners import runner
 from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 _MIB = 1 << 20
+_NEEDS_OLDER_SDK = re.compile(
+    r"No module named 'mcp\.server\.|cannot import name '\w+' from 'mcp[.']|"
+    r"'Server' object has no attribute '(?:list|call|get|read)_"
+)
+"""What servers written for version 1 of the Python SDK say when they are started with version 2."""
 
 
 def from_seen(evidence: Evidence) -> McpError | None:
@@ -71,7 +78,7 @@ def from_exit(evidence: Evidence) -> McpError | None:
         return failure(
             f"Server {name} {how} before the handshake",
             evidence,
-            next_step=f"run its command by itself to see why: {command_line(evidence.server)}",
+            next_step=_after_early_exit(evidence),
         )
     middle = " in the middle of a message" if evidence.seen is not None and evidence.seen.unfinished else ""
     return failure(
@@ -80,6 +87,15 @@ def from_exit(evidence: Evidence) -> McpError | None:
         retryable=evidence.exchange.unsent,
         next_step="look at its stderr; check what it had done before you run this again",
     )
+
+
+def _after_early_exit(evidence: Evidence) -> str:
+    if _NEEDS_OLDER_SDK.search(evidence.stderr):
+        how = "install mcp<2 beside it"
+        if runner(evidence.server) == "uvx":
+            how = "put --with=mcp<2 before the package in its args"
+        return f"it was written for version 1 of the MCP SDK: {how}"
+    return f"run its command by itself to see why: {command_line(evidence.server)}"
 
 
 def ended(returncode: int) -> str:

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.client.failures.process_failures import (
     stopped_reading,
 )
 from pflow_mcp_plugin.client.failures.socket_errors import from_socket
+from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 from pflow_mcp_plugin.redaction import Redactor
 
@@ -61,12 +62,17 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
     unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
     note = f"; {unmatched} replies matched no request" if unmatched else ""
+    if evidence.installer:
+        note = f": {evidence.installer} may still have been installing it"
+    setting = f"{evidence.deadline} of server {name}"
+    if evidence.config_file is not None:
+        setting = f"{server_path(name)}.{evidence.deadline} in {evidence.config_file}"
     if not evidence.calling:
         return failure(
             f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
             evidence,
             retryable=True,
-            next_step=f"raise {evidence.deadline} of server {name} if it needs longer",
+            next_step=f"raise {setting} if it needs longer",
             seconds=evidence.seconds,
             status=evidence.exchange.status,
         )
@@ -74,7 +80,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
         f"Tool {evidence.tool} on server {name} did not answer within {seconds} ({evidence.deadline}){note}",
         where=evidence.where,
         ran="unknown" if evidence.reached else "not ran",
-        next_step=f"raise {evidence.deadline} of server {name} if the tool needs longer",
+        next_step=f"raise {setting} if the tool needs longer",
         seconds=evidence.seconds,
         stderr=evidence.stderr,
     )

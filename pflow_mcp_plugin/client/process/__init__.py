@@ -2,7 +2,8 @@
 
 - `spawning`: starts the process in its own group
 - `environment`: the environment variables of the process
-- `installation`: package runners, which may have to download the server before it starts
+- `package_runners`, `installation`: programs that may have to download the server first, and the time for it
+- `npx_cache`: removes what npx has installed incompletely
 - `shutdown`: waits for the process to exit, then ends it
 - `reaper`, `reaper_process`: a helper process that ends servers if pflow dies
 - `memory`: the memory that the processes use

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import PurePath
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.types import Server
@@ -15,16 +14,7 @@ from pflow_mcp_plugin.types import Server
 START_SECONDS = 30.0
 INSTALL_SECONDS = 300.0
 """How long a package runner may take to install and start a server, unless the config sets a limit."""
-ROLL_BACK_SECONDS = 10.0
-"""How long a package runner has after SIGTERM to remove what it has installed so far."""
-_RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
 _POLL_SECONDS = 0.2
-
-
-def runner(server: Server) -> str:
-    """Return the package runner that may first have to install a server, or an empty string."""
-    name = PurePath(server.command).stem
-    return name if name in _RUNNERS else ""
 
 
 def start_deadline(server: Server) -> Deadline:
@@ -33,12 +23,19 @@ def start_deadline(server: Server) -> Deadline:
     return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
 
 
-def may_install(server: Server) -> bool:
-    """Whether a package runner may first have to install the server, so that the start takes longer."""
-    return server.startup_timeout is None and bool(runner(server))
+def longest_start(server: Server) -> Deadline:
+    """Return the deadline of a start that includes an installation."""
+    seconds = server.startup_timeout
+    return Deadline(INSTALL_SECONDS if seconds is None else seconds, "startup_timeout")
 
 
-async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn: Callable[[], None]) -> bool:
+async def extend(
+    deadline: asyncio.Timeout,
+    installing: Callable[[], bool],
+    warn: Callable[[], None],
+    *,
+    is_fixed: bool = False,
+) -> bool:
     """Extend a start deadline while a package runner is still installing the server.
 
     Args:
@@ -46,6 +43,7 @@ async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn
             server runs, but to no more than `INSTALL_SECONDS` in total.
         installing: Returns whether the installation may still be running.
         warn: Called once the start takes longer than `START_SECONDS`.
+        is_fixed: Whether the user chose the deadline: then it is left as it is.
 
     Returns:
         Whether the server was still being installed when the deadline passed.
@@ -57,7 +55,8 @@ async def extend(deadline: asyncio.Timeout, installing: Callable[[], bool], warn
         if not installing():
             return False
         now = loop.time()
-        deadline.reschedule(min(now + START_SECONDS, began + INSTALL_SECONDS))
+        if not is_fixed:
+            deadline.reschedule(min(now + START_SECONDS, began + INSTALL_SECONDS))
         if not warned and now > began + START_SECONDS:
             warned = True
             warn()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import subprocess
 import sys
 import threading
@@ -24,14 +23,19 @@ class Reaper:
     """
 
     def __init__(self) -> None:
-        self.marker = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.marker = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._process, lifeline = _start(self.marker)
         self._lifeline: int | None = lifeline
         self._lock = threading.Lock()
 
-    def register(self, group: int) -> None:
-        """Have the reaper end a process group if this process dies."""
-        self._send(b"+%d\n" % group)
+    def register(self, group: int, seconds: float | None = None) -> None:
+        """Have the reaper end a process group if this process dies.
+
+        Args:
+            group: The group; it may be registered again with other seconds.
+            seconds: How long it has to end after SIGTERM; by default a moment.
+        """
+        self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:
         """Make the reaper forget a group, before its leader is waited for: then, its id may be reused."""

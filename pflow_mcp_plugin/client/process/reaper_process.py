@@ -2,8 +2,9 @@
 
 Run as `python -I -S reaper_process.py LIFELINE_FD HOST_PID MARKER` (standard library only, own
 session, signals ignored, nothing of the host's standard streams held). The host writes `+PGID`
-and `-PGID` lines into the lifeline; when the lifeline closes or the host's process ends, the
-remaining groups are ended, then every process that has the host's marker in its environment.
+and `-PGID` lines into the lifeline; `+PGID SECONDS` gives a group so long to end after SIGTERM. When
+the lifeline closes or the host's process ends, the remaining groups are ended, then every process
+that has the host's marker in its environment.
 
 PR_SET_PDEATHSIG is not used because it does not reach grandchildren, and fires when the spawning
 *thread* ends. A pidfd is used as well as a pipe because a fork of the host keeps the pipe open.
@@ -54,13 +55,16 @@ def end_marked(marker: str) -> None:
         _wait(lambda: not marked_processes(marker), _GRACE)
 
 
-def end_groups(groups: set[int]) -> None:
-    """Send SIGTERM to each group of a dead host's servers, and SIGKILL to those that remain."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        alive = {group for group in groups if _signal_group(group, number)}
-        if not alive:
-            return
-        _wait(lambda: not any(_signal_group(group, 0) for group in alive), _GRACE)  # noqa: B023 - called within this round
+def end_groups(groups: dict[int, float]) -> None:
+    """Send SIGTERM to each group of a dead host's servers, and SIGKILL to those that outlast their time."""
+    alive = [group for group in groups if _signal_group(group, signal.SIGTERM)]
+    began = time.monotonic()
+    while alive and time.monotonic() - began < max(map(groups.__getitem__, alive)) + _GRACE:
+        for group in alive:
+            if time.monotonic() - began > groups[group]:
+                _signal_group(group, signal.SIGKILL)
+        time.sleep(0.01)
+        alive = [group for group in alive if _signal_group(group, 0)]
 
 
 def _signal_group(group: int, number: int) -> bool:
@@ -87,13 +91,15 @@ def _host_pidfd(pid: int) -> int | None:
         return -1  # the host is gone already
 
 
-def watch(lifeline: int, host_pid: int) -> set[int]:
+def watch(lifeline: int, host_pid: int) -> dict[int, float]:
     """Track the groups that the host registers until the host is gone; return those that remain.
+
+    The value of each is its time to end after SIGTERM, in seconds.
 
     After the host has ended, wait a moment for the lifeline to close: a child that the host was just
     starting holds it open until it executes the server, and has a marker from then on.
     """
-    groups: set[int] = set()
+    groups: dict[int, float] = {}
     host = _host_pidfd(host_pid)
     watched = [lifeline] if host is None or host == -1 else [lifeline, host]
     seconds = _LAST_CHILD if host == -1 else None
@@ -106,7 +112,11 @@ def watch(lifeline: int, host_pid: int) -> set[int]:
                 return groups
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+                group, _, given = line[1:].partition(b" ")
+                if line[:1] == b"+":
+                    groups[int(group)] = float(given or _GRACE)
+                else:
+                    groups.pop(int(group), None)
         elif not ready:
             return groups
         else:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
@@ -52,15 +54,11 @@ class ProcessEnd:
 
     async def reached(self, seconds: float) -> bool:
         """Wait for the process to shut down, and return whether it did in time."""
-        # Polled: asyncio's child watchers would reap the process, and its group id could be reused.
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        pause = 0.001
-        while self._process.returncode is None:
-            if loop.time() >= deadline:
-                return False
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await _ended(self._process)
+        if self._process.returncode is None:
+            return False
         if not self._expected:
             self.exit_code = self._process.returncode
         return True
@@ -77,3 +75,32 @@ class ProcessEnd:
             await self.reached(after_sigterm)
         self._process.signal_group(signal.SIGKILL)  # even if the server exited: its children may not have
         await self.reached(EXIT_GRACE)
+
+
+async def _ended(process: ServerProcess) -> None:
+    """Wait until a process has shut down, without reaping it, as asyncio's child watchers would.
+
+    Its group id could then be reused while children of the server are still in the group.
+    """
+    if process.returncode is not None:
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # not on Linux, or not permitted
+        await _polled(process)
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ended.set)
+        await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+async def _polled(process: ServerProcess) -> None:
+    pause = 0.001
+    while process.returncode is None:
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, 0.02)

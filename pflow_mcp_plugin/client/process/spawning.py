@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from pathlib import Path
 
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.client.process.environment import child_environment
+from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.process.reaper import Reaper
-from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
-from pflow_mcp_plugin.presets import missing_programs
+from pflow_mcp_plugin.presets.server_program import find_program
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
@@ -34,11 +30,19 @@ class ServerProcess:
         started: `time.perf_counter()` when it was started.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], reaper: Reaper) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], reaper: Reaper, end_seconds: float | None = None
+    ) -> None:
         self.popen = popen
         self.started = time.perf_counter()
         self._reaper = reaper
-        reaper.register(popen.pid)
+        self._end_seconds = end_seconds
+        reaper.register(popen.pid, end_seconds)
+
+    def note_running(self) -> None:
+        """Note that the server runs: the package runner that was spawned has nothing to undo any more."""
+        if self._end_seconds is not None:
+            self._reaper.register(self.popen.pid)
 
     @property
     def pid(self) -> int:
@@ -98,13 +102,14 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
     Args:
         server: The server, with expanded values.
         marker: Set in its environment.
-        reaper: Registers its process group.
+        reaper: Registers its process group; if this process dies, a package runner has time to undo what it
+            has installed so far.
 
     Raises:
         ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
     """
     environment = child_environment(server.env, marker)
-    program = _program(server, environment)
+    program = find_program(server, environment)
     try:
         popen = subprocess.Popen(  # noqa: S603 - the command is the user's own config
             [program, *server.args],
@@ -121,61 +126,7 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
             raise _too_long(server, environment) from error
         raise _not_started(server, error) from error
     _widen(popen)
-    return ServerProcess(popen, reaper)
-
-
-def _program(server: Server, environment: dict[str, str]) -> str:
-    where = Where(server=server.name, phase="start")
-    if server.cwd is not None and not _is_dir(server.cwd):
-        wrong = "is not a folder" if _exists(server.cwd) else "does not exist"
-        message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
-        raise ConnectionFailed(message, where=where, next_step=f"correct cwd of server {server.name}")
-    if os.sep in server.command:
-        return _named_file(server, where)
-    found = shutil.which(server.command, path=environment.get("PATH"))
-    if found is None:
-        _refuse_not_executable(server, environment, where)
-        # The login shell is not asked: other servers' connections would wait for it.
-        known = missing_programs.remedy(server.command, ask_shell=False)
-        near = None if known else closest_program(server.command, environment.get("PATH", ""))
-        otherwise = f"did you mean {near}?" if near else "install it, or give its full path as command"
-        raise ConnectionFailed(
-            f"Command not found: {server.command} (server {server.name})",
-            where=where,
-            next_step=known or otherwise,
-            closest=near,
-        )
-    return found
-
-
-def _exists(path: str | Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110  # False, too, for a name that is too long or cannot be reached
-
-
-def _is_dir(path: str | Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112  # likewise
-
-
-def _refuse_not_executable(server: Server, environment: dict[str, str], where: Where) -> None:
-    """Raise if the program is on PATH but not executable; return if it is not there at all."""
-    there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
-    if there is not None:
-        raise _denied(there, server, where)
-
-
-def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
-    message = f"Permission denied: {path} is not executable (server {server.name})"
-    return ConnectionFailed(message, where=where, next_step=f"chmod +x {path}")
-
-
-def _named_file(server: Server, where: Where) -> str:
-    path = Path(server.cwd or ".", server.command)
-    if not _exists(path):
-        message = f"Command not found: {server.command} (server {server.name})"
-        raise ConnectionFailed(message, where=where, next_step="correct the path in command")
-    if _is_dir(path) or not os.access(path, os.X_OK):
-        raise _denied(server.command, server, where)
-    return str(path.absolute())
+    return ServerProcess(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
 
 def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
@@ -198,27 +149,14 @@ def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
 
 
 def _not_started(server: Server, error: Exception) -> ConnectionFailed:
+    from pflow_mcp_plugin.config.display import command_line
+
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ConnectionFailed(
         f"Server {server.name} could not be started: {reason}: {server.command}",
         where=Where(server=server.name, phase="start"),
         next_step=f"run the command by itself to see why: {command_line(server)}",
     )
-
-
-def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` to suggest when spawning finds none of that name: the most similar one."""
-    return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
-
-
-def _programs(path: str) -> Iterable[str]:
-    names: set[str] = set()
-    for folder in path.split(os.pathsep):
-        try:
-            names.update(path.name for path in Path(folder).iterdir())
-        except OSError:
-            continue
-    return sorted(names)
 
 
 def _widen(popen: subprocess.Popen[bytes]) -> None:

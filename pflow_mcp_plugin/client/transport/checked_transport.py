@@ -15,6 +15,7 @@ from pflow_mcp_plugin.client.transport.checked_network import CheckedNetwork
 from pflow_mcp_plugin.client.transport.environment_proxies import proxy_for
 from pflow_mcp_plugin.client.transport.key_pins import pins_of
 from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.trust.addresses import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _IDLE_SECONDS = 5.0
@@ -85,7 +86,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if refusal is not None:
             raise HostRefused(refusal)
         # A proxy would see requests to this machine in plain text, and send them to its own loopback.
-        proxy = "" if egress.is_loopback(url.host) else proxy_for(url)
+        proxy = "" if is_loopback(url.host) else proxy_for(url)
         network = CheckedNetwork(
             server=self._server, pins=self._pins, context=self._context, proxied=bool(proxy)
         )

@@ -15,7 +15,7 @@ from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable
 from pflow_mcp_plugin.client.transport.checked_transport import CheckedTransport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.storage import require_regular
-from pflow_mcp_plugin.trust.egress import is_loopback
+from pflow_mcp_plugin.trust.addresses import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 import attrs
@@ -21,6 +21,7 @@ from pflow_mcp_plugin.client.request_failures import (
     InvalidJson,
     KeyNotPinned,
     MessageTooLarge,
+    NoAccessToken,
     RequestFailed,
 )
 from pflow_mcp_plugin.client.transport.http_client import make_client
@@ -49,8 +50,28 @@ _BODY_READ = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
 
 
+class RequestAuth(Protocol):
+    """What puts access tokens on HTTP requests; see `oauth.bearer_auth`."""
+
+    async def authorize(self, request: httpx2.Request) -> None:
+        """Put an access token on a request."""
+        ...
+
+    async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        """Put another access token on a refused request; return whether it did."""
+        ...
+
+    async def aclose(self) -> None:
+        """End."""
+        ...
+
+
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
+
+    Args:
+        server: The server, with expanded values.
+        auth: Puts access tokens on its requests; None if its headers are all that it needs.
 
     Attributes:
         limit: The largest message, in bytes, after decompression.
@@ -59,10 +80,11 @@ class HttpRequests:
         CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
         self.limit = int(server.max_line_mb * _MIB)
         self._server = server
         self._client = make_client(server)
+        self._auth = auth
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -71,7 +93,11 @@ class HttpRequests:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+        try:
+            if self._auth is not None:
+                await self._auth.aclose()
+        finally:
+            await self._client.__aexit__(kind, error, trace)
 
     def patience(self, method: str) -> float | None:
         """Return how long an HTTP request may take until its answer ends, or its event stream begins.
@@ -129,13 +155,28 @@ class HttpRequests:
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
-            response = await self._sent(request)
+            response = await self._authorized(request)
             following = response.next_request
             if following is None or not _may_follow(request, following):
                 return response
             await read_beginning(response)
             await response.aclose()
             request = following
+        return await self._authorized(request)
+
+    async def _authorized(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request, with an access token if there is `auth`; after a 401 once more, with another."""
+        if self._auth is None:
+            return await self._sent(request)
+        await self._auth.authorize(request)
+        response = await self._sent(request)
+        try:
+            if not await self._auth.authorize_again(request, response):
+                return response
+        except BaseException:
+            await response.aclose()
+            raise
+        await response.aclose()
         return await self._sent(request)
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
@@ -152,7 +193,7 @@ class HttpRequests:
 def _network_errors_told() -> Iterator[None]:
     try:
         yield
-    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned) as error:
+    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
         raise RequestFailed(Exchange(error=error)) from error
 
 

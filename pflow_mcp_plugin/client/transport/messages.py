@@ -135,7 +135,7 @@ class MessageStream:
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
         """Handle a line that is not JSON: if it looks like JSON, it ends the connection.
 
-        The request that it should have answered is unknown, and would wait for ever.
+        The request that it should have answered is unknown, and would wait forever.
         """
         if not _is_utf8(line):
             self._note_stray("bytes that are not UTF-8")
@@ -329,7 +329,7 @@ def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | N
     Args:
         value: The value.
         waiting: Ids of requests. If an invalid answer has one of them, an error for that request is
-            returned, which would otherwise wait for ever.
+            returned, which would otherwise wait forever.
     """
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
     from pydantic import ValidationError

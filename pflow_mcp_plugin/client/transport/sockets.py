@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.process.installation import ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations

@@ -26,6 +26,7 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.client.transport.http_requests import (
     EVENTS,
     HttpRequests,
+    RequestAuth,
     is_event_stream,
     is_message,
     is_same_origin,
@@ -52,16 +53,18 @@ class SseTransport:
 
     Args:
         server: A server of transport `sse`, with expanded values.
+        auth: Puts access tokens on its requests; None if its headers are all that it needs.
 
     Attributes:
         unmatched: Replies whose id matches no request.
         status: HTTP status of the event stream, None before there is one.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
         self.unmatched = 0
         self.status: int | None = None
         self._server = server
+        self._auth = auth
         self._incoming = MessageQueue()
         self._stack = AsyncExitStack()
         self._endpoint = ""
@@ -88,7 +91,7 @@ class SseTransport:
         Raises:
             RequestFailed: There is no stream, or it names no valid address.
         """
-        self._http = await self._stack.enter_async_context(HttpRequests(self._server))
+        self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
         self._stack.push_async_callback(_ended, reading)
@@ -108,7 +111,7 @@ class SseTransport:
                 )
         except RequestFailed as failure:
             end = RequestFailed(attrs.evolve(failure.exchange, cut=opened.done()))
-        finally:  # whatever ended the stream, no request may wait for ever
+        finally:  # whatever ended the stream, no request may wait forever
             for waiting in (opened, *self._waiting.values()):
                 if not waiting.done():
                     waiting.set_exception(end)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
-from pflow_mcp_plugin.client.process.installation import ROLL_BACK_SECONDS
+from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS
 from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
@@ -29,7 +29,8 @@ class StdioTransport:
         installs: Whether a package runner starts it, which may have to install it first.
         line_cap: The largest message, in MiB.
         write_seconds: How long the server may leave its stdin unread.
-        warn: Called once, if the server writes lines that are not messages.
+        warn: Called once, if the server writes lines that are not messages, and if it is ended while it is
+            installed.
 
     Attributes:
         stderr: The end of the server's stderr.
@@ -53,6 +54,7 @@ class StdioTransport:
         self._reader = ChunkReader(self._messages.feed, self._on_end)
         self._transports: list[asyncio.ReadTransport] = []
         self._installs = installs
+        self._warn = warn
         self._end_of = ProcessEnd(process)
         self.finished = False
         self.hung = False
@@ -83,12 +85,17 @@ class StdioTransport:
         await see_through(self._stop())
 
     async def _stop(self) -> None:
-        try:
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(self._release)
             if self.finished:
                 await self.exited(LAST_WORDS_SECONDS)
             self._end_of.expect()
             self._messages.incoming.end()
             installing = self.installing  # asked before the pipe is closed: then, it is unknown
+            if installing:
+                told = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
+                notice = asyncio.get_running_loop().call_later(EXIT_GRACE, self._warn, told)
+                leaving.callback(notice.cancel)
             await self._writer.close(0.5)
             await self._end_of.bring_about(
                 _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,
@@ -96,10 +103,11 @@ class StdioTransport:
             )
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
-        finally:
-            for transport in self._transports:
-                transport.close()
-            self.process.release()
+
+    def _release(self) -> None:
+        for transport in self._transports:
+            transport.close()
+        self.process.release()
 
     @property
     def installing(self) -> bool:

@@ -30,6 +30,7 @@ from pflow_mcp_plugin.client.transport.http_requests import (
     NETWORK_ERRORS,
     NOTICE_SECONDS,
     HttpRequests,
+    RequestAuth,
     is_event_stream,
     is_message,
     media_type,
@@ -62,16 +63,18 @@ class StreamableHttp:
 
     Args:
         server: A server of transport `http`, with expanded values.
+        auth: Puts access tokens on its requests; None if its headers are all that it needs.
 
     Attributes:
         unmatched: Replies whose id differs from that of their request.
         status: HTTP status of the latest answer to a request, None before there is one.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
         self.unmatched = 0
         self.status: int | None = None
         self._server = server
+        self._auth = auth
         self._incoming = MessageQueue()
         self._stack = AsyncExitStack()
         self._session_id = ""
@@ -82,7 +85,7 @@ class StreamableHttp:
         self._closed = False
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
-        self._http = await self._stack.enter_async_context(HttpRequests(self._server))
+        self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
         return self._incoming, MessageSink(self.send)
 
     async def __aexit__(

@@ -9,6 +9,7 @@ from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.process.spawning import ServerProcess
+    from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
     from pflow_mcp_plugin.client.transport.sockets import SocketTransport
     from pflow_mcp_plugin.client.transport.sse import SseTransport
     from pflow_mcp_plugin.client.transport.stdio import StdioTransport
@@ -20,12 +21,17 @@ def is_remote(server: Server) -> bool:
     return server.transport in ("http", "sse")
 
 
-def over_http(server: Server) -> StreamableHttp | SseTransport:
-    """Select the transport of a server reached over HTTP: streamable HTTP or SSE."""
+def over_http(server: Server, auth: RequestAuth | None) -> StreamableHttp | SseTransport:
+    """Select the transport of a server reached over HTTP: streamable HTTP or SSE.
+
+    Args:
+        server: The server, with expanded values.
+        auth: Puts access tokens on its requests; None if its headers are all that it needs.
+    """
     from pflow_mcp_plugin.client.transport.sse import SseTransport
     from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
-    return SseTransport(server) if server.transport == "sse" else StreamableHttp(server)
+    return SseTransport(server, auth) if server.transport == "sse" else StreamableHttp(server, auth)
 
 
 def over_lines(
@@ -40,7 +46,7 @@ def over_lines(
         process: Its process; None for a socket server that runs already.
         warn: Called with each warning for the user.
     """
-    from pflow_mcp_plugin.client.process.installation import runner
+    from pflow_mcp_plugin.client.process.package_runners import runner
     from pflow_mcp_plugin.client.transport.sockets import SocketTransport
     from pflow_mcp_plugin.client.transport.stdio import StdioTransport
 

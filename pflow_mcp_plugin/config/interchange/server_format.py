@@ -159,7 +159,9 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
         return ServerWriting(reason=f"it has no {transport} servers")
     ours = dict(table) if form.is_ours else _with_header(dict(table))
     if ours is None:
-        return ServerWriting(reason="it cannot say auth of type basic without writing the password out")
+        kind = table["auth"]["type"]
+        why = "without writing the password out" if kind == "basic" else "in a header"
+        return ServerWriting(reason=f"it cannot say auth of type {kind} {why}")
     lost: list[str] = []
     theirs = {"type": form.types[transport]} if form.types[transport] else {}
     theirs |= _their_fields(ours, form, lost)
@@ -284,12 +286,12 @@ def _changed(field: str, value: Any, change: Callable[[str, str], str]) -> Any:
 
 
 def _with_header(table: Table) -> Table | None:
-    """Return a table with the header that its `auth` sends; None if the header needs the secret itself."""
+    """Return a table with the header that its `auth` sends; None if no reference can stand in the header."""
     auth = table.pop("auth", None)
     if not auth:
         return table
     kind = auth.get("type", "bearer")
-    if kind == "basic":
+    if kind in ("basic", "oauth"):
         return None
     if kind == "api_key":
         header = {auth.get("header", "X-API-Key"): auth.get("key", "")}

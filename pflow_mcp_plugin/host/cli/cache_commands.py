@@ -7,6 +7,7 @@ import time
 import click
 
 from pflow_mcp_plugin.contract import Report
+from pflow_mcp_plugin.contract.human_units import age_text, count_text
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.option_values import seconds
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -25,7 +26,7 @@ def info(host: EmbeddedHost) -> Report:
     lines = [
         f"Results  {usage.entries:,}",
         f"Size     {usage.size / _MB:,.1f} MB of at most {cache.limit / _MB:,.0f} MB",
-        f"Oldest   {data['oldest'] or 'none'}",
+        f"Oldest   {age_text(str(data['oldest'])) if data['oldest'] else 'none'}",
         f"Folder   {cache.folder}",
     ]
     return Report(data=data, text="\n".join(lines))
@@ -37,13 +38,13 @@ def info(host: EmbeddedHost) -> Report:
     callback=seconds,
     default="0",
     metavar="TIME",
-    help="Only those kept longer ago, such as 90s, 15m, 1h or 2d.",
+    help="Only results older than this, such as 90s, 15m, 1h or 2d.",
 )
 @click.pass_obj
 def clear(host: EmbeddedHost, older_than: float) -> Report:
     """Remove the results that are kept for `pflow run --cache`."""
     gone = _cache(host).clear(older_than)
-    words = "1 result" if gone.entries == 1 else f"{gone.entries:,} results"
+    words = count_text(gone.entries, "result")
     return Report(data=_counted(gone), text=f"Removed {words}, {gone.size / _MB:,.1f} MB")
 
 

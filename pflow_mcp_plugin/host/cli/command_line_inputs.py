@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.standard_input import piped_text
+from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.standard_input import piped_text, whole_input
+from pflow_mcp_plugin.host.standard_streams import is_terminal
+
+Check = Callable[[Mapping[str, object]], object]
+"""Raises if the workflow or its inputs are invalid."""
+Lookup = Callable[[str], str | None]
+"""Returns a setting, None if it is not set."""
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
@@ -29,9 +38,96 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def piped_inputs(
-    document: JSONObject, given: Mapping[str, object], check: Callable[[Mapping[str, object]], object]
-) -> dict[str, str]:
+def complete_inputs(
+    document: JSONObject, typed: Mapping[str, str], file: str | None, check: Check, setting: Lookup
+) -> dict[str, object]:
+    """Return the inputs of a run: typed, from files, from settings, from standard input, and asked for.
+
+    Nothing is read from standard input or asked before the workflow is checked, so that a mistake is reported
+    without waiting.
+
+    Args:
+        document: The workflow.
+        typed: Inputs as typed: a value `-` is standard input, `@FILE` the text of a file; a text
+            that begins with `@` itself is written with another one before it.
+        file: A JSON or YAML file with an object of inputs, `-` for standard input; what is typed
+            takes precedence.
+        check: Checks the workflow with the inputs so far; those that follow are `STILL_TO_COME`.
+        setting: Looks up a setting.
+
+    Raises:
+        PflowError: One has another form, is given twice, or cannot be read; or from `check`.
+    """
+    from pflow_mcp_plugin.host.workflow import STILL_TO_COME
+
+    piped = [name for name, text in typed.items() if text == "-"]
+    if len(piped) + (file == "-") > 1:
+        message = "Standard input can be the value of only one input"
+        raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
+    values: dict[str, object] = {name: _text(text) for name, text in typed.items() if text != "-"}
+    waiting = dict.fromkeys(piped, STILL_TO_COME)
+    if file is not None:
+        if file == "-":
+            check({**dict.fromkeys(_declared(document), STILL_TO_COME), **values})
+        found = _object(file)
+        values = {**{name: value for name, value in found.items() if name not in typed}, **values}
+    values |= _from_settings(document, {**values, **waiting}, setting)
+    values |= _asked(document, {**values, **waiting}, check)
+    if piped:
+        check({**values, **waiting})
+        values[piped[0]] = whole_input()
+    elif file != "-":
+        values |= piped_inputs(document, values, check)
+    return values
+
+
+def _text(word: str) -> str:
+    if word.startswith("@@"):
+        return word[1:]
+    return file_text(Path(word[1:]), word) if word.startswith("@") and len(word) > 1 else word
+
+
+def _object(file: str) -> JSONObject:
+    from pflow_mcp_plugin.host.workflow import load_workflow
+    from pflow_mcp_plugin.host.workflow.workflow_file import read_text
+
+    text = whole_input() if file == "-" else read_text(Path(file).expanduser())
+    return load_workflow(text, "standard input" if file == "-" else file, "the value of --inputs")
+
+
+def _declared(document: JSONObject) -> dict[str, JSONObject]:
+    inputs = document.get("inputs")
+    declared = inputs.items() if isinstance(inputs, dict) else ()
+    return {name: spec for name, spec in declared if isinstance(spec, dict)}
+
+
+def _from_settings(document: JSONObject, given: Mapping[str, object], setting: Lookup) -> dict[str, object]:
+    """Return the inputs that name a setting: the environment variable of that name, else the setting."""
+    found: dict[str, object] = {}
+    for name, spec in _declared(document).items():
+        key = spec.get("setting")
+        if isinstance(key, str) and key and name not in given:
+            value = os.environ.get(key) or setting(key)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, object]:
+    """Return the required inputs that nobody gave, asked for on a terminal; none off a terminal."""
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        return {}
+    from pflow_mcp_plugin.host.cli.asked_inputs import ask, lacking
+    from pflow_mcp_plugin.host.workflow import STILL_TO_COME
+
+    specs = lacking(document, given)
+    if not specs:
+        return {}
+    check({**given, **dict.fromkeys((spec.name for spec in specs), STILL_TO_COME)})
+    return {spec.name: ask(spec) for spec in specs}
+
+
+def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
     Standard input is read only if the workflow declares such an input and its value is not given. If it
@@ -43,9 +139,8 @@ def piped_inputs(
         check: Raises if the workflow or its inputs are invalid. It is called before anything is read, so
             that a mistake is reported without waiting for piped input.
     """
-    inputs = document.get("inputs")
-    declared = inputs.items() if isinstance(inputs, dict) else ()
-    wanted = [name for name, spec in declared if isinstance(spec, dict) and spec.get("stdin") is True]
+    declared = _declared(document)
+    wanted = [name for name, spec in declared.items() if spec.get("stdin") is True]
     if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
         return {}
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
@@ -53,6 +148,6 @@ def piped_inputs(
     name = wanted[0]
     check({**given, name: STILL_TO_COME})
     text = piped_text()
-    spec = dict(declared)[name]
+    spec = declared[name]
     can_do_without = "default" in spec or spec.get("required") is False
     return {} if not text and can_do_without else {name: text}

@@ -25,10 +25,11 @@ from pflow_mcp_plugin.host.standard_streams import is_of_output
 PROGRAM = "pflow"
 _PLANNER = "plan"
 """The command that takes a task in words, which someone may type without it."""
+_HELP_OPTIONS = ("-h", "--help")
 _ROOT_HELP = "Run workflows, and manage the nodes that they are made of."
 _ROOT_EPILOG = """\b
+pflow help COMMAND    shows the options of a command, as pflow COMMAND --help does
 pflow GROUP           lists the commands of a group
-pflow COMMAND --help  shows the options of a command
 pflow NODE --help     shows the flags of a node"""
 
 
@@ -68,10 +69,17 @@ class Branch(click.Group):
             params=[*params, _project_option(hidden=name != PROGRAM), as_json],
             callback=_show_help,
             invoke_without_command=True,
+            context_settings={"help_option_names": list(_HELP_OPTIONS)},
         )
         self.fallback: Leaf | None = None
         """The command that receives the words which name no command of the branch."""
         self._plugins = plugins
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `help COMMAND` of a branch for `COMMAND --help`."""
+        asks = args[:1] == ["help"] and "help" not in self.commands
+        asked = [] if args[1:] == ["help"] else args[1:]
+        return super().parse_args(ctx, [*asked, "--help"] if asks else args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands of a branch, then its groups of commands, one per line."""
@@ -99,20 +107,23 @@ class Branch(click.Group):
         if self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
         if self.fallback is None:
-            raise self.unknown(ctx.command_path, args[0])
+            raise self.unknown(ctx, args)
         return args[0], Fallback(self, self.fallback), args
 
-    def unknown(self, path: str, name: str, error: PflowError | None = None) -> PflowError:
-        """Return the error about a word that names no command of a branch; suggests the closest.
+    def unknown(
+        self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
+    ) -> PflowError:
+        """Return the error about a word that names no command of a branch; suggests what may be meant.
 
         Args:
-            path: The words of the branch.
-            name: The word.
+            ctx: The context of the branch.
+            words: The word, and those after it.
             error: What the fallback of the branch says about it.
         """
-        from difflib import get_close_matches
+        from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
-        suggestions = [f"Did you mean {path} {close}?" for close in get_close_matches(name, self.commands)]
+        path, name = ctx.command_path, words[0]
+        suggestions = [f"Did you mean {it}?" for it in meant_commands(ctx, words, partial(_takes, ctx.obj))]
         absent = (plugin for plugin in self._plugins.all if plugin.name == name and plugin.status != "loaded")
         suggestions += [f"The plugin {plugin.label} is {plugin.status}: {plugin.reason}" for plugin in absent]
         if " " in name and _PLANNER in self.commands:
@@ -281,7 +292,26 @@ class Fallback(Leaf):
         """
         if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
             return error
-        return self._branch.unknown(self.path(ctx), ctx.args[0], error)
+        return self._branch.unknown(ctx.parent, ctx.args, error) if ctx.parent else error
+
+
+def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
+    """Return whether a leaf knows a word as its first argument, as completion would offer it."""
+    if not isinstance(command, Leaf) or not isinstance(host, EmbeddedHost):
+        return False
+    from pflow_mcp_plugin.host.cli.command_suggestions import taken
+
+    try:
+        loaded = command.load(path)
+        with plugin_code(command.plugin, "could not complete"):
+            arguments = loaded.params if isinstance(loaded, click.Command) else ()
+            first = next((it for it in arguments if isinstance(it, click.Argument)), None)
+            if first is None or not isinstance(loaded, click.Command):
+                return False
+            context = click.Context(loaded, info_name=path, obj=host, resilient_parsing=True)
+            return taken(first.shell_complete(context, word), word)
+    except PflowError:  # its code, or a file that it reads, is damaged
+        return False
 
 
 @contextmanager
@@ -313,7 +343,7 @@ def wrong_usage(error: click.ClickException) -> PflowError:
 def build_cli(host: EmbeddedHost) -> Branch:
     """Build the tree of every command that the host and its plugins announce."""
     version = click.Option(
-        ["--version"],
+        ["--version", "-V"],
         is_flag=True,
         is_eager=True,
         expose_value=False,
@@ -325,7 +355,7 @@ def build_cli(host: EmbeddedHost) -> Branch:
     for plugin, commands in host.plugins.collect("pflow_register_commands"):
         for command in commands:
             problem = ""
-            with host.plugins.reporting(plugin, "announced an invalid command"):
+            with host.plugins.reporting(plugin, "registered an invalid command"):
                 problem = _graft(root, command, plugin, host.plugins)
             if problem:
                 message = f"Plugin {plugin.label}: {problem}"
@@ -344,8 +374,9 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
 
 
 def _offer_general_options(command: click.Command) -> None:
-    """Add `--json` and `--project` to a command that lacks them; `main` looks for the first."""
+    """Add `-h`, `--json` and `--project` to a command that lacks them; `main` looks for `--json`."""
     there = {option for parameter in command.params for option in parameter.opts}
+    command.context_settings["help_option_names"] = [it for it in _HELP_OPTIONS if it not in there]
     if "--json" not in there:
         help_text = "Print the result as one JSON object."
         command.params.append(click.Option(["--json"], is_flag=True, expose_value=False, help=help_text))

@@ -26,6 +26,6 @@ def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool
     place = installation(shell, host.paths.data)
     written, removed = (place.install(), []) if install else ([], place.uninstall())
     data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
-    lines = [f"Wrote {path}" for path in written] + [f"Removed it from {path}" for path in removed]
+    lines = [f"Wrote {path}" for path in written] + [f"Removed completion from {path}" for path in removed]
     end = "New shells complete `pflow`" if install else ""
     return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
-from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE
 from pflow_mcp_plugin.host.registry.node_sources import asked
@@ -29,8 +29,13 @@ def path(host: EmbeddedHost) -> Report:
     """List the config and other files and folders that pflow uses, and what each one is for."""
     rows = list(files(host.paths, files_of_sources(host)))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
-    cells = [(role, str(place), "" if place.exists() else "not there") for place, role in rows]
-    return Report(data=data, text=lambda: table(("ROLE", "PATH", ""), cells))
+    cells = [(role, "yes" if place.exists() else "no", str(place)) for place, role in rows]
+    columns = (
+        Column(title="ROLE"),
+        Column(title="EXISTS", whole=True, spare=True),
+        Column(title="PATH", whole=True),
+    )
+    return Report(data=data, text=lambda: (Table(columns=columns, rows=cells),))
 
 
 def findings_report(problems: list[Problem]) -> Report:

@@ -9,11 +9,14 @@ import click
 
 from pflow_mcp_plugin.contract import Discovery, Report, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 _Found = TypeVar("_Found")
+_NODE = Column(title="NODE", whole=True)
+_NAME = Column(title="NAME", whole=True)
+_CONFIDENCE = Column(title="CONFIDENCE", whole=True, right=True)
 
 
 def _command_on_a_task(discover: Callable[..., Report]) -> click.Command:
@@ -37,8 +40,13 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
     """
     text = " ".join(task)
     found = host.registry.discovered(text, limit)
-    headers = ("NODE", "CONFIDENCE", "SOURCE", "DESCRIPTION")
-    return _report(found, text, FoundNode.to_dict, headers, _node_cells)
+    columns = (
+        _NODE,
+        _CONFIDENCE,
+        Column(title="SOURCE", spare=True, look="dim"),
+        Column(title="DESCRIPTION"),
+    )
+    return _report(found, text, FoundNode.to_dict, columns, _node_cells)
 
 
 @_command_on_a_task
@@ -49,23 +57,23 @@ def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) ->
     """
     text = " ".join(task)
     found = host.library.discover(text, limit)
-    headers = ("NAME", "CONFIDENCE", "DESCRIPTION")
-    return _report(found, text, SavedWorkflow.to_dict, headers, _workflow_cells)
+    columns = (_NAME, _CONFIDENCE, Column(title="DESCRIPTION"))
+    return _report(found, text, SavedWorkflow.to_dict, columns, _workflow_cells)
 
 
 def _report(
     found: Discovery[_Found],
     task: str,
     to_dict: Callable[[_Found], Mapping[str, JSON]],
-    headers: Sequence[str],
+    columns: Sequence[Column],
     cells: Callable[[_Found, str], Sequence[str]],
 ) -> Report:
     """Return the report on what was discovered for a task, with the cells of each match for people."""
     rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
-    note = f"\nRanked by matching {found.ranked_by}: {found.note}" if found.note else ""
+    note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
     return Report(
         data=found.to_list(to_dict),
-        text=lambda: (table(headers, rows) if rows else f"Nothing matches {task!r}") + note,
+        text=lambda: (Table(columns=columns, rows=rows) if rows else f"Nothing matches {task!r}", *note),
         beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )
 

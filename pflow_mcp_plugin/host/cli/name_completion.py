@@ -6,7 +6,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.trace_files import LATEST
 
 _RUNS = 50
 """The most runs that are offered, the newest ones."""
@@ -32,6 +31,8 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
     """Return the ids of the newest runs that begin so, and `latest`; a path is that of a trace file."""
     if "/" in incomplete:
         return files(context, parameter, incomplete)
+    from pflow_mcp_plugin.host.trace_files import LATEST
+
     ids = (path.stem for path in _host(context).traces.paths())
     found = [run for run in ids if run.startswith(incomplete)][:_RUNS]
     return [CompletionItem(LATEST, help="The newest run"), *map(CompletionItem, found)]

@@ -33,6 +33,18 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     return result
 
 
+def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read the value of an option that is a time in which something may happen; see `seconds`.
+
+    Raises:
+        click.BadParameter: It is not a time, or none at all.
+    """
+    limit = seconds(context, parameter, value)
+    if limit == 0:
+        raise click.BadParameter(f"{value} must be more than 0")
+    return limit
+
+
 class WithLoneOption(click.Command):
     """A command with options that take a value only after `=`, as in `--cache=1h`, and otherwise a default.
 

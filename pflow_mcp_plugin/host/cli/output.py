@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.printable_json import to_json
@@ -14,6 +15,8 @@ from pflow_mcp_plugin.host.standard_streams import Streams
 
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
+_PLACES = 5
+"""Further places of a problem that its line names."""
 
 
 def wants_json(arguments: list[str]) -> bool:
@@ -47,10 +50,11 @@ class Output:
         """
         error = report.error
         with guard or nullcontext():
-            text = self._envelope(report, strict=strict) if self._as_json else report.render()
+            text = self._envelope(report, strict=strict) if self._as_json else self._text(report)
             explanation = self._explanation(error, report.beside) if error else ""
             code = report.exit_code or 0 if error is None else error.exit_code
-        written = 0 if self._answered and self._as_json else self._streams.answer(text)
+        people = not self._as_json and not report.is_data
+        written = 0 if self._answered and self._as_json else self._streams.answer(text, as_it_is=people)
         self._answered = True
         self._streams.tell(explanation)
         if error is None:
@@ -63,6 +67,14 @@ class Output:
             return self.report(Report(error=error), guard=foreign_code(partial(_without_details, error)))
         except PflowError as plain:
             return self.report(Report(error=plain))
+
+    def _text(self, report: Report) -> str:
+        terminal = self._streams.answers_on_terminal()
+        if terminal is None:
+            return report.render()
+        from pflow_mcp_plugin.contract.terminal_look import columns_of, wants_colours
+
+        return report.render(columns_of(terminal), coloured=wants_colours())
 
     def _envelope(self, report: Report, *, strict: bool) -> str:
         if report.error is None:
@@ -90,12 +102,25 @@ def _without_details(error: PflowError, raised: BaseException) -> PflowError:
 
 
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    """Return the lines to print for problems: path, message and next step of each."""
-    return [f"  {'- ' if item.severity == 'error' else '- warning: '}{item}" for item in problems]
+    """Return the lines to print for problems: path, message and next step.
+
+    A problem that several places share, such as a server that is not there, has one line, with the places.
+    """
+    alike: dict[tuple[str, ...], list[Problem]] = {}
+    for item in problems:
+        alike.setdefault((item.severity, item.message, item.suggestion, item.source), []).append(item)
+    return [_problem_line(*items) for items in alike.values()]
+
+
+def _problem_line(first: Problem, *others: Problem) -> str:
+    places = [f"{item.path} (line {item.line})" if item.line else item.path for item in others if item.path]
+    more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
+    also = f"; also at {', '.join(places[:_PLACES])}{more}" if places else ""
+    return f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}"
 
 
 def counted(problems: Sequence[Problem]) -> str:
     """Return the number of errors and warnings as it is printed: `9 errors and 1 warning`."""
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
-    return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts if count)
+    return " and ".join(count_text(count, word) for count, word in counts if count)

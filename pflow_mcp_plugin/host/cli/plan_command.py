@@ -8,19 +8,26 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import Match, PflowError, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.tables import Column, Table
+from pflow_mcp_plugin.contract.terminal_look import columns_of
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
-from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
 from pflow_mcp_plugin.host.planning.planner import Planner, PlanOptions
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
-from pflow_mcp_plugin.host.standard_streams import write
+from pflow_mcp_plugin.host.standard_streams import is_terminal, write
 from pflow_mcp_plugin.host.workflow_library import check_name
 
 _SHOWN = 10
 """Candidates that an explanation lists."""
+_COLUMNS = (
+    Column(title="CANDIDATE", whole=True),
+    Column(title="CONFIDENCE", whole=True, right=True),
+    Column(title="REASON"),
+)
 
 
 @click.command()
@@ -63,7 +70,8 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
         saved, _ = host.save_workflow(made.workflow, name)
         lines.append(f"Saved {name}, version {saved.version}; run it with: pflow run {name}")
     if lines and (explain or not as_json):
-        write(sys.stderr, "\n".join(lines))
+        width = columns_of(sys.stderr) if is_terminal(sys.stderr) else None
+        write(sys.stderr, Report(text=tuple(lines)).render(width))
     if made.errors:
         return Report(data=_data(made), error=_error(made))
     return Report(data=_data(made), text=lambda: to_json(made.workflow), is_data=True)
@@ -71,13 +79,10 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
 
 def _error(made: Plan) -> PflowError:
     """Return the error of a plan whose workflow cannot run."""
-    message = f"The plan has {counted(made.problems)} after {_rounds(made)} with {made.model or 'no model'}"
+    rounds = count_text(made.rounds, "round")
+    message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
     steps = ("Reword the task", "Plan without a model: --offline")
     return PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
-
-
-def _rounds(made: Plan) -> str:
-    return "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
 
 
 def _data(made: Plan) -> JSONObject:
@@ -95,18 +100,18 @@ def _data(made: Plan) -> JSONObject:
     }
 
 
-def _explanation(made: Plan) -> list[str]:
+def _explanation(made: Plan) -> list[str | Table]:
     """Return how a plan came about, in lines for people."""
     selection = made.selection
     lines = [
         f"Selection: {selection.selection_type.replace('_', ' ')}, confidence {selection.confidence:.2f}",
         f"Reason: {selection.reasoning}" if selection.reasoning else "",
         f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
-        f"Model: {made.model}, {_rounds(made)}" if made.model else "",
+        f"Model: {made.model}, {count_text(made.rounds, 'round')}" if made.model else "",
         *_input_lines(made.workflow),
     ]
     rows = [_row(match) for match in made.candidates[:_SHOWN]]
-    return [*filter(None, lines), *([table(("CANDIDATE", "CONFIDENCE", "REASON"), rows)] if rows else [])]
+    return [*filter(None, lines), *([Table(columns=_COLUMNS, rows=rows)] if rows else [])]
 
 
 def _remarks(made: Plan) -> list[str]:

@@ -10,11 +10,12 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
-from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
@@ -38,7 +39,7 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
     """List the node types in the registry by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
-    return Report(data=[row.to_dict() for row in rows], text=lambda: _listing(rows) or nothing)
+    return Report(data=[row.to_dict() for row in rows], text=lambda: (_listing(rows) if rows else nothing,))
 
 
 @click.command()
@@ -54,10 +55,10 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     # A list shorter than the limit is complete, and needs no second query.
     total = host.registry.count(text) if len(rows) == limit else len(rows)
     hidden = total - len(rows)
-    more = f"\n{hidden:,} more found; to see all: --limit {total}" if hidden else ""
+    more = (f"{hidden:,} more found; to see all: --limit {total}",) if hidden else ()
     return Report(
         data=[row.to_dict() for row in rows],
-        text=lambda: (_listing(rows) or f"Nothing matches {text!r}") + more,
+        text=lambda: (_listing(rows) if rows else f"Nothing matches {text!r}", *more),
         beside={"total": total},
     )
 
@@ -122,7 +123,7 @@ class _ValidateCommand(click.Command):
 def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: bool) -> Report:
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if sum(map(bool, (nodes, source, every))) > 1:
-        raise PflowError("Give node types, --source or --all, not several of them", kind="usage")
+        raise PflowError("Give only one of node types, --source and --all", kind="usage")
     from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
 
     with host.gathering() as reported:
@@ -132,7 +133,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
         message = f"The registry has {counted(problems)}"
         return Report(error=PflowError(message, problems=tuple(problems), kind="config"))
     data = [problem.to_dict() for problem in problems]
-    sound = f"{count} node type{'' if count == 1 else 's'} checked, no problems found"
+    sound = f"{count_text(count, 'node type')} checked, no problems found"
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
@@ -149,9 +150,11 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     """
     from pflow_mcp_plugin.host.running.node_params import typed_params
     from pflow_mcp_plugin.host.running.outcome_report import outcome_report
+    from pflow_mcp_plugin.host.running.shown_run import shown_run
 
     entry = host.registry.get(node)
-    ran = host.runner.run_node(node, typed_params(entry, params))
+    with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
+        ran = host.runner.run_node(node, typed_params(entry, params), watcher=watcher)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(
         outcome_report(outcome),
@@ -166,15 +169,18 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
     )
 
 
-def _descriptions(entries: Iterable[Entry]) -> str:
-    return "\n\n".join(map(describe_entry, entries))
+def _descriptions(entries: Iterable[Entry]) -> tuple[str | Table, ...]:
+    found: list[str | Table] = []
+    for entry in entries:
+        found += [*([""] if found else []), *describe_entry(entry)]
+    return tuple(found)
 
 
-def describe_entry(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> list[str | Table]:
     """Return an entry as `registry describe` shows it to people."""
     interface = entry.interface
     claims = entry.claimed_purity != "" and entry.purity == "impure"
-    lines = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
+    lines: list[str | Table] = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
     lines += ["  and others, known only when it runs"] if interface.open_outputs else []
@@ -182,32 +188,37 @@ def describe_entry(entry: Entry) -> str:
         "",
         f"Actions: {', '.join(interface.actions)}",
         f"Source: {entry.source}",
-        f"Purity: {entry.purity}{' (it claims to only read)' if claims else ''}",
+        f"Purity: {entry.purity}{' (it claims to be read-only)' if claims else ''}",
     ]
     if entry.effects:
         lines.append(f"Effects: {', '.join(entry.effects).replace('_', ' ')}")
-    return "\n".join(lines)
+    return lines
 
 
-def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
+def _fields(title: str, fields: Iterable[Field]) -> Iterator[str | Table]:
     rows = [
         (field.key, field.type, "required" if field.required else "", field.description) for field in fields
     ]
     if rows:
         yield from ("", f"{title}:")
-        lines = table(("", "", "", ""), rows).splitlines()[1:]
-        yield from (f"  {line}" for line in lines)
+        columns = (
+            Column(whole=True),
+            Column(whole=True),
+            Column(whole=True, look="warn"),
+            Column(broken=True),
+        )
+        yield Table(columns=columns, rows=rows, indent=2)
 
 
-def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> str:
+def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tuple[str | Table, ...]:
     values = [
         f"{name}: {value if isinstance(value, str) else to_json(value)}" for name, value in outputs.items()
     ]
     rows = [(place.path, place.type, _sample(place)) for place in shape[:_PATHS]]
     if len(shape) > _PATHS:
         rows.append(("...", f"{len(shape) - _PATHS} more", ""))
-    shown = table(("PATH", "TYPE", "SAMPLE"), rows)
-    return "\n".join([shown, "", *values]) if outputs else "Done, without outputs"
+    columns = (Column(title="PATH", whole=True), Column(title="TYPE", whole=True), Column(title="SAMPLE"))
+    return (Table(columns=columns, rows=rows), "", *values) if outputs else ("Done; it has no outputs",)
 
 
 def _sample(place: ValuePath) -> str:
@@ -217,6 +228,10 @@ def _sample(place: ValuePath) -> str:
     return text if len(text) <= _SAMPLE else f"{text[:_SAMPLE]}..."
 
 
-def _listing(rows: list[NodeRow]) -> str:
-    cells = [(row.node, row.source, row.description) for row in rows]
-    return table(("NODE", "SOURCE", "DESCRIPTION"), cells) if cells else ""
+def _listing(rows: list[NodeRow]) -> Table:
+    columns = (
+        Column(title="NODE", whole=True),
+        Column(title="SOURCE", spare=True, look="dim"),
+        Column(title="DESCRIPTION"),
+    )
+    return Table(columns=columns, rows=[(row.node, row.source, row.description) for row in rows])

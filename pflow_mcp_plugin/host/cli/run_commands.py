@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,22 +15,28 @@ from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, piped_inputs
-from pflow_mcp_plugin.host.cli.name_completion import workflows
-from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds
+from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
+from pflow_mcp_plugin.host.cli.name_completion import files, workflows
+from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds, time_limit
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
+from pflow_mcp_plugin.host.cli.time_limit import TimeLimit
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.outcome_report import outcome_report
-from pflow_mcp_plugin.host.workflow import Compiled, load_workflow
+from pflow_mcp_plugin.host.running.shown_run import shown_run
+from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.repetition import USUAL_TTL
-from pflow_mcp_plugin.host.workflow_library import is_name
-from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow, similar_files
+from pflow_mcp_plugin.host.workflow_name import is_name
 
-if TYPE_CHECKING:  # loaded only when a lock is checked
+if TYPE_CHECKING:  # loaded only for a terminal, and when a lock is checked
+    from pflow_mcp_plugin.host.running.terminal_display import Detail
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
-_DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
-"""What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
+_NO_FLOWS = (
+    "No data flows found: no untrusted output reaches a node that is destructive or sends data, "
+    "except where the policy allows it"
+)
+"""What `pflow validate --flows` says of a workflow without any."""
 
 
 def _input_names(
@@ -42,9 +49,34 @@ def _input_names(
     return [CompletionItem(f"{name}=", type="stem") for name in names if name not in given]
 
 
-@click.command(cls=WithLoneOption, lone={"--cache": f"{USUAL_TTL:g}"})
+class _RunCommand(WithLoneOption):
+    """Says how inputs are written, where one was given as an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; see `click.Command`.
+
+        Raises:
+            PflowError: There is no such option.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _, is_long, name = error.option_name.partition("--")
+            steps = [f"If {name} is an input: {name}=VALUE"] if is_long else []
+            steps.append(f"See: {ctx.command_path} --help")
+            raise PflowError(error.format_message(), suggestions=tuple(steps), kind="usage") from error
+
+
+@click.command(cls=_RunCommand, lone={"--cache": f"{USUAL_TTL:g}"})
 @click.argument("workflow", shell_complete=workflows)
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=_input_names)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    metavar="FILE",
+    shell_complete=files,
+    help="A JSON or YAML file with an object of inputs; - for standard input. NAME=VALUE takes precedence.",
+)
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
@@ -53,32 +85,66 @@ def _input_names(
     "--cache",
     callback=seconds,
     metavar="[=TTL]",
-    help="For nodes that only read, use results of earlier runs younger than TTL, such as 90s, 15m or 2d; "
-    "by default an hour.",
+    help="Reuse results of read-only nodes from earlier runs that are younger than TTL, such as 90s, 15m or "
+    "2d; by default an hour.",
 )
-@click.option("--no-cache", is_flag=True, help="Use no results of earlier runs, and keep none.")
-@click.option("--trust-readonly", is_flag=True, help="For this run, believe nodes that claim to only read.")
+@click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none.")
+@click.option("--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only.")
+@click.option(
+    "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
+)
+@click.option("--dry-run", is_flag=True, help="Check the workflow and show what would run; run nothing.")
+@click.option("--quiet", "-q", is_flag=True, help="Show nothing on the terminal while the workflow runs.")
+@click.option("--verbose", "-v", is_flag=True, help="Show everything that nodes say, and what they wait for.")
 @click.pass_obj
 def run(
     host: EmbeddedHost,
     /,
     workflow: str,
     inputs: tuple[str, ...],
+    inputs_file: str | None,
     *,
     trace: bool,
     locked: bool,
     **options: Any,
 ) -> Report:
-    """Run WORKFLOW, a JSON file or the name of a saved workflow, with inputs given as NAME=VALUE."""
+    """Run WORKFLOW, a JSON or YAML file or the name of a saved workflow, with inputs given as NAME=VALUE.
+
+    NAME=- takes the value from standard input, NAME=@FILE from a file.
+    """
+    detail = _detail(quiet=options.pop("quiet"), verbose=options.pop("verbose"))
+    limit, only_shown = TimeLimit(options.pop("timeout")), options.pop("dry_run")
     results = ResultOptions(**options)
-    runner = host.runner.trusting() if results.trust_readonly else host.runner
-    values: dict[str, object] = dict(parse_inputs(inputs))
-    document = find_workflow(host, workflow)
+    runner = host.runner.at(place_of(host, workflow))
+    runner = runner.trusting() if results.trust_readonly else runner
+    typed = parse_inputs(inputs)
     lock = _lock_place(host, workflow) if locked else None
-    compiling = partial(runner.compile, document, workflow, lock=lock)
-    values |= piped_inputs(document, values, compiling)
-    compiled = results.applied(host, compiling(values))
-    return outcome_report(runner.run_compiled(compiled, values, trace=trace))
+    with _locating(host, workflow):
+        document = find_workflow(host, workflow)
+        compiling = partial(runner.compile, document, workflow, lock=lock)
+        setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
+        values = complete_inputs(document, typed, inputs_file, compiling, setting)
+        compiled = results.applied(host, compiling(values))
+    if only_shown:
+        from pflow_mcp_plugin.host.cli.dry_run import dry_run_report
+
+        for warning in (*compiled.warnings, *compiled.unmet):
+            host.report(warning)
+        return dry_run_report(compiled, values)
+    names = [node.ref.id for node in compiled.every()]
+    with shown_run(names, detail, host.showing_inside) as (watcher, ended):
+        with limit.counted() as control:
+            outcome = runner.run_compiled(compiled, values, trace=trace, watcher=watcher, control=control)
+        outcome = limit.explained(outcome)
+        ended(outcome)
+    return outcome_report(outcome)
+
+
+def _detail(*, quiet: bool, verbose: bool) -> Detail | None:
+    """Return how much a run shows on a terminal; None for nothing."""
+    if quiet and verbose:
+        raise PflowError("--quiet and --verbose exclude each other", kind="usage")
+    return None if quiet else "verbose" if verbose else "usual"
 
 
 @attrs.frozen(kw_only=True)
@@ -106,16 +172,16 @@ class ResultOptions:
         if self.no_cache:
             raise PflowError("--cache and --no-cache exclude each other", kind="usage")
         cached = compiled.cached(self.cache)
-        if all(node.ttl is None for node in cached.nodes):
-            claims = any(node.ref.entry.claimed_purity for node in cached.nodes)
-            step = "If you believe the nodes that claim to only read: --trust-readonly" if claims else ""
-            message = "No node of this workflow can be cached: none is known to only read"
+        if all(node.ttl is None for node in cached.every()):
+            claims = any(node.ref.entry.claimed_purity for node in cached.every())
+            step = "If you trust the nodes that claim to be read-only: --trust-readonly" if claims else ""
+            message = "No node of this workflow can be cached: none is known to be read-only"
             host.report(Problem(message=message, suggestion=step, severity="warning", kind="usage"))
         return cached
 
 
 @click.command()
-@click.argument("workflow", shell_complete=workflows)
+@click.argument("names", nargs=-1, required=True, metavar="WORKFLOW...", shell_complete=workflows)
 @click.option("--locked", is_flag=True, help="Also compare the nodes with the lock file.")
 @click.option(
     "--flows",
@@ -123,22 +189,102 @@ class ResultOptions:
     help="Also list how data from untrusted sources reaches nodes that are destructive or send data.",
 )
 @click.pass_obj
-def validate(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool) -> Report:
-    """Validate WORKFLOW, a JSON file or a saved name, before `pflow run`: list all problems, run nothing."""
-    document = find_workflow(host, workflow)
+def validate(host: EmbeddedHost, names: tuple[str, ...], *, locked: bool, flows: bool) -> Report:
+    """Validate each WORKFLOW, a file or a saved name, before `pflow run`: list all problems, run nothing."""
+    if len(names) == 1:
+        return _validated(host, names[0], locked=locked, flows=flows)
+    reports = {name: _tried(host, name, locked=locked, flows=flows) for name in dict.fromkeys(names)}
+    return joined_findings(reports)
+
+
+def _tried(host: EmbeddedHost, workflow: str, **options: bool) -> Report:
+    """Return the report of `pflow validate` on one workflow of several: also on one that cannot be read."""
+    try:
+        return _validated(host, workflow, **options)
+    except PflowError as error:
+        if error.kind not in ("validation", "not_found"):  # that is not about this workflow
+            raise
+        only = Problem(message=error.message, suggestion="; ".join(error.suggestions), kind=error.kind)
+        return Report(error=PflowError(error.message, problems=error.problems or (only,), kind=error.kind))
+
+
+def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool) -> Report:
+    """Return the report of `pflow validate` on one workflow."""
+    from pflow_mcp_plugin.host.workflow.problem_places import located
+
+    with _locating(host, workflow):
+        document = find_workflow(host, workflow)
     lock = _lock_place(host, workflow) if locked else None
+    runner = host.runner.at(place_of(host, workflow))
+    file = _file(host, workflow)
     if not flows:
-        return findings_report(workflow, host.runner.validate(document, lock))
-    problems, found = host.runner.validate_flows(document, lock)
-    return findings_report(workflow, problems, flows=[flow.to_dict() for flow in found.flows])
+        return findings_report(workflow, located(runner.validate(document, lock), file))
+    problems, found = runner.validate_flows(document, lock)
+    report = findings_report(
+        workflow, located(problems, file), flows=[flow.to_dict() for flow in found.flows]
+    )
+    if not found.flows and not report.error:
+        report = attrs.evolve(report, text=f"{report.render()}\n{_NO_FLOWS}")
+    return report
+
+
+def joined_findings(reports: Mapping[str, Report]) -> Report:
+    """Return one report of `pflow validate` on several workflows; it fails if one of them is invalid."""
+    data = [{"workflow": name, "findings": _findings(report)} for name, report in reports.items()]
+    invalid = {name: report.error for name, report in reports.items() if report.error}
+    valid = "\n".join(report.render() for report in reports.values() if not report.error)
+    if not invalid:
+        return Report(data=data, text=valid)
+    problems = [
+        attrs.evolve(
+            problem, message=problem.message if name in problem.message else f"{name}: {problem.message}"
+        )
+        for name, error in invalid.items()
+        for problem in error.problems
+    ]
+    message = f"{len(invalid)} of {len(reports)} workflows are invalid: {', '.join(invalid)}"
+    return Report(
+        data=data, text=valid, error=PflowError(message, problems=tuple(problems), kind="validation")
+    )
+
+
+def _findings(report: Report) -> object:
+    if report.error is None:
+        return report.data
+    return {"valid": False, "problems": [problem.to_dict() for problem in report.error.problems]}
 
 
 def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
     """Return where the lock file of a workflow may be: beside its file, if it is one."""
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
+    file = place_of(host, word).file
+    return LockPlace(folder=file.parent if file else None)
+
+
+@contextmanager
+def _locating(host: EmbeddedHost, word: str) -> Iterator[None]:
+    """Add line and column to the problems of an error; the module for that is loaded for an error only."""
+    try:
+        yield
+    except PflowError as error:
+        from pflow_mcp_plugin.host.workflow.problem_places import locate
+
+        locate(error, _file(host, word))
+        raise
+
+
+def _file(host: EmbeddedHost, word: str) -> Path | None:
+    """Return the file of a workflow, None for one that cannot be read again."""
+    if is_name(word) and word in host.library.names():
+        return host.library.path(word)
+    return None if is_descriptor(word) else Path(word)
+
+
+def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
+    """Return where a workflow is: those that it runs are looked up from there."""
     is_saved = is_name(word) and word in host.library.names()
-    return LockPlace(folder=None if is_saved or _DESCRIPTOR.fullmatch(word) else Path(word).parent)
+    return WorkflowPlace(name=word, file=None if is_saved or is_descriptor(word) else Path(word))
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
@@ -152,36 +298,34 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
     if is_name(word) and word in host.library.names():
         return host.library.get(word)
     if is_name(word) and not Path(word).is_file():
-        from difflib import get_close_matches
-
-        close = get_close_matches(word, host.library.names(), 1)
-        hints = tuple(f"Did you mean {name}?" for name in close) or _similar_files(Path(f"{word}.json"))
         message = f"{word} is neither a saved workflow nor a file"
-        raise PflowError(message, suggestions=hints or ("See: pflow workflow list",), kind="not_found")
-    return read_workflow(Path(word))
-
-
-def read_workflow(path: Path) -> dict[str, JSON]:
-    """Read the file argument of `pflow run`: a regular file, or a descriptor such as `/dev/stdin`.
-
-    Raises:
-        PflowError: The file does not exist, cannot be read, or is not JSON.
-    """
+        hints = _meant(host, word) or ("See: pflow workflow list",)
+        raise PflowError(message, suggestions=hints, kind="not_found")
+    if "=" in word and not Path(word).exists():
+        step = "Name the workflow first: pflow run WORKFLOW NAME=VALUE"
+        raise PflowError(f"{word} is an input, not a workflow", suggestions=(step,), kind="usage")
+    if not word.strip():
+        step = "Name a file, or a saved workflow; see: pflow workflow list"
+        raise PflowError("The name of the workflow is empty", suggestions=(step,), kind="usage")
     try:
-        content = read_special(path) if _DESCRIPTOR.fullmatch(str(path)) else read_regular(path)
-        text = content.decode()
-    except FileNotFoundError as error:
-        raise PflowError(
-            f"No such file: {path}", suggestions=_similar_files(path), kind="not_found"
-        ) from error
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}"
-        steps = (f"Pass it as standard input: /dev/stdin < {path}",) if isinstance(error, NotRegular) else ()
-        raise PflowError(message, suggestions=steps, kind="not_found") from error
-    except UnicodeDecodeError as error:
-        message = f"{path} is not UTF-8 (byte {error.start})"
-        raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from error
-    return load_workflow(text, str(path))
+        return read_workflow(Path(word))
+    except PflowError as error:
+        if error.kind == "not_found":
+            error.suggestions = tuple(dict.fromkeys((*error.suggestions, *_meant(host, word))))
+        raise
+
+
+def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
+    """Return what may be meant by a word that is no workflow: a saved one, a file, or a node type."""
+    from difflib import get_close_matches
+
+    if host.registry.find(word) is not None:
+        return (f"It is a node type, not a workflow; run it with: pflow {word}",)
+    names = host.library.names()
+    # `./daily_report.json` may be the file that was saved as `daily-report`.
+    name = re.sub(r"[^a-z0-9]+", "-", Path(word).stem.lower()).strip("-")
+    saved = tuple(f"Did you mean {it}?" for it in get_close_matches(name, names, 1))
+    return saved + similar_files(Path(word))
 
 
 def findings_report(name: str, problems: Sequence[Problem], **listed: object) -> Report:
@@ -199,10 +343,3 @@ def findings_report(name: str, problems: Sequence[Problem], **listed: object) ->
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     message = f"{name} has {counted(problems)}"
     return Report(error=PflowError(message, details=listed, problems=(*errors, *warnings), kind="validation"))
-
-
-def _similar_files(path: Path) -> tuple[str, ...]:
-    from difflib import get_close_matches
-
-    names = [item.name for item in path.parent.glob("*.json")] if path.parent.is_dir() else []
-    return tuple(f"Did you mean {path.parent / name}?" for name in get_close_matches(path.name, names, 1))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.name_completion import setting_names
-from pflow_mcp_plugin.host.cli.tables import table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_input import input_text
 from pflow_mcp_plugin.redaction import mask
+
+_COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title="PLACE"))
 
 
 @click.command()
@@ -20,7 +22,7 @@ from pflow_mcp_plugin.redaction import mask
     "--from-command",
     metavar="COMMAND",
     help="Save the command that prints the value, as in --from-command 'op read op://Private/GitHub/token'. "
-    "No shell runs it. It is asked once, when the value is first needed, and has 30 seconds.",
+    "No shell runs it. It runs once, when the value is first needed, and has 30 seconds.",
 )
 @click.pass_obj
 def set_value(
@@ -33,6 +35,9 @@ def set_value(
     if from_command is not None:
         return _save_command(host, key, from_command, has_more=keyring or value is not None)
     if value is None:
+        if "=" in key:
+            name = key.partition("=")[0]
+            raise click.UsageError(f"Write the value as a word of its own: pflow settings set {name} VALUE")
         raise click.UsageError("Give a VALUE, - to read it from standard input, or --from-command")
     host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
     place = "keyring" if keyring else "file"
@@ -67,7 +72,7 @@ def list_keys(host: EmbeddedHost) -> Report:
             | ({"program": programs[key]} if key in programs else {})
             for key, value, place in rows
         ],
-        text=lambda: table(("KEY", "VALUE", "PLACE"), cells) if rows else "Nothing is set",
+        text=lambda: (Table(columns=_COLUMNS, rows=cells),) if rows else "Nothing is set",
     )
 
 
@@ -88,14 +93,14 @@ def _save_command(host: EmbeddedHost, key: str, command: str, *, has_more: bool)
         raise click.UsageError("--from-command cannot be used with a VALUE or --keyring")
     words = secret_commands.words(command)
     host.settings.set_command(key, words)
-    text = f"{key} comes from the command {words[0]}, asked when the value is first needed"
+    text = f"{key} comes from the command {words[0]}, which runs when the value is first needed"
     return Report(data={"key": key, "place": "command", "program": words[0]}, text=text)
 
 
 def _piped() -> str:
     value = input_text().removesuffix("\n").removesuffix("\r")
     if not value:
-        message = "Standard input holds no value"
+        message = "Standard input is empty"
         raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
     return value
 

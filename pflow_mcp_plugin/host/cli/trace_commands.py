@@ -1,71 +1,187 @@
-"""`pflow trace list | show | view`."""
+"""`pflow trace list | show | view | prune`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.contract.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.tables import Cell, Column, Table
+from pflow_mcp_plugin.contract.terminal_look import Look
 from pflow_mcp_plugin.host.cli.name_completion import runs
-from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.cli.option_values import seconds
+from pflow_mcp_plugin.host.cli.page_files import write_page
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.trace_files import LATEST, cached_words
-from pflow_mcp_plugin.storage import write_output
+from pflow_mcp_plugin.host.trace_files import (
+    LATEST,
+    StepState,
+    TracedStep,
+    action_words,
+    run_state,
+    shown_type,
+    step_words,
+    traced_steps,
+)
 
-_HEADERS = ("RUN", "WORKFLOW", "STARTED", "STEPS", "MILLISECONDS", "RESULT")
+_COLUMNS = (
+    Column(title="RUN", whole=True),
+    Column(title="RESULT", whole=True),
+    Column(title="STARTED", whole=True),
+    Column(title="TIME", whole=True, right=True, spare=True),
+    Column(title="STEPS", whole=True, right=True, spare=True),
+    Column(title="WORKFLOW"),
+    Column(title="ERROR", spare=True, look="bad"),
+)
+_FAILED_COLUMNS = (*_COLUMNS[:-1], attrs.evolve(_COLUMNS[-1], spare=False))
+_STEP_COLUMNS = (
+    Column(whole=True),
+    Column(title="STEP", whole=True, tree=True),
+    Column(title="TIME", whole=True, right=True),
+    Column(title="TYPE", look="dim"),
+    Column(title="NOTE"),
+)
 _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
+_MARKS: Mapping[StepState, tuple[str, Look]] = {
+    "ok": ("✓", "good"),
+    "skipped": ("○", "dim"),
+    "handled": ("!", "warn"),
+    "failed": ("✗", "bad"),
+    "interrupted": ("■", "warn"),
+}
+_LONGEST = 200
+"""Characters of an output that the brief form shows."""
+_MB = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class _Wanted:
+    """Which traces `trace list` shows: failed ones, those of a workflow, those that began since a moment."""
+
+    failed: bool
+    workflow: str
+    since: float | None
+
+    def admits(self, row: JSONObject) -> bool:
+        """Return whether a row of the list is wanted."""
+        name = str(row["workflow"] or "")
+        named = not self.workflow or self.workflow in (name, Path(name).name, Path(name).stem)
+        return named and not (self.failed and row["success"])
 
 
 @click.command()
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
 )
+@click.option("--failed", is_flag=True, help="Only runs that did not succeed.")
+@click.option("--workflow", default="", metavar="NAME", help="Only runs of this workflow: a name or a file.")
+@click.option(
+    "--since",
+    callback=seconds,
+    metavar="TIME",
+    help="Only runs that ended within this time, such as 2h or 2d.",
+)
 @click.pass_obj
-def list_traces(host: EmbeddedHost, limit: int) -> Report:
+def list_traces(host: EmbeddedHost, /, limit: int, **options: Any) -> Report:
     """List past runs that have a trace, newest first."""
+    wanted = _Wanted(**options)
     paths = host.traces.paths()
-    rows = [_summary(host, path) for path in paths[:limit]]
-    older = f"\n{len(paths) - limit:,} older; to see them: --limit {len(paths)}" if len(paths) > limit else ""
+    if wanted.since is not None:
+        paths = [path for path in paths if path.stat().st_mtime >= time.time() - wanted.since]
+    if wanted.failed or wanted.workflow:
+        found = [row for row in (_summary(host, path) for path in paths) if wanted.admits(row)]
+        rows, total = found[:limit], len(found)
+    else:
+        rows, total = [_summary(host, path) for path in paths[:limit]], len(paths)
+    older = (f"{total - limit:,} older; to see them: --limit {total}",) if total > limit else ()
+    columns = _FAILED_COLUMNS if wanted.failed else _COLUMNS
+    nothing = "No such traces" if wanted != _Wanted(failed=False, workflow="", since=None) else "No traces"
     return Report(
         data=rows,
-        text=lambda: table(_HEADERS, list(map(_cells, rows))) + older if rows else "No traces",
-        beside={"total": len(paths)},
+        text=lambda: (Table(columns=columns, rows=list(map(_cells, rows))), *older) if rows else nothing,
+        beside={"total": total},
     )
 
 
 @click.command()
 @click.argument("run", default=LATEST, shell_complete=runs)
+@click.option("--step", "step_id", metavar="ID", help="Show everything that the trace has about this step.")
+@click.option("--failed", is_flag=True, help="Show only the steps and items that failed, with their params.")
+@click.option("--full", is_flag=True, help="Show everything that the trace has about every step.")
 @click.pass_obj
-def show(host: EmbeddedHost, run: str) -> Report:
-    """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file."""
+def show(host: EmbeddedHost, run: str, *, step_id: str | None, failed: bool, full: bool) -> Report:
+    """Show the trace of RUN, which is an id, the beginning of one, `latest`, or the path of a trace file.
+
+    By default that is a line for each step, and the outputs. An item of a batch is a step
+    too: --step 'ID[0]'.
+    """
     trace = host.traces.read(_path(host, run))
-    return Report(data=trace, text=lambda: "\n".join(_lines(trace)))
+    if failed and (full or step_id is not None):
+        raise PflowError("--failed excludes --step and --full", kind="usage")
+    if failed:
+        lost = [each for step in traced_steps(trace) for each in failures(step)]
+        rows = [{"name": each.name, "state": each.state, **each.content} for each in lost]
+        return Report(data=rows, text=lambda: "\n".join(_failed(trace, lost)))
+    if step_id is not None:
+        steps = _steps(trace, step_id)
+        contents = [step.content for step in steps]
+        return Report(data=contents, text=lambda: "\n".join(_whole_steps(steps)))
+    return Report(data=trace, text=lambda: "\n".join(_full(trace)) if full else (*_brief(trace),))
 
 
 @click.command()
 @click.argument("run", default=LATEST, shell_complete=runs)
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Where to write it; trace-RUN.html by default.",
+    help="Where to write it; trace-RUN.html by default, - for standard output.",
 )
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @click.pass_obj
-def view(host: EmbeddedHost, run: str, output: Path | None) -> Report:
+def view(host: EmbeddedHost, run: str, *, output: Path | None, opened: bool) -> Report:
     """Write the trace of RUN, an id, `latest` or the path of a trace, as an HTML page for any browser."""
     from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
     path = _path(host, run)
-    target = output or Path(f"trace-{path.stem}.html")
+    page = trace_page(host.traces.read(path))
     # Readable by its owner only, like the trace itself: it contains the data of the nodes.
-    page = trace_page(host.traces.read(path)).encode("utf-8", "replace")
-    write_output(target, page, private=True)
-    return Report(data={"run_id": path.stem, "path": str(target)}, text=f"Wrote {target}")
+    target = output or Path(f"trace-{path.stem}.html")
+    return write_page(page, target, {"run_id": path.stem}, private=True, opened=opened)
+
+
+@click.command()
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the newest N runs.")
+@click.option(
+    "--older-than", callback=seconds, metavar="TIME", help="Remove traces older than this, such as 30d."
+)
+@click.pass_obj
+def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Report:
+    """Remove traces and artefacts of past runs; without options, those that are not to be kept.
+
+    What is kept is set in `pflow.toml`: [traces] keep = 200, or days = 30. With both options, a run is
+    removed if either says so.
+    """
+    from pflow_mcp_plugin.host.retention import Retention, retention
+    from pflow_mcp_plugin.host.retention import prune as remove
+
+    kept = retention(host.paths.config, host.settings.get)
+    if keep is not None or older_than is not None:
+        # Everything is older than 0; a retention of 0 days keeps everything.
+        kept = Retention(runs=0 if older_than == 0 else keep, days=(older_than or 0) / 86_400)
+    removed = remove(host.paths.state, kept)
+    words = count_text(removed.runs, "trace")
+    text = f"Removed {words}, {removed.size / _MB:,.1f} MB with their artefacts"
+    if not removed.runs:
+        text = "Nothing to remove"
+    return Report(data={"removed": removed.runs, "size": removed.size}, text=text)
 
 
 def _path(host: EmbeddedHost, run: str) -> Path:
@@ -78,33 +194,245 @@ def _summary(host: EmbeddedHost, path: Path) -> dict[str, JSON]:
     try:
         trace = host.traces.read(path)
     except PflowError as error:
-        return {**row, "steps": None, "error": error.message}
+        return {**row, "steps": None, "state": None, "error": error.message}
     known = {key: trace[key] for key in _SUMMARY if key in trace}
     failure = trace.get("error")
     message = failure.get("message") if isinstance(failure, Mapping) else None
-    return {**row, **known, "steps": len(trace["steps"]), "error": message}
+    return {**row, **known, "steps": len(trace["steps"]), "state": run_state(trace), "error": message}
 
 
-def _cells(row: JSONObject) -> tuple[str, ...]:
-    result = "succeeded" if row["success"] else str(row["error"] or "failed").partition("\n")[0]
-    values = (row["run_id"], row["workflow"], row["started"], row["steps"], row["milliseconds"])
-    return (*("" if value is None else str(value) for value in values), result)
+def _cells(row: JSONObject) -> tuple[Cell, ...]:
+    state = row["state"]
+    looks: dict[object, Look] = {"ok": "good", "interrupted": "warn"}
+    return (
+        str(row["run_id"]),
+        (str(state or "unreadable"), looks.get(state, "bad")),
+        age_text(str(row["started"])) if row["started"] else "",
+        _took(row["milliseconds"]),
+        "" if row["steps"] is None else str(row["steps"]),
+        Path(str(row["workflow"] or "")).name,
+        str(row["error"] or "").partition("\n")[0],
+    )
 
 
-def _lines(trace: Mapping[str, Any]) -> Iterator[str]:
-    ended = "succeeded" if trace.get("success") else "failed"
-    yield f"{trace.get('workflow')}: run {trace.get('run_id')} {ended} in {trace.get('milliseconds')} ms"
-    if trace.get("inputs"):
-        yield from _member("inputs", trace["inputs"])
-    for step in trace["steps"]:
+def _took(milliseconds: object) -> str:
+    known = isinstance(milliseconds, int | float) and 0 <= milliseconds < 1e12
+    return duration_text(float(milliseconds)) if known else ""  # type: ignore[arg-type]  # it is a number
+
+
+def _heading(trace: Mapping[str, Any]) -> str:
+    took, started = _took(trace.get("milliseconds")), trace.get("started")
+    age = f", {age_text(str(started))}" if started else ""
+    return f"{trace.get('workflow')}: run {trace.get('run_id')} {run_state(trace)} in {took}{age}"
+
+
+def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
+    yield _heading(trace)
+    rows: list[tuple[Cell, ...]] = []
+    for start in trace.get("preparations") or ():
+        lost: StepState = "interrupted" if run_state(trace) == "interrupted" else "failed"
+        mark = _MARKS[lost if start.get("error") else "ok"]
+        rows.append(
+            (
+                mark,
+                "start",
+                _took(start.get("milliseconds")),
+                str(start.get("label")),
+                start.get("error") or "",
+            )
+        )
+    steps = traced_steps(trace)
+    rows += [_step_cells(it) for step in steps for it in _lines(step)]
+    yield Table(columns=_STEP_COLUMNS, rows=rows)
+    outputs = trace.get("outputs")
+    for name, value in (outputs if isinstance(outputs, Mapping) else {}).items():
+        text = value if isinstance(value, str) else to_json(value)
+        flat = " ".join(text.split())
+        yield f"{name}: {flat if len(flat) <= _LONGEST else flat[:_LONGEST] + '…'}"
+    error = trace.get("error")
+    if isinstance(error, Mapping):
+        first, *rest = f"Error: {error.get('message')}".splitlines()
+        yield Table(columns=(Column(whole=True),), rows=[((first, "bad"),)], below={0: rest})
+    if any(map(failures, steps)):
+        yield f"Failed: pflow trace show {trace.get('run_id')} --failed"
+    yield f"More: pflow trace show {trace.get('run_id')} --step ID"
+    yield f"Page: pflow trace view {trace.get('run_id')} --open"
+
+
+def _lines(step: TracedStep) -> Iterator[TracedStep]:
+    """Yield the steps that have a line each: with all inside, and the failed items that have no steps."""
+    for each in step.with_inner():
+        yield each
+        lost = [it for it in each.item_steps if it.state != "ok" and not it.steps]
+        yield from lost if each.state == "ok" or len(lost) > 1 else ()  # a step that failed names the item
+
+
+def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
+    mark = _MARKS[step.state]
+    return (
+        mark,
+        "  " * step.depth + step.name,
+        "" if step.state == "skipped" else _own_time(step.content),
+        shown_type(step.content.get("type")),
+        (_note(step), mark[1] if step.state != "ok" else ""),
+    )
+
+
+def _own_time(step: Mapping[str, Any]) -> str:
+    """Return the time of a step without that in which it waited for what was prepared."""
+    took, waited = step.get("milliseconds"), step.get("waited")
+    if isinstance(took, int | float) and isinstance(waited, int | float):
+        return _took(max(took - waited, 0.0))
+    return _took(took)
+
+
+def _note(step: TracedStep) -> str:
+    notes = [step_words(step.content)]
+    notes += [_items_words(step), action_words(step.content)]
+    error = str(step.content.get("error") or "").partition("\n")[0]
+    notes.append(f"handled: {error}" if step.state == "handled" else error)
+    return "; ".join(filter(None, notes))
+
+
+def _items_words(step: TracedStep) -> str:
+    """Return in words how many items the batch of a step had, and how many of them failed."""
+    if not step.batch:
+        return ""
+    failed = f", {step.batch['failed']} failed" if step.batch.get("failed") else ""
+    return f"{step.batch.get('count')} items{failed}"
+
+
+def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
+    """Return the steps of a name, or of an id: those for all items of a batch that the trace has.
+
+    Raises:
+        PflowError: The run has no such step.
+    """
+    steps = [it for step in traced_steps(trace) for it in step.with_inner()]
+    found = _of_name(steps, wanted) or _items(steps, wanted)
+    if found:
+        return found
+    from difflib import get_close_matches
+
+    known = list(dict.fromkeys(str(step.content.get("id")) for step in steps))
+    inner = [name for name in known if name.endswith(f"/{wanted}")]
+    close = inner or get_close_matches(wanted, known, 1)
+    hint = f"Did you mean {close[0]}?" if close else f"Its steps are: {', '.join(known) or 'none'}"
+    raise PflowError(f"The run has no step {wanted}", suggestions=(hint,), kind="not_found")
+
+
+def _of_name(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
+    return [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
+
+
+def _items(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
+    """Return the items of a name such as `read[2]`, each as a step.
+
+    Raises:
+        PflowError: There is such a batch, but it has fewer items, or the trace has not kept this one.
+    """
+    name, _, rest = wanted.rpartition("[")
+    if not (rest.endswith("]") and rest[:-1].isdecimal()):
+        return []
+    index, batches = int(rest[:-1]), [step for step in _of_name(steps, name) if step.batch]
+    found = [item for step in batches if (item := step.item(index))]
+    if found or not batches:
+        return found
+    count = batches[0].batch.get("count")
+    missing = not isinstance(count, int) or index >= count
+    message = f"{name} has {count} items, from 0" if missing else f"The trace has not kept {wanted}"
+    kept = ", ".join(item.name for step in batches for item in step.item_steps)
+    raise PflowError(message, suggestions=(f"It has kept: {kept}",) if kept else (), kind="not_found")
+
+
+def failures(step: TracedStep) -> list[TracedStep]:
+    """Return what failed in a step, handled or not: the innermost steps and items, which say why."""
+    inside = [lost for each in (*step.steps, *step.item_steps) for lost in failures(each)]
+    is_lost = step.content.get("error") is not None
+    return [*inside, step] if is_lost and all(lost.state != step.state for lost in inside) else inside
+
+
+def _failed(trace: Mapping[str, Any], lost: Sequence[TracedStep]) -> Iterator[str]:
+    yield _heading(trace)
+    if not lost:
+        error = trace.get("error")
+        yield f"Error: {error.get('message')}" if isinstance(error, Mapping) else "No step failed"
+    for step in lost:
         yield ""
-        mark = "ok" if step.get("error") is None else "FAILED"
-        action = "" if step.get("action") in (None, "default") else f", action {step.get('action')}"
-        cached = f", {words}" if (words := cached_words(step)) else ""
-        yield f"{step.get('id')} ({step.get('type')})  {step.get('milliseconds')} ms  {mark}{cached}{action}"
-        for name in ("error", "params", "outputs", "details"):
-            if step.get(name):
-                yield from _member(name, step[name])
+        yield from _whole_step(step)
+    for step in (it for outer in traced_steps(trace) for it in outer.with_inner()):
+        kept = sum(item.state != "ok" for item in step.item_steps)
+        failed = step.batch.get("failed")
+        if isinstance(failed, int) and failed > kept:
+            yield f"\n{failed - kept:,} more items of {step.name} failed"
+
+
+def _full(trace: Mapping[str, Any]) -> Iterator[str]:
+    yield _heading(trace)
+    for name in ("inputs", "outputs"):
+        if trace.get(name):
+            yield from _member(name, trace[name])
+    for start in trace.get("preparations") or ():
+        error = f": {start['error']}" if start.get("error") else ""
+        yield f"\nstart of {start.get('label')}  {_took(start.get('milliseconds'))}{error}"
+    yield ""
+    yield from _whole_steps(traced_steps(trace))
+
+
+def _whole_steps(steps: Sequence[TracedStep]) -> Iterator[str]:
+    """Yield the lines about steps, each followed by those about the steps inside it, indented."""
+    for outer in steps:
+        for step in outer.with_inner():
+            indent = "  " * (step.depth - outer.depth)
+            for line in _whole_step(step):
+                yield indent + line.replace("\n", f"\n{indent}")
+
+
+def _whole_step(step: TracedStep) -> Iterator[str]:
+    content, words = step.content, step_words(step.content)
+    how = [step.state, words if words != step.state else "", _items_words(step), action_words(content)]
+    told = ", ".join(filter(None, how))
+    yield "  ".join(filter(None, (f"{step.name} ({content.get('type')})", _own_time(content), told)))
+    if content.get("error"):
+        yield from _member("error", content["error"])
+    for error in _item_errors(step):
+        yield from _member(f"{step.name}[{error.get('index')}]", error.get("error"))
+    shown = {**content, "outputs": _own_outputs(step), "details": _own_details(step)}
+    for name in ("item", "params", "outputs", "details"):
+        if shown.get(name):
+            yield from _member(name, shown[name])
+
+
+def _item_errors(step: TracedStep) -> list[dict[str, Any]]:
+    """Return the errors of the items of a batch, unless that of its step says the same."""
+    listed = step.batch.get("errors")
+    errors = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
+    return errors if step.content.get("error") is None or len(errors) > 1 else []
+
+
+def _own_outputs(step: TracedStep) -> object:
+    """Return the outputs of a step without its error and the counts of a batch, which are shown above."""
+    outputs = step.content.get("outputs")
+    if not isinstance(outputs, Mapping):
+        return outputs
+    if step.batch:
+        return outputs.get("results")
+    told = (None, step.content.get("error"))
+    return {key: value for key, value in outputs.items() if key != "error" or value not in told}
+
+
+def _own_details(step: TracedStep) -> object:
+    """Return the details of a step without what its params, its outputs and its batch say already."""
+    details, outputs = step.content.get("details"), step.content.get("outputs")
+    if not isinstance(details, Mapping):
+        return details
+    told: tuple[object, ...] = ({}, step.content.get("params"))
+    shown = {key: value for key, value in details.items() if key != "batch" and value not in told}
+    if isinstance(failure := shown.pop("failure", None), Mapping):
+        known = {**(outputs if isinstance(outputs, Mapping) else {}), **step.batch, **shown}
+        lost = {key: value for key, value in failure.items() if key not in known or known[key] != value}
+        shown |= {"failure": lost} if lost else {}
+    return shown
 
 
 def _member(name: str, value: object) -> Iterator[str]:

@@ -2,43 +2,118 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from pflow_mcp_plugin.contract import Report, SavedWorkflow
+from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
+from pflow_mcp_plugin.contract.human_units import age_text
+from pflow_mcp_plugin.contract.tables import Cell, Column, Table
 from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
 from pflow_mcp_plugin.host.cli.output import problem_lines
-from pflow_mcp_plugin.host.cli.run_commands import find_workflow, read_workflow
-from pflow_mcp_plugin.host.cli.tables import table
+from pflow_mcp_plugin.host.cli.page_files import STDOUT, write_page
+from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
-from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import write_output
 
-_HEADERS = ("NAME", "VERSION", "SAVED", "DESCRIPTION")
+FIRST_WORKFLOW = """\
+# A workflow: nodes, and edges that say their order. Check it with `pflow validate`.
+inputs:
+  name: {type: str, description: Whom to greet}
+
+nodes:
+  # `pflow registry list` shows the types of nodes, `pflow registry describe TYPE` their params and outputs.
+  - id: greet
+    type: transform
+    params:
+      # An expression names values without ${...}, and has text in single quotes.
+      expression: join(' ', ['Hello,', name])
+
+  - id: say
+    type: echo
+    # Runs only where this is true; see docs/workflows.md for expressions, batches and retries.
+    when: length(greet.result) > 0
+    params:
+      # In other params, ${node.output} is what an earlier node wrote.
+      message: ${greet.result}
+
+edges:
+  - {from: greet, to: say}
+
+outputs:
+  greeting: ${greet.result}
+"""
+"""What `pflow workflow init` writes."""
+
+_COLUMNS = (
+    Column(title="NAME", whole=True),
+    Column(title="VERSION", whole=True, right=True, spare=True),
+    Column(title="SAVED", whole=True, spare=True),
+    Column(title="DESCRIPTION"),
+)
 
 
 @click.command()
 @click.argument("file", shell_complete=files)
 @click.option(
     "--name",
-    required=True,
     shell_complete=saved_names,
-    help="Name of the saved workflow: a-z, 0-9 and hyphens.",
+    help="Name of the saved workflow: a-z, 0-9 and hyphens; by default that of the file.",
 )
 @click.option("--description", default="", help="One line that says what it is for.")
 @click.pass_obj
-def save(host: EmbeddedHost, file: str, name: str, description: str) -> Report:
-    """Save the workflow in FILE under a name; earlier versions are kept."""
-    workflow = read_workflow(Path(file))
+def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> Report:
+    """Save the workflow in FILE under a name; earlier versions are kept.
+
+    Workflows that its nodes name by file are saved in it, as they are now.
+    """
+    workflow = host.runner.read_file(Path(file))
+    name = _name_of(Path(file)) if name is None else name
     saved, problems = host.save_workflow(workflow, name, description)
     lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
     return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(tuple(problems))]))
+
+
+def _name_of(file: Path) -> str:
+    """Return the name for a workflow that its file suggests.
+
+    Raises:
+        PflowError: It suggests none.
+    """
+    from unicodedata import normalize
+
+    # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
+    stem = normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
+    if not is_name(name):
+        step = "Name it: --name NAME"
+        raise PflowError(f"{file} gives no name for the workflow", suggestions=(step,), kind="usage")
+    return name
+
+
+@click.command()
+@click.argument("file", default="workflow.yaml", type=click.Path(path_type=Path))
+def init(file: Path) -> Report:
+    """Write a small workflow with comments to FILE, by default workflow.yaml, to begin with."""
+    if file.suffix not in (".yaml", ".yml"):
+        step = f"Name it {file.with_suffix('.yaml') if file.stem else 'workflow.yaml'}"
+        raise PflowError("A workflow with comments is YAML", suggestions=(step,), kind="usage")
+    if file.exists():
+        step = "Name another file: pflow workflow init FILE.yaml"
+        raise PflowError(f"{file} exists already", suggestions=(step,), kind="usage")
+    write_output(file, FIRST_WORKFLOW.encode())
+    return Report(
+        data={"path": str(file)},
+        text=f"Wrote {file}; run it with: pflow run {quote(str(file))} name=you",
+    )
 
 
 @click.command()
@@ -56,7 +131,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
     return Report(
         data=[item.to_dict() for item in saved],
-        text=lambda: table(_HEADERS, list(map(_cells, saved))) if saved else nothing,
+        text=lambda: (Table(columns=_COLUMNS, rows=[_cells(it) for it in saved]) if saved else nothing,),
     )
 
 
@@ -85,21 +160,25 @@ def delete(host: EmbeddedHost, name: str) -> Report:
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write an HTML page with a drawing to this file.",
+    help="Write an HTML page with a drawing to this file; - for standard output.",
+)
+@click.option(
+    "--open", "opened", is_flag=True, help="Open the page in the browser; graph-NAME.html by default."
 )
 @click.pass_obj
-def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
-    """Print WORKFLOW, a JSON file or the name of a saved workflow, as a Mermaid flowchart."""
+def graph(host: EmbeddedHost, workflow: str, *, html: Path | None, opened: bool) -> Report:
+    """Print WORKFLOW, a file or the name of a saved workflow, as a Mermaid flowchart."""
+    from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
     from pflow_mcp_plugin.host.rendering.mermaid import mermaid
     from pflow_mcp_plugin.host.rendering.svg_drawing import graph_page
 
-    document = read_sound_document(host, workflow)
-    edges = Graph.of(document)
-    text = mermaid(document, edges)
-    if html is None:
+    drawn = DrawnWorkflow.of(read_sound_document(host, workflow), host.registry.upgrade)
+    text = mermaid(drawn)
+    if html is None and not opened:
         return Report(data={"mermaid": text}, text=text, is_data=True)
-    write_output(html, graph_page(workflow, document, edges).encode("utf-8", "replace"))
-    return Report(data={"mermaid": text, "html": str(html)}, text=f"Wrote {html}")
+    target = html or Path(f"graph-{Path(workflow).stem}.html")
+    page = graph_page(workflow, drawn)
+    return write_page(page, target, {"mermaid": text, "html": str(target)}, opened=opened)
 
 
 @click.command()
@@ -112,16 +191,16 @@ def graph(host: EmbeddedHost, workflow: str, html: Path | None) -> Report:
 )
 @click.pass_obj
 def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Report:
-    """Write WORKFLOW, a JSON file or the name of a saved workflow, as a Python program.
+    """Write WORKFLOW, a file or the name of a saved workflow, as a Python program.
 
     The program needs no other package than this one.
     """
     from pflow_mcp_plugin.host.rendering.python_export import python_script
 
     raw = find_workflow(host, workflow)
-    compiled = host.runner.compile(raw, Path(workflow).stem)
+    compiled = host.runner.at(place_of(host, workflow)).compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
-    if output is None:
+    if output is None or output == STDOUT:
         return Report(data={"python": text}, text=text, is_data=True)
     write_output(output, text.encode("utf-8", "replace"))
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
@@ -145,7 +224,7 @@ def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
     return document
 
 
-def _cells(saved: SavedWorkflow) -> tuple[str, ...]:
+def _cells(saved: SavedWorkflow) -> tuple[Cell, ...]:
     if saved.problem:
-        return (saved.name, "", "", f"broken: {saved.problem}")
-    return (saved.name, str(saved.version), saved.saved, saved.description)
+        return (saved.name, "", "", (f"broken: {saved.problem}", "bad"))
+    return (saved.name, str(saved.version), age_text(saved.saved), saved.description)

@@ -15,6 +15,7 @@ from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.running.outcome_report import outcome_report, printed
+from pflow_mcp_plugin.host.running.shown_run import Around, shown_run
 from pflow_mcp_plugin.host.standard_input import piped_text
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
 
@@ -28,12 +29,14 @@ class DirectRun:
         registry: Its registry.
         runner: Its runner.
         prog_name: The words before those of the chain, for messages.
+        around: Coordinates warnings with what a run shows.
     """
 
     host: Host
     registry: NodeRegistry
     runner: WorkflowRunner
     prog_name: str
+    around: Around
 
     def report(self, words: Sequence[str]) -> Report:
         """Run, save or show the chain that the words describe.
@@ -49,7 +52,10 @@ class DirectRun:
         if chain.is_kept:
             return self._kept(chain, links)
         compiled, inputs = self._compiled(chain, links)
-        return _report(self.runner.run_compiled(compiled, inputs), links[-1].entry)
+        names = [node.ref.id for node in compiled.every()]
+        with shown_run(names, "brief", self.around) as (watcher, _):
+            outcome = self.runner.run_compiled(compiled, inputs, watcher=watcher)
+        return _report(outcome, links[-1].entry)
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
         """Return the plan of the run and its inputs; what is piped in is read only if something wants it.

@@ -1,11 +1,13 @@
-"""Files whose content is the value of a flag: `--body @notes.md`."""
+"""Values of flags that are elsewhere: `--body @notes.md`, `--params -`."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.standard_input import input_text
 from pflow_mcp_plugin.storage import read_regular, read_special
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
@@ -33,3 +35,23 @@ def file_text(path: Path, word: str) -> str:
         raise PflowError(message, suggestions=(step,), kind="usage") from error
     except (UnicodeDecodeError, ValueError) as error:
         raise PflowError(f"{path} is not UTF-8 text", suggestions=(step,), kind="usage") from error
+
+
+def params_object(text: str) -> dict[str, object]:
+    """Return the JSON object that `--params` names: as it stands, in a file (`@FILE`), or piped in (`-`).
+
+    Raises:
+        PflowError: It cannot be read, or is not a JSON object.
+    """
+    if text == "-":
+        text = input_text()
+    elif text.startswith("@"):
+        text = file_text(Path(text[1:]), text)
+    step = 'Write an object, such as {"title": "x"}'
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PflowError(f"not JSON: {error}", suggestions=(step,), kind="usage") from error
+    if not isinstance(value, dict):
+        raise PflowError("not a JSON object", suggestions=(step,), kind="usage")
+    return value

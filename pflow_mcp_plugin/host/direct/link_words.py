@@ -14,9 +14,20 @@ SEPARATORS = ("then", ">>")
 PARAM = "--param"
 """The option that sets a parameter by its exact name, to text as it stands; it stays among a link's words."""
 
-_FORMS = {"--save": "NAME", "--input": "NAME", "--description": "TEXT", PARAM: "NAME=VALUE"}
+PARAMS = "--params"
+"""The option that sets parameters by their exact names, to the values of a JSON object; it stays too."""
+
+_FORMS = {
+    "--save": "NAME",
+    "--input": "NAME",
+    "--description": "TEXT",
+    PARAM: "NAME=VALUE",
+    PARAMS: "JSON|@FILE|-",
+}
 """pflow's options that take a value, and how it is shown."""
 _SWITCHES = ("--print", "--json", "--help")
+_SHORT_HELP = "-h"
+"""Asks for help where a flag may stand; as the value of a flag it is text."""
 
 OPTIONS = frozenset((*_FORMS, *_SWITCHES))
 """pflow's options, which win over flags of the same name."""
@@ -98,6 +109,8 @@ class _Reader:
             self._wrong("-- is not needed: a flag takes the word that follows it", "Remove it")
         elif name in _SWITCHES:
             self._switch(name, word)
+        elif word == _SHORT_HELP and not self._is_awaited(place):
+            self._switch("--help", "--help")
         elif name in _FORMS:
             place += not equals
             is_there = bool(equals) or self._is_value(place)
@@ -117,14 +130,19 @@ class _Reader:
             self._help_of = len(self._links) - 1
         self._options.setdefault(name, [])
 
+    def _is_awaited(self, place: int) -> bool:
+        """Return whether the word before a place is a flag of the node that may take the word there."""
+        before = self._words[place - 1] if place else ""
+        return before.startswith("--") and "=" not in before and before not in _SWITCHES
+
     def _is_value(self, place: int) -> bool:
         if place >= len(self._words):
             return False
         return self._words[place] not in SEPARATORS and not self._words[place].startswith("--")
 
     def _note(self, name: str, value: str) -> None:
-        if name == PARAM:
-            self._links[-1].append(f"{PARAM}={value}")
+        if name in (PARAM, PARAMS):
+            self._links[-1].append(f"{name}={value}")
         else:
             self._options.setdefault(name, []).append(value)
 

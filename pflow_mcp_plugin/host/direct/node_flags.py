@@ -10,7 +10,7 @@ from shlex import quote
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
-from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.flag_files import file_text, params_object
 from pflow_mcp_plugin.host.direct.flag_names import (
     FlagNames,
     flag_of,
@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.direct.flag_names import (
     is_switch,
     shown_flag,
 )
-from pflow_mcp_plugin.host.direct.link_words import PARAM
+from pflow_mcp_plugin.host.direct.link_words import PARAM, PARAMS
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.json_text import json_in
@@ -81,11 +81,31 @@ class FlagReader:
 
     def read(self, words: Sequence[str]) -> dict[str, Given]:
         """Return the values that the words give, by the key of the parameter."""
+        objects = [word.partition("=")[2] for word in words if word.startswith(f"{PARAMS}=")]
+        values = {key: given for text in objects for key, given in self._object(text).items()}
         by_key: dict[str, list[_Typed]] = {}
-        for item in self._items(words):
+        for item in self._items([word for word in words if not word.startswith(f"{PARAMS}=")]):
             by_key.setdefault(item.field.key, []).append(item)
         given = {key: self._given(items) for key, items in by_key.items()}
-        return {key: value for key, value in given.items() if value is not None}
+        return values | {key: value for key, value in given.items() if value is not None}
+
+    def _object(self, text: str) -> dict[str, Given]:
+        """Return the values of a JSON object by the keys of parameters; they are checked as they are."""
+        try:
+            value = params_object(text)
+        except PflowError as error:
+            self._wrong(f"{PARAMS} of {self._entry.node}: {error.message}", *error.suggestions[:1])
+            return {}
+        fields = {key: self._field(key) for key in value}
+        return {key: Given(field=field, value=value[key]) for key, field in fields.items() if field}
+
+    def _field(self, key: str) -> Field | None:
+        """Return the parameter with exactly this name; report that there is none."""
+        field = self.names.fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
+        if field is None:
+            hint = did_you_mean(key, self.names.fields, f"It takes {listing(self.names.fields)}")
+            self._wrong(f"{self._entry.node} has no parameter {key}", hint)
+        return field
 
     def _items(self, words: Sequence[str]) -> Iterator[_Typed]:
         place = 0
@@ -94,7 +114,10 @@ class FlagReader:
             word = words[place]
             if not _is_dashed(word):
                 end = next((at for at in range(place, len(words)) if _is_dashed(words[at])), len(words))
-                self._unexpected(words[place:end], before)
+                pairs = list(self._pairs(words[place:end]))
+                if len(pairs) < end - place:
+                    self._unexpected(words[place:end], before)
+                yield from pairs if len(pairs) == end - place else ()
                 place = end
                 continue
             place += 1
@@ -110,6 +133,14 @@ class FlagReader:
                 place += 1
             before = item
             yield item
+
+    def _pairs(self, words: Sequence[str]) -> Iterator[_Typed]:
+        """Yield the parameters that words of the form `NAME=VALUE` set, as `--NAME=VALUE` would."""
+        for word in words:
+            name, equals, text = word.partition("=")
+            field = self.names.find(name) if equals else None
+            if field is not None:
+                yield _Typed(flag=flag_of(field), field=field, text=text)
 
     def _named(self, word: str) -> _Typed | None:
         """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
@@ -140,12 +171,8 @@ class FlagReader:
         if not equals:
             self._wrong(f"{PARAM} {pair}: a value is missing", f"Write {PARAM} NAME=VALUE")
             return None
-        field = self.names.fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
-        if field is None:
-            hint = did_you_mean(key, self.names.fields, f"It takes {listing(self.names.fields)}")
-            self._wrong(f"{self._entry.node} has no parameter {key}", hint)
-            return None
-        return _Typed(flag=f"{PARAM} {key}", field=field, text=text, is_plain=True)
+        field = self._field(key)
+        return None if field is None else _Typed(flag=f"{PARAM} {key}", field=field, text=text, is_plain=True)
 
     def _unknown(self, flag: str) -> Field | None:
         """Return a field for an unknown flag of a node that takes any; else report the flag."""
@@ -193,24 +220,39 @@ class FlagReader:
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
+        names = [word.partition("=")[0] for word in words if "=" in word]
+        unknown = [name for name in names if self.names.find(name) is None]
+        if unknown and len(names) == len(words) and len(words) > 1:
+            self._unknown(f"--{unknown[0]}")
+            return
         node, shown = self._entry.node, cut(" ".join(words))
-        pairs = [
-            (self.names.find(name), text)
-            for name, equals, text in (it.partition("=") for it in words)
-            if equals
-        ]
-        if pairs and len(pairs) == len(words) and all(field for field, _ in pairs):
-            flags = [f"{flag_of(field)}={quote(cut(text))}" for field, text in pairs if field]
-            step = f"Did you mean {' '.join(flags)}?"
-        elif before is not None and is_switch(before.field) and before.text is None:
+        if before is not None and is_switch(before.field) and before.text is None:
             step = f"{before.flag} takes no value; write {flag_of(before.field)}=false, or only {before.flag}"
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
-            key = self._entry.interface.piped_key(())
-            field = self.names.fields.get(key) or next(iter(self.names.fields.values()), None)
-            step = f"Did you mean {flag_with(field, quote(shown))}?" if field else "It takes no flags"
+            step = self._meant_by(words)
         self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
+
+    def _meant_by(self, words: Sequence[str]) -> str:
+        """Return the suggestion for words without a flag: the flags, pairs or object that they may be."""
+        fields = self.names.fields
+        needed = [field for field in fields.values() if field.needs_value]
+        pairs = [word.partition(":") for word in words]
+        if words[0].startswith("{"):
+            meant = f"{PARAMS} {quote(' '.join(words))}"
+        elif all(colon and self.names.find(name) for name, colon, _ in pairs):
+            meant = " ".join(quote(f"{name}={text}") for name, _, text in pairs)
+        elif 1 < len(words) <= len(needed):
+            meant = " ".join(
+                flag_with(field, quote(word)) for field, word in zip(needed, words, strict=False)
+            )
+        else:
+            field = fields.get(self._entry.interface.piped_key(())) or next(iter(fields.values()), None)
+            if field is None:
+                return "It takes no flags"
+            meant = flag_with(field, quote(" ".join(words)))
+        return f"Did you mean {cut(meant)}?"
 
     def _given(self, items: list[_Typed]) -> Given | None:
         """Return the value that one or several flags of the same name give; None if it is invalid."""
@@ -278,7 +320,7 @@ class FlagReader:
             return f"Write {flag_of(field)} or --no-{flag_of(field)[2:]}"
         return f"Write {flag_of(field)} {metavar(field)}"
 
-    def _wrong(self, message: str, suggestion: str) -> None:
+    def _wrong(self, message: str, suggestion: str = "") -> None:
         self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
 

@@ -21,13 +21,14 @@ _OPTIONS = (
     ("--input FLAG", "Make a flag an input of that workflow; may be repeated"),
     ("--description TEXT", "What that workflow is for"),
     ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
+    ("--params JSON|@FILE|-", "Set parameters by their exact names, from a JSON object"),
     ("--json", "Print one JSON object"),
-    ("--help", "Show the flags of a node"),
+    ("-h, --help", "Show the flags of a node"),
 )
 _VALUES = """\
-The value of --FLAG is the next word; --FLAG=VALUE works too. Write lists and objects as JSON. @FILE
-is the content of a file, @@ a leading @, and - what is piped in. From the second node on, ${key} in
-a value is what an earlier node wrote."""
+The value of --FLAG is the next word; --FLAG=VALUE and FLAG=VALUE work too. Write lists and objects
+as JSON. @FILE is the content of a file, @@ a leading @, and - what is piped in. From the second node
+on, ${key} in a value is what an earlier node wrote."""
 _SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'", "dict": "'{...}'"}
 
 

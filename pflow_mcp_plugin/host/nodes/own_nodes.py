@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract.json_types import JSON
 
 _FILE_PATH = Field(
     key="file_path", type="str", required=True, description="The file; `~` and relative paths are fine"
@@ -15,6 +16,16 @@ _SPECIAL = Field(
 _SPECIAL_TIMEOUT = Field(
     key="timeout", type="float", description="Seconds that such a file may take, 60 by default"
 )
+_CASES: dict[str, JSON] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "properties": {"when": {"type": "string"}, "action": {"type": "string"}},
+        "required": ["when", "action"],
+        "additionalProperties": False,
+    },
+}
 _ENTRIES = (
     Entry(
         node="echo",
@@ -45,7 +56,7 @@ _ENTRIES = (
             params=(
                 _FILE_PATH,
                 Field(key="encoding", type="str", description="The encoding of its text, utf-8 by default"),
-                Field(key="max_mb", type="float", description="MiB that it may have, 256 by default"),
+                Field(key="max_mb", type="float", description="Its maximum size in MiB, 256 by default"),
                 _SPECIAL,
                 _SPECIAL_TIMEOUT,
             ),
@@ -104,7 +115,11 @@ _ENTRIES = (
                 Field(key="stdin", description="Standard input; all but strings as JSON"),
                 Field(key="cwd", type="str", description="The folder it runs in"),
                 Field(key="env", type="dict", description="Variables in addition to those of pflow"),
-                Field(key="timeout", type="float", description="Seconds until it is ended, 300 by default"),
+                Field(
+                    key="timeout",
+                    type="float",
+                    description="Seconds after which it is stopped, 300 by default",
+                ),
                 Field(
                     key="check",
                     type="bool",
@@ -117,7 +132,9 @@ _ENTRIES = (
                 ),
             ),
             outputs=(
-                Field(key="stdout", type="str", description="What it wrote; above 8 MiB its two ends"),
+                Field(
+                    key="stdout", type="str", description="What it wrote; above 8 MiB, its beginning and end"
+                ),
                 Field(key="stderr", type="str", description="What it wrote to standard error, likewise"),
                 Field(
                     key="stdout_file",
@@ -130,10 +147,70 @@ _ENTRIES = (
                     description="Only when stderr is longer than 8 MiB: the file with all of it",
                 ),
                 Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
+                Field(
+                    key="lines",
+                    type="list",
+                    description="The lines of stdout, unless it is longer than 8 MiB",
+                    schema={"type": "array", "items": {"type": "string"}},
+                ),
+                Field(key="json", description="Only when stdout is JSON of at most 8 MiB: its value"),
             ),
             actions=("default", "error", "timeout"),
             result="stdout",
             piped="stdin",
+        ),
+    ),
+    Entry(
+        node="branch",
+        class_name="Branch",
+        module="pflow_mcp_plugin.host.nodes.branch",
+        file_path="pflow_mcp_plugin/host/nodes/branch.py",
+        source="pflow",
+        description="Decide which node is next: if, else, switch; conditions are JMESPath expressions over "
+        "the inputs and the outputs of earlier nodes",
+        purity="flow_safe",
+        cacheable=False,
+        interface=Interface(
+            params=(
+                Field(
+                    key="cases",
+                    type="list",
+                    required=True,
+                    description='`{"when": EXPRESSION, "action": NAME}`; the first that is true gives the '
+                    "action, else it is `default`",
+                    schema=_CASES,
+                ),
+            ),
+            outputs=(Field(key="case", type="str", description="The action of the case that was taken"),),
+        ),
+    ),
+    Entry(
+        node="transform",
+        class_name="Transform",
+        module="pflow_mcp_plugin.host.nodes.transform",
+        file_path="pflow_mcp_plugin/host/nodes/transform.py",
+        source="pflow",
+        description="Shape data with JMESPath expressions: pick, filter, count, zip, group, sort, flatten, "
+        "join text, split lines, parse and print JSON and CSV",
+        purity="flow_safe",
+        cacheable=False,
+        interface=Interface(
+            params=(
+                Field(key="expression", type="str", description="Makes the output `result`"),
+                Field(
+                    key="outputs",
+                    type="dict",
+                    description="An expression for each further output, by its name",
+                    schema={"type": "object", "additionalProperties": {"type": "string"}},
+                ),
+                Field(
+                    key="data",
+                    description="What the expressions apply to; by default all values in scope (`$`)",
+                ),
+            ),
+            outputs=(Field(key="result", description="The value of `expression`"),),
+            result="result",
+            piped="data",
         ),
     ),
     Entry(
@@ -149,7 +226,7 @@ _ENTRIES = (
             params=(
                 Field(key="prompt", required=True, description="The question; all but strings as JSON"),
                 Field(key="input", description="Text that the prompt is about; all but strings as JSON"),
-                Field(key="system", type="str", description="How it is to answer"),
+                Field(key="system", type="str", description="Instructions for its answers"),
                 Field(key="model", type="str", description="A model of `llm models`, else its default"),
                 Field(key="temperature", type="float", description="How freely it answers"),
                 Field(key="schema", type="dict", description="A JSON Schema; the answer is then a value"),
@@ -163,6 +240,28 @@ _ENTRIES = (
             result="response",
             piped="input",
             actions=("default", "error", "rate_limited"),
+        ),
+    ),
+    Entry(
+        node="workflow",
+        class_name="SubRun",
+        module="pflow_mcp_plugin.host.running.sub_run",
+        file_path="pflow_mcp_plugin/host/running/sub_run.py",
+        source="pflow",
+        description="Run another workflow as a step: a saved one by its name, a file, or one written in "
+        "place; its inputs are further parameters, and its outputs those of the node",
+        interface=Interface(
+            params=(
+                Field(
+                    key="workflow",
+                    type="str | dict",
+                    required=True,
+                    description="A saved workflow's name, a file beside this workflow's, or a workflow",
+                    schema={"type": ["string", "object"]},
+                ),
+            ),
+            open=True,
+            open_outputs=True,
         ),
     ),
 )

@@ -20,6 +20,7 @@ from pflow_mcp_plugin.host.nodes.command_strings import command_strings
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
 from pflow_mcp_plugin.host.running.current_run import new_run_id
 from pflow_mcp_plugin.host.workflow.findings import cut
+from pflow_mcp_plugin.host.workflow.json_text import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.storage import default_paths
 
@@ -90,7 +91,7 @@ class Shell(pocketflow.Node):
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write `stdout`, `stderr` and `exit_code`, the files of long outputs, and return the action."""
+        """Write the outputs and the exit code, the files of long outputs, and return the action."""
         run = shared.get("__run__")
         redact = run.redactor.text if run else str
         texts = {output.name: output.text(redact) for output in prep_res.command.outputs}
@@ -99,6 +100,10 @@ class Shell(pocketflow.Node):
             if output.path is not None:
                 shared[f"{output.name}_file"] = str(output.path)
         shared["exit_code"] = exec_res.exit_code
+        if prep_res.command.stdout.path is None:
+            shared["lines"] = lines_of(texts["stdout"])
+            if (found := any_json_in(texts["stdout"])) is not None:
+                shared["json"] = found
         failure = _failure(prep_res, exec_res, _tail(redact(texts["stderr"]).strip()))
         shared["error"] = None if failure is None else failure.message
         if failure is None:

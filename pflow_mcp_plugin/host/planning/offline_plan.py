@@ -49,7 +49,7 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
         selection=_selection(found, steps),
         problems=problems,
         candidates=found.considered[:candidates],
-        notes=effect_notes(step.entry.node for step in steps),
+        notes=effect_notes(step.entry for step in steps),
     )
 
 

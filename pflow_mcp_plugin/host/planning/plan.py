@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import errors_in
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Match
+    from pflow_mcp_plugin.contract import Entry, Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 PLANNER_VERSION = "1.0.0"
@@ -87,18 +87,22 @@ class Plan:
         return list(errors_in(self.problems))
 
 
-def effect_notes(types: Iterable[str]) -> tuple[str, ...]:
+def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return what a person should know of the effects of a planned workflow before it is run.
 
     Args:
-        types: The types of its nodes.
+        entries: The entries of its nodes.
     """
-    used = set(types)
-    return tuple(
+    used = {entry.node: entry for entry in entries}
+    own = (
         f"The node {name} {does}: check it before you run the workflow"
         for name, does in _EFFECTS.items()
         if name in used
     )
+    others = [name for name, it in used.items() if name not in _EFFECTS and "destructive" in it.effects]
+    if not others:
+        return tuple(own)
+    return *own, f"May change or delete something: {', '.join(others)}; check it before you run it"
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:

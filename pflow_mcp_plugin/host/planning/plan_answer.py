@@ -44,7 +44,7 @@ def json_object(text: str, key: str) -> JSONObject:
     for found in _objects(text[:_LONGEST]):
         if key in found:
             if is_deep(found):
-                raise UnreadableAnswer("The model's answer is nested too deep", kind="validation")
+                raise UnreadableAnswer("The model's answer is nested too deeply", kind="validation")
             return cast("JSONObject", seen(found))
     beginning = visible(text, _SHOWN)
     if not beginning:

@@ -201,7 +201,7 @@ class PlanDialogue:
             rounds=rounds,
             candidates=self._found,
             model=self._model.name,
-            notes=(*draft.notes, *effect_notes(types)),
+            notes=(*draft.notes, *effect_notes(filter(None, map(self._registry.find, types)))),
         )
 
     def _confidence(self, types: Sequence[str]) -> float:
@@ -217,7 +217,7 @@ def _excess(workflow: JSONObject) -> Problem | None:
         message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
         return Problem(message=message, path="$.nodes", suggestion="Use for_each")
     if is_deep(workflow):  # JSON in the text of a parameter
-        return Problem(message="The workflow is nested too deep", suggestion="Flatten it")
+        return Problem(message="The workflow is nested too deeply", suggestion="Flatten it")
     return None
 
 

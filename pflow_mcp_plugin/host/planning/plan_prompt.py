@@ -53,6 +53,8 @@ its type. Refer to outputs that the node declares.
 - What the task leaves open (names, addresses, files, ids) is an input with a description. Never invent it.
 - Edges say the order; without an action, an edge is taken on success. A node fails with one of its \
 `actions`; an edge with that action handles it. Let no edge lead back.
+- `branch` and `transform` take JMESPath expressions, which name values without ${{}}: `id.output`, or \
+`name` for an input. Strings in them are in single quotes. For each case of a branch, an edge has its action.
 - If `problems` is there, `previous` is your last workflow: write all of it again without the problems.
 {_QUOTED}"""
 

@@ -20,8 +20,9 @@ from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 from pflow_mcp_plugin.host.workflow.scope import effective_entry
+from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
-from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
 _DESCRIPTION = 160
@@ -85,7 +86,7 @@ class PlanRepair:
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
-        places = {it.path for it in self._checked.problems if it.severity == "warning"}
+        places = {it.path for it in self._checked.problems}
         dead = [edge for edge in self._checked.document.edges if f"{edge.path}.action" in places]
         gone = {edge.index for edge in dead}
         edges = self.workflow.get("edges", [])
@@ -121,7 +122,7 @@ class PlanRepair:
         return [*self._nodes, *self.workflow.get("inputs", {})]
 
     def _field(self, node: NodeSpec, key: str) -> Field:
-        entry = self._checked.entries.get(node.type)
+        entry = self._checked.entries.get(node.entry_key)
         found = (field for field in entry.interface.params if field.key == key) if entry else iter(())
         return next(found, Field(key=key))
 
@@ -146,7 +147,7 @@ class PlanRepair:
     def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
         """Yield the required parameters that nothing fills."""
         for node in self._nodes.values():
-            entry = self._checked.entries.get(node.type)
+            entry = self._checked.entries.get(node.entry_key)
             mapped = self.workflow.get("mappings", {}).get(node.id, {})
             there = {*node.params, *self.workflow.get("inputs", {}), *mapped.get("input_mappings", {})}
             for field in entry.interface.params if entry else ():
@@ -155,7 +156,7 @@ class PlanRepair:
 
     def _source(self, node: NodeSpec, field: Field) -> str:
         """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
-        entry = self._checked.entries[node.type]
+        entry = self._checked.entries[node.entry_key]
         if entry is None or (names_place(field.key) and entry.purity != "flow_safe"):
             return ""  # a file that one node has read is not the one that another writes
         used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}

@@ -23,6 +23,8 @@ EXISTING = 0.9
 """The confidence from which a saved workflow is the plan."""
 _CANDIDATES = 26
 """With the nodes that are always among them, these are the 30 that a model is shown."""
+_GUESS = 0.3
+"""The confidence below which a plan from words alone is said to be a guess."""
 _SAVED = 5
 """How many saved workflows a model may choose from."""
 _LONGEST = 8_000
@@ -73,6 +75,7 @@ class Planner:
 
         Raises:
             PflowError: The task is empty or too long, or the language model cannot be asked.
+            PflowError: No model is asked, and no node fits any part of the task.
         """
         task = task.strip()
         if not task or len(task) > _LONGEST:
@@ -154,4 +157,16 @@ class Planner:
         from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
         plan: Plan = offline_plan(task, self.registry, self.runner)
-        return attrs.evolve(plan, notes=(*notes, *plan.notes))
+        confidence = plan.selection.confidence
+        if not confidence:
+            raise _nothing_fits()
+        guess = (f"No node fits the task well (confidence {confidence:.2f}): the workflow is a guess",)
+        return attrs.evolve(plan, notes=(*notes, *(guess if confidence < _GUESS else ()), *plan.notes))
+
+
+def _nothing_fits() -> PflowError:
+    steps = (
+        "Use words from the descriptions of nodes; see: pflow registry list",
+        "Let a language model plan it: --model NAME",
+    )
+    return PflowError("No node fits any part of the task", suggestions=steps, kind="not_found")

@@ -167,6 +167,16 @@ class NodeRegistry(Registry):
                     return problem
         return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
+    def unmet(self, node_types: Iterable[str]) -> list[Problem]:
+        """Return what the registry's sources warn of: what nodes need and this machine lacks."""
+        wanted = dict.fromkeys(node_types)
+        found: list[Problem] = []
+        for origin in self.sources:
+            fitting = [node_type for node_type in wanted if origin.fits(node_type)]
+            if fitting and not origin.plugin.own:
+                found += asked(partial(origin.unmet, fitting), self._report) or ()
+        return found
+
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)

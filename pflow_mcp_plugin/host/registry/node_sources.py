@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
@@ -88,6 +88,18 @@ class Origin:
         except PflowError as error:
             step = next(iter(error.suggestions), "")
             return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
+
+    def unmet(self, node_types: Sequence[str]) -> list[Problem]:
+        """Ask the origin's source what nodes of these types need and this machine lacks, as warnings.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._asking("say what its nodes need"):
+            found = list(self.source.unmet(node_types))
+            for problem in found:
+                _expected(problem, isinstance(problem, Problem))
+            return [attrs.evolve(problem, severity="warning") for problem in found]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.

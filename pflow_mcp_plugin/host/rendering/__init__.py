@@ -1,5 +1,6 @@
 """Workflows and runs as pictures, pages and programs; nothing here runs a node.
 
+- `drawn_workflow`: what is drawn of a workflow, with those that are written in its nodes
 - `mermaid`: a workflow as a Mermaid flowchart
 - `svg_drawing`: a workflow as an SVG drawing
 - `timeline`: a trace as an HTML page

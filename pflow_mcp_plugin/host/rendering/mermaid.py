@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pflow_mcp_plugin.contract.printable_text import printable
-from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
+from pflow_mcp_plugin.host.trace_files import shown_type
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
 # Characters that end a quoted label, begin markup in it, or begin an entity.
 _ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "\n": " "})
 
 
-def mermaid(document: WorkflowDocument, graph: Graph) -> str:
-    """Return a Mermaid flowchart; its nodes are `n0`, `n1`... since ids can be Mermaid keywords."""
-    names = {node.id: f"n{index}" for index, node in enumerate(document.nodes)}
+def mermaid(drawn: DrawnWorkflow) -> str:
+    """Return a Mermaid flowchart; its nodes are `n0`, `n1`... since ids can be Mermaid keywords.
+
+    A node in which a workflow is written is a subgraph with its nodes.
+    """
     lines = ["flowchart TD"]
-    if graph.start:
-        lines.append(f"    start(( )) --> {names[graph.start]}")
-    lines += [f"    {names[node.id]}{_box(node)}" for node in document.nodes]
-    for source, routes in graph.successors.items():
+    if drawn.graph.start:
+        lines.append(f"    start(( )) --> {_names(drawn, '')[drawn.graph.start]}")
+    return "\n".join([*lines, *_lines(drawn, "", "    ")])
+
+
+def _names(drawn: DrawnWorkflow, above: str) -> dict[str, str]:
+    return {node.id: f"{above}n{index}" for index, node in enumerate(drawn.document.nodes)}
+
+
+def _lines(drawn: DrawnWorkflow, above: str, indent: str) -> Iterator[str]:
+    names = _names(drawn, above)
+    for node in drawn.document.nodes:
+        inner = drawn.inside.get(node.id)
+        if inner is None:
+            yield f"{indent}{names[node.id]}{_box(node)}"
+        else:
+            yield f'{indent}subgraph {names[node.id]}["{_label(node)}"]'
+            yield from _lines(inner, names[node.id], f"{indent}    ")
+            yield f"{indent}end"
+    for source, routes in drawn.graph.successors.items():
         for action, target in routes.items():
-            label = "" if action == "default" else f'|"{_escaped(action)}"|'
-            lines.append(f"    {names[source]} -->{label} {names[target]}")
-    return "\n".join(lines)
+            label = "" if action == "default" else f'|"{_escaped(action.removeprefix("default "))}"|'
+            yield f"{indent}{names[source]} -->{label} {names[target]}"
 
 
 def _box(node: NodeSpec) -> str:
-    label = _escaped(node.id) if node.id == node.type else f"{_escaped(node.id)}<br>{_escaped(node.type)}"
-    return f'[["{label}<br>for each item"]]' if node.batch else f'["{label}"]'
+    label = _label(node)
+    if node.type == "branch":
+        return f'{{"{label}"}}'
+    return f'[["{label}"]]' if node.batch else f'["{label}"]'
+
+
+def _label(node: NodeSpec) -> str:
+    kind = shown_type(node.type)
+    label = _escaped(node.id) if node.id == kind else f"{_escaped(node.id)}<br>{_escaped(kind)}"
+    if node.when:
+        label += f"<br>if {_escaped(node.when)}"
+    return f"{label}<br>for each item" if node.batch and node.type != "branch" else label
 
 
 def _escaped(text: str) -> str:

@@ -10,6 +10,7 @@ from pprint import pformat
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
+from pflow_mcp_plugin.host.workflow.normal_form import normalise
 
 _RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})
@@ -79,11 +80,26 @@ def _node(
     raw: JSONObject,
 ) -> str:
     ref = planned.ref
-    given = [repr(ref.id), repr(ref.type)]
-    if ref.params:
-        given.append(_argument("params", ref.params))
-    given += [_argument(key, raw[key]) for key in ("batch", "retry", "cache") if raw.get(key) is not None]
+    given = [repr(ref.id), repr(raw["type"] if planned.sub else ref.type)]
+    params = {"workflow": whole(planned.sub), **ref.params} if planned.sub else ref.params
+    if params:
+        given.append(_argument("params", params))
+    given += [
+        _argument(key, raw[key]) for key in ("when", "batch", "retry", "cache") if raw.get(key) is not None
+    ]
     return _call(f"{names[ref.id]} = script.node", given)
+
+
+def whole(plan: Compiled) -> JSONObject:
+    """Return a workflow that a node runs for a program: with those that it runs itself written in it."""
+    raws = {node.id: node.raw for node in plan.document.nodes}
+    nodes = []
+    for planned in plan.nodes:
+        raw = dict(raws[planned.id])
+        if planned.sub:
+            raw["params"] = {**planned.ref.params, "workflow": whole(planned.sub)}
+        nodes.append(raw)
+    return {**normalise(plan.source), "nodes": nodes}
 
 
 def _wiring(compiled: Compiled, names: Mapping[str, str]) -> Iterator[str]:

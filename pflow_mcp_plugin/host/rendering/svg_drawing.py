@@ -1,75 +1,182 @@
-"""A workflow as an SVG drawing: rows from the start downwards, and a line for each edge."""
+"""A workflow as SVG drawings, with a line for each edge.
+
+One runs downwards, for narrow windows; the rows of others use the width of wider ones. The window chooses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import pairwise
 
 import attrs
+from attrs import evolve
 
+from pflow_mcp_plugin.contract import FAILURES
+from pflow_mcp_plugin.contract.text_width import ELLIPSIS, cut, text_width
+from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
+from pflow_mcp_plugin.host.trace_files import shown_type
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, split_route
 
 _WIDTH, _HEIGHT = 210, 52
 _ACROSS, _DOWN = 270, 118
 _MARGIN = 70
-_LONGEST = 27
-"""Characters of a label that fit a box of the drawing."""
+_WIDE_ACROSS, _WIDE_DOWN, _BAND_GAP = 280, 84, 56
+"""From box to box in a row, from box to box below it, and more between two rows of a wide drawing."""
+_TWINS = 56
+"""From an edge to the next one between the same boxes."""
+_COLUMNS = (3, 4, 5, 6)
+"""The boxes in a row of the wide drawings."""
+_LONGEST, _END = 27, 9
+"""The width of a label that fits a box, in cells, and that of the end of a longer one."""
+_REM = 16
+"""The usual size of text, in which the width of windows is measured."""
 _SVG = 'xmlns="http://www.w3.org/2000/svg" role="img"'
-_ARROW = """<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8"
+_ARROW = """<defs><marker id="{}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8"
  markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>"""
 _STYLE = """
 .drawing { overflow-x: auto; }
-rect { fill: var(--soft); stroke: currentColor; rx: 6; }
+rect, polygon { fill: color-mix(in srgb, Canvas 93%, CanvasText); stroke: currentColor; rx: 6; }
 text { fill: currentColor; font: 13px system-ui, sans-serif; text-anchor: middle; }
 .type { font-size: 11px; opacity: .75; }
 .edge { fill: none; stroke: currentColor; stroke-width: 1.3; }
-.way { stroke: var(--bad); stroke-dasharray: 5 3; }
-.action { fill: var(--bad); font-size: 11px; paint-order: stroke; stroke: Canvas; stroke-width: 4px; }
+.edge.way { stroke: var(--bad); stroke-dasharray: 5 3; }
+.action.way { fill: var(--bad); }
+.action { font-size: 11px; paint-order: stroke; stroke: Canvas; stroke-width: 4px; }
+a rect { stroke-dasharray: 6 3; }
+h2 { font-size: 1.05rem; margin: 1.5rem 0 .25rem; }
 .far { opacity: .5; }
+body { max-width: none; }
+@media print { * { print-color-adjust: exact; } }
 """
+_WHERE = """
+.up-to-{most} .columns-{wide} {{ display: none; }}
+@media (min-width: {width:g}rem) {{
+  .up-to-{most} .columns-{narrow} {{ display: none; }} .up-to-{most} .columns-{wide} {{ display: block; }}
+}}
+"""
+"""Shows a drawing in windows that are wide enough, in place of the next narrower one."""
 
 
 @attrs.frozen
 class _Spot:
-    """The position of a node: the top centre of its box, and its row."""
+    """The position of a node: the top centre of its box, and its row.
+
+    If rows run across, there are its column too, and the top of its row.
+    """
 
     x: int
     y: int
     row: int
+    column: int = 0
+    top: int = 0
 
 
-def graph_page(name: str, document: WorkflowDocument, graph: Graph) -> str:
+_Edge = tuple[str, str]
+"""The line of an edge, and its label."""
+_Draw = Callable[[_Spot, _Spot, str, int, int], _Edge]
+"""Draws an edge from one position to another, for an action, by its number among those of its node.
+
+The last number is that among its edges to the same node, so that none is drawn over another.
+"""
+
+
+def graph_page(name: str, drawn: DrawnWorkflow) -> str:
     """Return the SVG drawing of a workflow with its title, as a file that a browser can open.
+
+    The workflows that are written in its nodes follow, each with its title; the boxes lead to them.
 
     Args:
         name: The title of the page.
-        document: The workflow.
-        graph: Its edges.
+        drawn: The workflow.
     """
-    count = len(document.nodes)
-    body = f"<h1>{as_html(name)}</h1>\n<p>{count} node{'' if count == 1 else 's'}</p>"
-    body += f'\n<div class="drawing" tabindex="0">\n{svg(document, graph)}\n</div>'
-    return page(name, body, _STYLE)
+    parts = [("", f"<h1>{as_html(name)}</h1>", drawn)]
+    for path, inner in drawn.every():
+        parts.append((f"{path}/", f'<h2 id="{_anchor(path)}">{as_html(path)}</h2>', inner))
+    body = "\n".join(f"{title}\n{_section(name, part, above)}" for above, title, part in parts)
+    rules = {rule for _, _, part in parts for rule in _rules(_widths(part.graph))}
+    return page(name, f"<div>{body}</div>", "".join([_STYLE, *sorted(rules)]))
 
 
-def svg(document: WorkflowDocument, graph: Graph) -> str:
-    """Return the drawing of a workflow as an SVG element."""
-    spots = _spots(graph)
-    width = max(spot.x for spot in spots.values()) + _WIDTH // 2 + _MARGIN
+def _section(name: str, drawn: DrawnWorkflow, above: str) -> str:
+    """Return how many nodes a workflow has, and a drawing for each width of a window.
+
+    Args:
+        name: The title of the page.
+        drawn: The workflow.
+        above: The ids of the nodes that lead to it, each with a slash.
+    """
+    count = len(drawn.document.nodes)
+    widths = _widths(drawn.graph)
+    label = as_html(f"Drawing of {above.removesuffix('/') or name}, scrolls")
+    drawings = "\n".join(
+        f'<div class="columns-{columns}"><div class="drawing" tabindex="0" role="region" '
+        f'aria-label="{label}">\n{svg(drawn, columns, above)}\n</div></div>'
+        for columns in widths
+    )
+    nodes = f"<p>{count} node{'' if count == 1 else 's'}</p>"
+    return f'{nodes}\n<div class="up-to-{widths[-1]}">\n{drawings}\n</div>'
+
+
+def _widths(graph: Graph) -> list[int]:
+    """Return the numbers of boxes in a row that a workflow is drawn with, 0 for downwards."""
+    layers = 1 + max(_layers(graph).values(), default=0)
+    wide = [count for count in _COLUMNS if layers > count - 1 or count == _COLUMNS[0]]
+    return [0, *wide] if layers > 1 else [0]
+
+
+def _rules(widths: list[int]) -> Iterator[str]:
+    """Yield the rules of style that show one of the drawings of a section."""
+    for narrow, wide in pairwise(widths):
+        needed = _WIDTH + (wide - 1) * _WIDE_ACROSS + _MARGIN + 3 * _REM  # with margins, and a scroll bar
+        yield _WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM)
+
+
+def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
+    """Return the drawing of a workflow as an SVG element.
+
+    Args:
+        drawn: The workflow.
+        columns: The boxes in a row, if rows run across; otherwise the drawing runs downwards.
+        above: The ids of the nodes that lead to it, each with a slash.
+    """
+    graph = drawn.graph
+    spots = _wide_spots(graph, columns) if columns else _spots(graph)
+    edge = partial(_wide_edge, columns) if columns else _edge
+    margin = _MARGIN // 2 if columns else _MARGIN
+    width = max(spot.x for spot in spots.values()) + _WIDTH // 2 + margin
     height = max(spot.y for spot in spots.values()) + _HEIGHT + _MARGIN // 2
+    edges = [*_edges(graph, spots, edge)]
+    arrow = f"arrow-{_anchor(above)}{columns}"
     parts = [
         f'<svg {_SVG} width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        _ARROW,
-        *_edges(graph, spots),
-        *(_box(node, spots[node.id], far=node.id not in graph.reachable) for node in document.nodes),
+        _ARROW.format(arrow),
+        # Each drawing has its own arrow: those of a hidden one are not drawn.
+        *(line.replace("url(#arrow)", f"url(#{arrow})") for line, _ in edges),
+        *(label for _, label in edges if label),  # over all lines, which would cross it out
+        *_boxes(drawn, spots, above),
         "</svg>",
     ]
     return "\n".join(parts)
 
 
-def _spots(graph: Graph) -> dict[str, _Spot]:
-    """Return a position for each node; its row is its distance from the start."""
+def _boxes(drawn: DrawnWorkflow, spots: Mapping[str, _Spot], above: str) -> Iterator[str]:
+    for node in drawn.document.nodes:
+        box = _box(node, spots[node.id], far=node.id not in drawn.graph.reachable)
+        target = _anchor(f"{above}{node.id}")
+        yield f'<a href="#{target}">{box}</a>' if node.id in drawn.inside else box
+
+
+def _anchor(path: str) -> str:
+    """Return the name on the page of the workflow that is written in a node."""
+    return as_html(f"in-{path}")
+
+
+def _layers(graph: Graph) -> dict[str, int]:
+    """Return the distance of each node from the start; the unreachable come last."""
     rows: dict[str, int] = {graph.start: 0} if graph.start else {}
     waiting = list(rows)
     for node_id in waiting:
@@ -78,7 +185,32 @@ def _spots(graph: Graph) -> dict[str, _Spot]:
                 rows[target] = rows[node_id] + 1
                 waiting.append(target)
     last = max(rows.values(), default=-1) + 1
-    rows |= {node_id: last for node_id in graph.successors if node_id not in rows}
+    return rows | {node_id: last for node_id in graph.successors if node_id not in rows}
+
+
+def _wide_spots(graph: Graph, columns: int) -> dict[str, _Spot]:
+    """Return a position for each node: layers run across, and go on in the next row."""
+    layers = _layers(graph)
+    taken: dict[int, int] = {}
+    places = {}
+    for node_id, layer in layers.items():
+        places[node_id] = taken[layer] = taken.get(layer, -1) + 1
+    tops, top = [], _MARGIN // 2
+    for first in range(0, max(layers.values(), default=0) + 1, columns):
+        tops.append(top)
+        highest = max(taken.get(layer, 0) for layer in range(first, first + columns))
+        top += (highest + 1) * _WIDE_DOWN + _BAND_GAP
+    spots = {}
+    for node_id, layer in layers.items():
+        row, column = divmod(layer, columns)
+        x = _WIDTH // 2 + _MARGIN // 2 + column * _WIDE_ACROSS
+        spots[node_id] = _Spot(x, tops[row] + places[node_id] * _WIDE_DOWN, row, column, tops[row])
+    return spots
+
+
+def _spots(graph: Graph) -> dict[str, _Spot]:
+    """Return a position for each node; its row is its distance from the start."""
+    rows = _layers(graph)
     taken: dict[int, int] = {}
     spots = {}
     for node_id, row in rows.items():
@@ -88,20 +220,40 @@ def _spots(graph: Graph) -> dict[str, _Spot]:
     return spots
 
 
-def _edges(graph: Graph, spots: Mapping[str, _Spot]) -> Iterator[str]:
+def _edges(graph: Graph, spots: Mapping[str, _Spot], edge: _Draw) -> Iterator[_Edge]:
     for source, routes in graph.successors.items():
+        alike: Counter[str] = Counter()
         for number, (action, target) in enumerate(routes.items()):
-            yield _edge(spots[source], spots[target], action, number)
+            yield edge(spots[source], spots[target], action, number, alike[target])
+            alike[target] += 1
 
 
-def _edge(one: _Spot, other: _Spot, action: str, number: int) -> str:
+def _edge(one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:
     if other.row == one.row + 1:
-        path, x, y = _downwards(one, other)
-    else:
-        path, x, y = _around(one, other, number)
-    way = "" if action == "default" else " way"
-    label = f'<text class="action" x="{x}" y="{y}">{as_html(_short(action))}</text>' if way else ""
-    return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>{label}'
+        aside = _TWINS * alike
+        return _line(*_downwards(evolve(one, x=one.x + aside), evolve(other, x=other.x + aside)), action)
+    return _line(*_around(one, other, number), action)
+
+
+def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:
+    if (other.row, other.column) == (one.row, one.column + 1):
+        path, x, y = _across(_lower(one, alike), _lower(other, alike))
+        return _line(path, x, y + 20 * bool(alike), action)  # a label stands outside the edges
+    if (other.row, other.column, one.column) == (one.row + 1, 0, columns - 1):
+        return _line(*_to_next_row(one, other, number), action)
+    return _line(*_arc(one, other, number), action)
+
+
+def _lower(spot: _Spot, alike: int) -> _Spot:
+    return evolve(spot, y=spot.y + 9 * alike)
+
+
+def _line(path: str, x: int, y: int, action: str) -> _Edge:
+    way = " way" if split_route(action)[0] in FAILURES else ""
+    shown = as_html(_short(action.removeprefix("default ")))
+    named = f'<text class="action{way}" x="{x}" y="{y}">{shown}</text>'
+    label = "" if action == "default" else named
+    return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>', label
 
 
 def _downwards(one: _Spot, other: _Spot) -> tuple[str, int, int]:
@@ -121,17 +273,77 @@ def _around(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
     return path, out, (first + last) // 2
 
 
+def _across(one: _Spot, other: _Spot) -> tuple[str, int, int]:
+    begin, end = one.x + _WIDTH // 2, other.x - _WIDTH // 2
+    first, last = one.y + _HEIGHT // 2, other.y + _HEIGHT // 2
+    middle = (begin + end) // 2
+    return f"M{begin} {first}C{middle} {first} {middle} {last} {end} {last}", middle, (first + last) // 2 - 6
+
+
+def _to_next_row(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
+    """Return a path between two rows, back to the left, and into the box from there."""
+    begin, level = one.x + 12 * number, other.top - _BAND_GAP // 2 - 9 * number
+    left, end = _MARGIN // 4 - 5 * number, other.x - _WIDTH // 2
+    path = f"M{begin} {one.y + _HEIGHT}V{level}H{left}V{other.y + _HEIGHT // 2}H{end}"
+    return path, (one.x + other.x) // 2 + 90 * number, level + (-4 if number else 13)
+
+
+def _arc(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
+    """Return a path from below a box to below one in its row, or from box to box between rows."""
+    if (one.row, one.column) == (other.row, other.column):
+        return _beside(one, other, number)
+    begin, end = one.x - 30 - 12 * number, other.x + 30
+    if one.row == other.row:
+        first, last = one.y + _HEIGHT, other.y + _HEIGHT
+        depth = max(first, last) + 34 + 6 * number
+        path = f"M{begin} {first}C{begin} {depth} {end} {depth} {end} {last}"
+        return path, (begin + end) // 2, (first + last + 6 * depth) // 8 + 4
+    below = other.row > one.row
+    first, last = (one.y + _HEIGHT, other.y) if below else (one.y, other.y + _HEIGHT)
+    middle = (first + last) // 2
+    return f"M{begin} {first}C{begin} {middle} {end} {middle} {end} {last}", (begin + end) // 2, middle
+
+
+def _beside(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
+    """Return a path between boxes that stand one below the other: straight down, or around on the right."""
+    if other.y - one.y == _WIDE_DOWN:
+        return f"M{one.x} {one.y + _HEIGHT}V{other.y}", one.x + 40, other.y - 12
+    side, out = one.x + _WIDTH // 2, one.x + _WIDTH // 2 + 30 + 8 * number
+    first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
+    return f"M{side} {first}C{out} {first} {out} {last} {side} {last}", out, (first + last) // 2
+
+
 def _box(node: NodeSpec, spot: _Spot, *, far: bool) -> str:
-    about = node.type if node.batch is None else f"{node.type} (for each item)"
+    kind = shown_type(node.type)
+    about = kind if node.batch is None else f"{kind} (for each item)"
+    about += f" if {node.when}" if node.when else ""
     left = spot.x - _WIDTH // 2
     reached = ' class="far"' if far else ""
     return (
         f"<g{reached}><title>{as_html(f'{node.id}: {about}')}</title>"
-        f'<rect x="{left}" y="{spot.y}" width="{_WIDTH}" height="{_HEIGHT}"/>'
-        f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_short(node.id))}</text>'
+        f"{_outline(node, left, spot.y)}"
+        f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_shortened(node.id))}</text>'
         f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(_short(about))}</text></g>'
     )
 
 
+def _outline(node: NodeSpec, left: int, top: int) -> str:
+    """Return the box of a node; that of a branch has a point at each side."""
+    if node.type != "branch":
+        return f'<rect x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}"/>'
+    right, middle, bottom = left + _WIDTH, top + _HEIGHT // 2, top + _HEIGHT
+    inner = (left + _HEIGHT // 3, right - _HEIGHT // 3)
+    points = f"{left},{middle} {inner[0]},{top} {inner[1]},{top} {right},{middle}"
+    return f'<polygon points="{points} {inner[1]},{bottom} {inner[0]},{bottom}"/>'
+
+
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return cut(text, _LONGEST)
+
+
+def _shortened(name: str) -> str:
+    """Return a name without its middle if it is too long: long names often differ at the end only."""
+    if text_width(name) <= _LONGEST:
+        return name
+    end = cut(name[::-1], _END + 1).rstrip(ELLIPSIS)[::-1]
+    return cut(name, _LONGEST - text_width(end)) + end

@@ -1,134 +1,348 @@
-"""A trace as an HTML page: when each node ran, its inputs and its outputs."""
+"""A trace as an HTML page: its outputs, when each node ran, and what went in and came out."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pflow_mcp_plugin.contract.human_units import duration_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
-from pflow_mcp_plugin.host.trace_files import cached_words
+from pflow_mcp_plugin.host.rendering.time_axis import ticks
+from pflow_mcp_plugin.host.trace_files import (
+    StepState,
+    TracedStep,
+    run_state,
+    shown_type,
+    step_words,
+    traced_steps,
+)
 
-_TICKS = 4
+_BUSY, _LOST = "86 139 205", "204 51 51"
+"""The colours of that row: of items, and of those that failed."""
+_HINT = "A bar shows when its step ran. Open a row to see what went in and came out."
+_DENSITY = " The bar of a batch is darker where more items ran at a time; red marks show where some failed."
+_BINS = 80
+"""The parts of the row that shows how many items of a batch ran at a time."""
+_ITEMS = 250
+"""The items of a batch that are listed, failed ones before others."""
+_MARKS: Mapping[StepState, str] = {
+    "ok": "",
+    "skipped": "○ ",
+    "handled": "! ",
+    "failed": "✗ ",
+    "interrupted": "■ ",
+}
+_STATE_WORDS: Mapping[StepState, str] = {"handled": "handled", "interrupted": "interrupted"}
 _STYLE = """
+:root { --warn: #8f5b00; --good: #1f7a33; --start: #8a8a8a; }
+@media (prefers-color-scheme: dark) { :root { --warn: #e5a93c; --good: #7ac68a; --bar: #6f9fdc; } }
+body { max-width: 100rem; --names: clamp(17rem, 26vw, 30rem); }
+.good { color: var(--good); }
 .message { white-space: pre-line; }
-.axis, .step > summary { display: grid; gap: .75rem; }
-.axis, .step > summary { grid-template-columns: 17rem minmax(0, 1fr) 6rem; align-items: center; }
-.axis { font-size: 11px; opacity: .7; margin-top: 1.25rem; }
-.ticks { display: flex; justify-content: space-between; }
+.axis, .step > summary, div.item, .item > summary { display: grid; gap: .75rem; align-items: center; }
+.axis, .step > summary, div.item, .item > summary {
+  grid-template-columns: calc(var(--names) - var(--in, 0rem)) minmax(0, 1fr) 6rem;
+}
+.axis { font-size: 11px; opacity: .75; margin-top: 1.25rem; }
+.ticks { position: relative; height: 1.2rem; }
+.ticks > span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
+.ticks > .first { transform: none; }
+.ticks > .last { transform: translateX(-100%); }
 details { border-top: 1px solid var(--line); }
 summary { cursor: pointer; padding: .3rem 0; list-style: none; }
-.opener::before { content: "▸ "; opacity: .6; }
-[open] > summary .opener::before { content: "▾ "; }
+summary::-webkit-details-marker { display: none; }
+.opener::before { content: "▸"; opacity: .6; margin-right: .25rem; }
+.name.opener::before { margin: 0; }
+[open] > summary .opener::before { content: "▾"; }
 summary:hover { background: var(--soft); }
-.name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+summary:focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
+.name { display: flex; gap: .35rem; align-items: baseline; white-space: nowrap; min-width: 0; }
+.name > * { overflow: hidden; text-overflow: ellipsis; min-width: 0; }
+.name > .type { flex-shrink: 99; }
+.name > .note { flex-shrink: 0; }
+.name > :first-child { flex-shrink: 0; max-width: 75%; }
+[open] > summary > .name { flex-wrap: wrap; white-space: normal; }
+[open] > summary > .name > :first-child { max-width: 100%; }
 .type { opacity: .65; font-size: 12px; }
 .track { position: relative; height: 1.1rem; background: var(--soft); border-radius: 3px; }
-.bar { position: absolute; top: 0; bottom: 0; min-width: 3px; background: var(--bar); border-radius: 3px; }
-.failed .bar { background: var(--bad); }
-.failed .name { color: var(--bad); }
-.failed .type { color: CanvasText; }
-.time { text-align: right; font-variant-numeric: tabular-nums; }
+.track > * { position: absolute; top: 0; bottom: 0; }
+.bar { min-width: 3px; background: var(--bar); border-radius: 3px; }
+.waited { border-top: 1px dashed; top: 50%; opacity: .5; }
+.start .bar { background: repeating-linear-gradient(135deg, var(--start) 0 4px, transparent 4px 7px); }
+.failed > summary .bar, div.item.failed .bar { background: var(--bad); }
+.failed > summary .name, div.item.failed .name { color: var(--bad); }
+:is(.failed, .handled, .interrupted) > summary .type { color: CanvasText; }
+.handled > summary .bar { background: var(--warn); }
+.handled > summary .name, .warn { color: var(--warn); }
+.interrupted > summary .bar {
+  background: repeating-linear-gradient(90deg, var(--warn) 0 6px, transparent 6px 9px);
+}
+.interrupted > summary .name { color: var(--warn); }
+.skipped > summary .name { opacity: .65; }
+.time { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .given { margin-top: .75rem; }
-.inside { padding: .25rem 0 1rem 1rem; }
+.inside { padding: .25rem 0 1rem 1rem; --in: 1rem; }
+.inside .inside { --in: 2rem; }
+.inside .inside .inside { --in: 3rem; }
+.inside .inside .inside .inside { --in: 4rem; }
+.items { margin-top: .5rem; }
+.item { font-size: 12px; padding: .1rem 0; }
+div.item .track, .item > summary .track { height: .6rem; }
 h3 { font-size: 12px; margin: .75rem 0 .25rem; opacity: .7; }
 pre { margin: 0; padding: .5rem .75rem; background: var(--soft); overflow: auto; max-height: 26rem; }
+pre { white-space: pre-wrap; }
 @media (max-width: 45rem) {
-  .axis, .step > summary { grid-template-columns: minmax(0, 1fr) auto; gap: .1rem .75rem; }
+  .axis, .step > summary, div.item, .item > summary { gap: .1rem .75rem; }
+  .axis, .step > summary, div.item, .item > summary { grid-template-columns: minmax(0, 1fr) auto; }
   .ticks, .track { grid-column: 1 / -1; grid-row: 2; }
-  .ticks > :nth-child(even) { display: none; }
+  .ticks > :nth-child(even):not(.last) { display: none; }
+}
+@media print {
+  * { print-color-adjust: exact; }
+  body { max-width: none; margin: 0; }
+  pre { max-height: none; }
+  summary { break-after: avoid; }
+  .hint { display: none; }
 }
 """
 
 
 def trace_page(trace: Mapping[str, Any]) -> str:
     """Return a trace as an HTML timeline; a click on a node opens it. It works without scripts."""
-    steps = trace["steps"]
-    length = max([_number(trace.get("milliseconds")), *(_end(step) for step in steps), 0.001])
+    steps = traced_steps(trace)
+    starts = [it for it in _list(trace.get("preparations")) if isinstance(it, Mapping)]
+    spans = [*starts, *(it.content for step in steps for it in step.with_inner())]
+    length = max([_number(trace.get("milliseconds")), *map(_end, spans), 0.001])
     title = f"{trace.get('workflow')}: run {trace.get('run_id')}"
-    # The failure that ended the run is open, since people look for it; failures routed by an edge are not.
-    end = None if trace.get("success") else len(steps) - 1
-    rows = [_row(step, length, opened=place == end and _failed(step)) for place, step in enumerate(steps)]
-    body = "\n".join([*_heading(trace, len(steps)), _axis(length), *rows])
-    return page(title, body, _STYLE)
+    lost: StepState = "interrupted" if run_state(trace) == "interrupted" else "failed"
+    rows = [_start_row(start, length, lost if start.get("error") else "ok") for start in starts]
+    rows += [_row(step, length) for step in steps]
+    hint = _HINT + (_DENSITY if any('class="bar density"' in row for row in rows) else "")
+    parts = [*_heading(trace, len(steps)), f'<p class="type hint">{hint}</p>', _axis(length), *rows]
+    return page(title, "\n".join(parts), _STYLE)
 
 
 def _heading(trace: JSONObject, count: int) -> Iterator[str]:
     yield f"<h1>{as_html(trace.get('workflow'))}</h1>"
-    ended = "succeeded" if trace.get("success") else '<span class="bad">failed</span>'
-    took = _duration(_number(trace.get("milliseconds")))
+    state = run_state(trace)
+    looks = {"ok": '<span class="good">✓ succeeded</span>', "failed": '<span class="bad">✗ failed</span>'}
+    ended = looks.get(state, '<span class="warn">■ interrupted</span>')
+    took = duration_text(_number(trace.get("milliseconds")))
     steps = "1 step" if count == 1 else f"{count} steps"
-    run, started = as_html(trace.get("run_id")), as_html(trace.get("started"))
-    yield f"<p>Run {run}, {started}: {ended}, {steps}, {took}</p>"
+    run, started = as_html(trace.get("run_id")), as_html(str(trace.get("started"))[:19].replace("T", " "))
+    yield f"<p>{ended}, {steps}, {took}</p>"
+    yield f'<p class="type">Run {run}, {started} UTC</p>'
     error = trace.get("error")
     if isinstance(error, Mapping):
-        yield f'<p class="bad message">{as_html(error.get("message"))}</p>'
-        suggestions = error.get("suggestions")
-        for suggestion in suggestions if isinstance(suggestions, list) else ():
-            yield f"<p>→ {as_html(suggestion)}</p>"
-    if trace.get("inputs"):
-        summary = '<summary><span class="opener">Inputs of the run</span></summary>'
-        yield f'<details class="given">{summary}{_pre(trace["inputs"])}</details>'
-    yield '<p class="type">A bar shows when its step ran. Click a row to see what went in and came out.</p>'
+        look = "warn" if state == "interrupted" else "bad"
+        yield f'<p class="{look} message">{as_html(error.get("message"))}</p>'
+        yield from (f"<p>→ {as_html(suggestion)}</p>" for suggestion in _list(error.get("suggestions")))
+    for name, key, opened in (("Outputs", "outputs", " open"), ("Inputs of the run", "inputs", "")):
+        if trace.get(key):
+            summary = f'<summary><span class="opener">{name}</span></summary>'
+            yield f'<details class="given"{opened}>{summary}{_pre(trace[key])}</details>'
 
 
 def _axis(length: float) -> str:
-    ticks = "".join(f"<span>{_duration(length * tick / _TICKS)}</span>" for tick in range(_TICKS + 1))
-    return f'<div class="axis"><span></span><span class="ticks">{ticks}</span><span></span></div>'
+    shown = []
+    for place, text in ticks(length):
+        edge = ' class="first"' if not place else ' class="last"' if place > 0.95 else ""
+        shown.append(f'<span{edge} style="left:{100 * place:.2f}%">{text}</span>')
+    return f'<div class="axis"><span></span><span class="ticks">{"".join(shown)}</span><span></span></div>'
 
 
-def _row(step: JSONObject, length: float, *, opened: bool) -> str:
-    failed = _failed(step)
+def _start_row(start: JSONObject, length: float, state: StepState) -> str:
+    """Return the row of something that nodes waited for, such as the start of a program."""
+    took = duration_text(_took(start))
+    inside = f"<p>It took {took}; the nodes that need it waited.</p>"
+    if state != "ok":
+        inside += f"<h3>Error</h3>{_pre(start.get('error'))}"
+    bar = _span("bar", _number(start.get("offset")), _took(start), length)
+    name = f'<span>{_MARKS[state]}start</span> <span class="type">{as_html(start.get("label"))}</span>'
+    return _details(f"step start {state}", name, bar, took, inside)
+
+
+def _row(step: TracedStep, length: float) -> str:
+    content, state = step.content, step.state
+    waited = _number(content.get("waited"))
+    offset, took = _number(content.get("offset")), max(_took(content) - waited, 0.0)
+    bars = _span("waited", offset, waited, length) if waited else ""
+    times = _times(content)
+    bars += _density(times, length) if len(times) > 1 else _span("bar", offset + waited, took, length)
+    words = ", ".join(filter(None, (_STATE_WORDS.get(state), step_words(content))))
+    notes = f' <span class="type note">{as_html(words)}</span>' if words else ""
+    name = (
+        f"<span>{_MARKS[state]}<bdi>{as_html(step.name)}</bdi></span> "
+        f'<span class="type">{as_html(shown_type(content.get("type")))}</span>{_items_words(content)}{notes}'
+    )
+    look = f"step {'fine' if state == 'ok' else state}"
+    inside = "".join(_inside(step, times, length))
+    # What ended the run is open, since people look for it; failures handled by an edge are not.
+    opened = state in ("failed", "interrupted") and not step.items
+    if state == "skipped":
+        return _details(look, name, "", "", inside)
+    return _details(look, name, bars, duration_text(took), inside, opened=opened)
+
+
+def _details(look: str, name: str, bars: str, time: str, inside: str, *, opened: bool = False) -> str:
     return (
-        f'<details class="step {"failed" if failed else "fine"}"{" open" if opened else ""}>\n'
-        f'<summary><span class="name opener">{"✗ " if failed else ""}{as_html(step.get("id"))} '
-        f'<span class="type">{as_html(step.get("type"))}</span>{_failed_items(step)}{_cached(step)}</span>'
-        f'<span class="track">{_bar(step, length)}</span>'
-        f'<span class="time">{_duration(_number(step.get("milliseconds")))}</span></summary>\n'
-        f'<div class="inside">{"".join(_inside(step))}</div></details>'
+        f'<details class="{look}"{" open" if opened else ""}>\n'
+        f'<summary><span class="name opener" title="{_plain(name)}">{name}</span>'
+        f'<span class="track">{bars}</span>'
+        f'<span class="time">{time}</span></summary>\n<div class="inside">{inside}</div></details>'
     )
 
 
-def _failed(step: JSONObject) -> bool:
-    return step.get("error") is not None
+def _plain(name: str) -> str:
+    """Return the HTML of a name without its elements: what is shown where there is no room for all of it."""
+    return re.sub("<[^>]*>", "", name)
 
 
-def _failed_items(step: JSONObject) -> str:
-    """Return the number of failed items of a batch as HTML; they do not always fail the batch."""
+def _batch(step: JSONObject) -> JSONObject:
     details = step.get("details")
     batch = details.get("batch") if isinstance(details, Mapping) else None
-    if not isinstance(batch, Mapping) or not batch.get("failed"):
+    return batch if isinstance(batch, Mapping) else {}
+
+
+def _items_words(step: JSONObject) -> str:
+    """Return the number of items of a batch as HTML; failed ones do not always fail the batch."""
+    batch = _batch(step)
+    if not batch:
         return ""
-    return f' <span class="bad">{as_html(batch["failed"])} of {as_html(batch.get("count"))} failed</span>'
+    if not batch.get("failed"):
+        return f' <span class="type note">{as_html(batch.get("count"))} items</span>'
+    return (
+        f' <span class="warn note">{as_html(batch["failed"])} of {as_html(batch.get("count"))} failed</span>'
+    )
 
 
-def _cached(step: JSONObject) -> str:
-    words = cached_words(step)
-    return f' <span class="type">{as_html(words)}</span>' if words else ""
+def _times(step: JSONObject) -> list[tuple[int, float, float, bool]]:
+    """Return the items of a batch that the trace has times of: number, offset, milliseconds, success.
+
+    They begin when the step had what it waited for.
+    """
+    ready = _number(step.get("offset")) + _number(step.get("waited"))
+    times = []
+    for it in _list(_batch(step).get("times")):
+        if isinstance(it, Sequence) and not isinstance(it, str) and len(it) == 4:
+            end = _number(it[1]) + _number(it[2])
+            begin = min(max(_number(it[1]), ready), end)
+            times.append((int(_number(it[0])), begin, end - begin, it[3] is not False))
+    return times
 
 
-def _bar(step: JSONObject, length: float) -> str:
-    left = min(100 * _number(step.get("offset")) / length, 99.5)
-    width = min(100 * _number(step.get("milliseconds")) / length, 100 - left)
-    return f'<span class="bar" style="left:{left:.2f}%;width:{width:.2f}%"></span>'
+def _density(times: Sequence[tuple[int, float, float, bool]], length: float) -> str:
+    """Return a bar that is the darker, the more items ran at a time; below, where items failed, it is red."""
+    first = min(offset for _, offset, _, _ in times)
+    last = max(offset + took for _, offset, took, _ in times)
+    width = max(last - first, 0.001) / _BINS
+    busy, lost = [0.0] * _BINS, [False] * _BINS
+    for _, offset, took, fine in times:
+        begin, end = offset - first, offset - first + took
+        for number in range(int(begin / width), min(int(end / width) + 1, _BINS)):
+            busy[number] += max(min(end, (number + 1) * width) - max(begin, number * width), 0.0) / width
+        lost[min(int(end / width), _BINS - 1)] |= not fine
+    most = max(*busy, 0.001)
+    style = f"background:{_gradient([f'{_BUSY} / {0.15 + 0.85 * share / most:.2f}' for share in busy])}"
+    if any(lost):
+        marks = _gradient([_LOST if it else "0 0 0 / 0" for it in lost])
+        style = f"background:{marks} bottom/100% 35% no-repeat,{style.partition(':')[2]}"
+    return _span("bar density", first, last - first, length, style)
 
 
-def _inside(step: JSONObject) -> Iterator[str]:
+def _gradient(colours: Sequence[str]) -> str:
+    """Return parts of equal width from left to right, each in its colour, as a CSS background."""
+    share = 100 / len(colours)
+    stops = (f"rgb({it}) {share * place:g}% {share * (place + 1):g}%" for place, it in enumerate(colours))
+    return f"linear-gradient(90deg,{','.join(stops)})"
+
+
+def _span(look: str, offset: float, took: float, length: float, style: str = "") -> str:
+    left = min(100 * offset / length, 99.5)
+    width = min(100 * took / length, 100 - left)
+    more = f";{style}" if style else ""
+    return f'<span class="{look}" style="left:{left:.2f}%;width:{width:.2f}%{more}"></span>'
+
+
+def _inside(
+    step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float
+) -> Iterator[str]:
+    content = step.content
+    waited = _number(content.get("waited"))
+    if waited:
+        yield f"<p>It waited {duration_text(waited)} for what was started.</p>"
+    yield from (_row(inner, length) for inner in step.steps)
+    if times:
+        yield from _items(step, times, length)
+    details = content.get("details")
+    error, outputs = content.get("error"), content.get("outputs")
+    said = error is not None
     parts = {
-        "Error": step.get("error"),
-        "Action": step.get("action"),
-        "Inputs": step.get("params"),
-        "Outputs": step.get("outputs"),
-        "Details": step.get("details"),
+        "Error": error,
+        "Action": None if said and content.get("action") == "error" else content.get("action"),
+        "Inputs": content.get("params"),
+        "Outputs": None if said and outputs == {"error": error} else outputs,
+        "Details": _without_times(details) if isinstance(details, Mapping) else details,
     }
     for name, value in parts.items():
         if value not in (None, {}, "default"):
             yield f"<h3>{name}</h3>{_pre(value)}"
 
 
-def _end(step: JSONObject) -> float:
-    return _number(step.get("offset")) + _number(step.get("milliseconds"))
+def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], length: float) -> Iterator[str]:
+    """Yield the list of the items of a batch; those that the trace has by themselves open on a click."""
+    batch = _batch(step.content)
+    count = batch.get("count")
+    inner = {_number(item.get("index")): item for item in step.batch_items}
+    errors = {_number(it.get("index")): it for it in _list(batch.get("errors")) if isinstance(it, Mapping)}
+    own = as_html(step.name.rpartition("/")[2])
+    # First come the failed ones, and those that open.
+    chosen = sorted(sorted(times, key=lambda it: (it[3], it[0] not in inner, it[0]))[:_ITEMS])
+    some = "" if len(chosen) == count else f" ({len(chosen)} of {as_html(count)})"
+    yield f'<details class="items"><summary><span class="opener">Items{some}</span></summary>'
+    for index, offset, took, fine in chosen:
+        look, mark = ("item", "") if fine else ("item failed", "✗ ")
+        name, bar = f"<span>{mark}{own}[{index}]</span>", _span("bar", offset, took, length)
+        kept, error = inner.get(index, {}), errors.get(index, {})
+        inside = "".join(_row(each, length) for each in step.steps_for(kept))
+        if not inside:
+            params = kept.get("params")
+            known = error.get("item") if params is None else None
+            given = {
+                "Error": error.get("error"),
+                "Item": known,
+                "Inputs": params,
+                "Outputs": kept.get("outputs"),
+            }
+            inside = "".join(
+                f"<h3>{title}</h3>{_pre(value)}" for title, value in given.items() if value not in (None, {})
+            )
+        if inside:
+            yield _details(look, name, bar, duration_text(took), inside)
+            continue
+        yield (
+            f'<div class="{look}"><span class="name">{name}</span><span class="track">{bar}</span>'
+            f'<span class="time">{duration_text(took)}</span></div>'
+        )
+    yield "</details>"
+
+
+def _without_times(details: JSONObject) -> dict[str, object]:
+    batch = details.get("batch")
+    if not isinstance(batch, Mapping):
+        return dict(details)
+    return {**details, "batch": {key: value for key, value in batch.items() if key != "times"}}
+
+
+def _end(span: JSONObject) -> float:
+    return _number(span.get("offset")) + _took(span)
+
+
+def _took(span: JSONObject) -> float:
+    return _number(span.get("milliseconds"))
 
 
 def _pre(value: object) -> str:
@@ -136,12 +350,10 @@ def _pre(value: object) -> str:
     return f"<pre>{as_html(shown)}</pre>"
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _number(value: object) -> float:
     # Absurd times must not break the page: NaN fails the comparison, and a huge integer has no float.
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e300 else 0.0
-
-
-def _duration(milliseconds: float) -> str:
-    if milliseconds >= 10_000:
-        return f"{milliseconds / 1000:,.1f} s"
-    return f"{milliseconds:.0f} ms" if milliseconds >= 10 or not milliseconds else f"{milliseconds:.1f} ms"

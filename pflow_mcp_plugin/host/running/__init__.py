@@ -7,13 +7,15 @@
 - `steps`: one recorded step: a node, or all items of its batch.
 - `attempts`, `retry_rules`: run a node on its params, and retry it where that is safe.
 - `result_reuse`, `result_key`, `result_cache`: results of earlier runs in place of running a node.
-- `batch`, `daemon_threads`, `progress_bar`: run a node for each item of a list.
+- `batch`, `daemon_threads`: run a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
-- `run_progress`: how far a run has come.
+- `sub_run`: the node that runs another workflow; `run_outputs`: the outputs of either.
+- `run_progress`: how far a run has come, for whoever started it.
+- `shown_run`, `terminal_display`, `remaining_time`: what a run shows on a terminal.
 - `node_params`, `value_structure`: a node that runs alone: its params, and the paths in what it wrote.
-- `run_errors`: the errors that stop a run.
+- `run_errors`: the errors that stop a run; `failed_items`: those after which it went on.
 - `signals`: the signals other than Ctrl-C that stop a run.
-- `trace_recorder`: the trace that a run writes to disk.
+- `trace_recorder`: the trace that a run writes to disk, and who watches meanwhile.
 """
 
 from pflow_mcp_plugin.host.running.runner import WorkflowRunner

@@ -13,15 +13,28 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import end_if_interrupted
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
-from pflow_mcp_plugin.host.running.run_errors import input_not_given, node_failure, value_unavailable
+from pflow_mcp_plugin.host.running.run_errors import (
+    input_not_given,
+    node_failure,
+    node_skipped,
+    value_unavailable,
+)
 from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
-from pflow_mcp_plugin.host.workflow.templates import Lookup, MissingValue, TemplateReference, resolve
+from pflow_mcp_plugin.host.workflow.templates import (
+    Absent,
+    Lookup,
+    MissingValue,
+    TemplateReference,
+    lone,
+    resolve,
+)
 
 Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
@@ -35,11 +48,13 @@ class Result:
         action: The action that the flow routes by; for a failure that no edge handles, the node's own.
         failure: Set when the node failed, whether or not an edge handles it.
         retries: How many attempts followed the first.
+        skipped: Whether there was none, as the node's condition is false.
     """
 
     action: str
     failure: PflowError | None = None
     retries: int = 0
+    skipped: bool = False
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -79,6 +94,8 @@ class Attempts:
             return failed(planned, failure, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
+        if expression_params(planned.ref.entry):
+            given[EVALUATE] = self.evaluate
         pauses, retries = waits(retry), 0
         while True:
             # The exception of an earlier failure must not be reported as the cause of this attempt's.
@@ -113,31 +130,54 @@ class Attempts:
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
         """Return a node's params with templates resolved, in their declared types.
 
-        A param that consists of an optional input without a value is left out, unless the node requires
-        the param and the store has no value for it.
+        A param that consists of an optional input without a value, or of an output of a skipped node, is
+        left out, unless the node requires the param and the store has no value for it.
 
         Raises:
             PflowError: A template has no value, or a value has the wrong type; names node and parameter.
         """
         fields = {field.key: field for field in node.entry.interface.params}
+        unresolved = expression_params(node.entry)
         return {
-            key: self._param(key, value, fields.get(key))
+            key: _coerced(value, fields.get(key))
+            if key in unresolved
+            else self._param(key, value, fields.get(key))
             for key, value in node.params.items()
-            if not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
+            if key in unresolved or not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
         }
 
     def _param(self, key: str, value: object, field: Field | None) -> object:
         user = f"parameter {key}"
         if not is_shell_line(value, field):
-            return _coerced(self.resolve(value, user), field)
+            return self._fitting(self.resolve(value, user), value, field)
         return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
+
+    def _fitting(self, resolved: object, value: object, field: Field | None) -> object:
+        try:
+            return _coerced(resolved, field)
+        except PflowError:
+            reference = lone(value)
+            if reference is None or not self.values.is_skipped(reference):
+                raise
+            raise node_skipped(reference.text, f"parameter {field and field.key}", reference.root) from None
 
     def resolve(self, value: object, user: str) -> Any:
         """Before an attempt, resolve the templates in a value; errors call what needs them `user`."""
         return resolve(value, self._lookup(user), keep_missing=self.values.document.permissive)
 
+    def evaluate(self, text: str, *current: Any) -> Any:
+        """During an attempt, evaluate an expression on the values of the run, or on `current`."""
+        from pflow_mcp_plugin.host.workflow.expressions import Secrets, parsed
+
+        redactor = self.run.redactor
+        secrets = Secrets(lambda: redactor.known, redactor.text, self.run.add_secrets)
+        everything = self.values.everything()
+        return parsed(text).value(everything, *(current or (everything,)), secrets=secrets)
+
     def _lookup(self, user: str) -> Lookup:
         def lookup(reference: TemplateReference) -> Any:
+            if self.values.is_skipped(reference):
+                return Absent(node_skipped(reference.text, user, reference.root))
             try:
                 return self.values.lookup(reference)
             except MissingValue as missing:
@@ -183,7 +223,7 @@ def argument_types(entry: Entry) -> Fit:
 
 def routed(planned: PlannedNode, action: str) -> str:
     """Return the action that follows a failed attempt: its own, unless only `error` has an edge."""
-    if action in planned.successors or "error" not in planned.successors:
+    if action in planned.routed or "error" not in planned.routed:
         return action
     return "error"
 

@@ -7,6 +7,7 @@ wrote before the batch, and their item. What they write stays in that view and b
 
 from __future__ import annotations
 
+import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -22,9 +23,10 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.progress_bar import progress
+from pflow_mcp_plugin.host.running.daemon_threads import Threads
 from pflow_mcp_plugin.host.running.run_errors import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
@@ -42,12 +44,15 @@ _Item = tuple[int, object]
 
 @attrs.frozen
 class _Done:
-    """The result of one item: its outputs, and its failure if it failed."""
+    """The result of one item: outputs, failure if it failed, when it ran, and its step for the trace."""
 
     index: int
     item: object
     outputs: Mapping[str, object]
     result: Result
+    began: float
+    ended: float
+    step: Step
 
 
 def run_batch(
@@ -56,7 +61,7 @@ def run_batch(
     batch: Batch,
     prepare: Prepare,
     store: NodeAwareSharedStore,
-    engine: Engine,
+    engine: Engine | None,
 ) -> Result:
     """Run a node for each item of its batch and write `results`, `errors` and counts.
 
@@ -78,16 +83,17 @@ def run_batch(
     tally = _Tally(len(items))
     run = attempts.run
     try:
-        with progress(planned.ref.id, len(items)) as advance:
-            for done in _performed(one, items, batch, engine, run):
-                tally.add(done)
-                advance()
-                run.check()
-                run.report_progress(
-                    planned.ref.id, tally.ended, len(items), f"{tally.ended} of {len(items)} items"
-                )
+        run.watcher.items_ended(planned.ref.id, tally.counts)
+        for done in _performed(one, items, batch, engine, run):
+            tally.add(done)
+            run.recorder.keep(planned.ref.id, done.index, done.step)
+            run.watcher.items_ended(planned.ref.id, tally.counts)
+            run.check()
+            message = f"{tally.ended} of {len(items)} items"
+            run.progress.within(tally.ended, len(items), f"node {planned.ref.id}: {message}")
     finally:  # the trace also says what was done when the run was interrupted
-        attempts.run.annotate(planned.ref.id, {"batch": tally.noted()})
+        times = run.recorder.times_of(tally.times)
+        attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})
     return tally.close(planned, batch, store)
 
 
@@ -103,34 +109,49 @@ def _run_item(
     attempts: Attempts, planned: PlannedNode, batch: Batch, prepare: Prepare, fit: Fit, numbered: _Item
 ) -> _Done:
     index, item = numbered
-    values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
+    began = time.perf_counter()
+    root = {**attempts.values.root, batch.name: item}
+    run = attempts.run
+    if planned.sub:
+        run, step = run.item(planned.ref)
+        root["__run__"] = run
+    else:
+        step = run.recorder.lone_item(planned.ref)
+    values = attrs.evolve(attempts.values, root=root)
     # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
     store = NodeAwareSharedStore(
         values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
     )
-    mine = attrs.evolve(attempts, values=values)
-    result = mine.perform(planned, prepare, store, batch.retry, note=lambda _params: None)
-    return _Done(index, item, store.written, result)
+    mine = attrs.evolve(attempts, run=run, values=values)
+    result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
+    step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
+    step.outputs = {key: value for key, value in store.written.items() if key != "error"}
+    run.recorder.end_item(step)
+    return _Done(index, item, store.written, result, began, time.perf_counter(), step)
 
 
 def _performed(
-    one: Callable[[_Item], _Done], items: Sequence[object], batch: Batch, engine: Engine, run: CurrentRun
+    one: Callable[[_Item], _Done],
+    items: Sequence[object],
+    batch: Batch,
+    engine: Engine | None,
+    run: CurrentRun,
 ) -> Iterator[_Done]:
     """Yield each item that ran, as it ends; none starts after a failure that ends the batch.
 
     Raises:
         PflowError: The run was stopped.
     """
-    if not batch.parallel:
+    with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
+        if width:
+            with (engine or Threads)(width) as executor:
+                yield from _side_by_side(executor, one, items, batch, width, run)
+            return
         for numbered in enumerate(items):
             done = one(numbered)
             yield done
             if done.result.failure and batch.fail_fast:
                 return
-        return
-    width = max(1, min(batch.max_concurrent, len(items)))
-    with engine(width) as executor:
-        yield from _side_by_side(executor, one, items, batch, width, run)
 
 
 def _side_by_side(
@@ -177,23 +198,30 @@ class _Tally:
 
     count: int
     results: list[object] = attrs.field(init=False)
+    items: list[object] = attrs.field(init=False)
     errors: list[dict[str, object]] = attrs.field(factory=list)
     succeeded: int = 0
     retries: int = 0
     first: _Done | None = None
+    times: list[ItemTime] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.results = [None] * self.count
+        self.items = [None] * self.count
 
     def add(self, done: _Done) -> None:
         """Add one item."""
         self.retries += done.result.retries
+        self.times.append((done.index, done.began, done.ended, done.result.failure is None))
+        entry: dict[str, object] = {"index": done.index, "item": done.item, "result": None, "error": None}
+        self.items[done.index] = entry
         if done.result.failure is None:
             self.succeeded += 1
-            self.results[done.index] = _without_no_error(done.outputs)
+            self.results[done.index] = entry["result"] = _without_no_error(done.outputs)
             return
         cause = done.result.failure.__cause__ or done.result.failure
-        error = {"index": done.index, "item": done.item, "error": said(cause)}
+        entry["error"] = said(cause)
+        error = {"index": done.index, "item": done.item, "error": entry["error"]}
         # Items end in any order; errors are listed in the order of the items.
         insort(self.errors, error, key=itemgetter("index"))
         if self.first is None:
@@ -216,7 +244,8 @@ class _Tally:
 
     def close(self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore) -> Result:
         """Write the outputs and return how the batch ended."""
-        for key, value in {"results": self.results, "errors": self.errors, **self.counts}.items():
+        outputs = {"results": self.results, "errors": self.errors, **self.counts, "items": self.items}
+        for key, value in outputs.items():
             store[key] = value
         if self.first is None or not batch.fail_fast:
             # Every node has `error`: a template may name it whether or not the batch failed.
@@ -228,9 +257,9 @@ class _Tally:
         noted = first.result.failure
         assert noted is not None  # noqa: S101 - `add` notes the first that failed
         cause = noted.__cause__ or noted
-        where = f" at item {first.index + 1} of {self.count}"
-        store["error"] = f"item {first.index + 1} of {self.count}: {said(cause)}"
-        failure = node_failure(planned.ref, cause, where)
+        place = f"[{first.index}] of {self.count}"
+        store["error"] = f"item {planned.id}{place}: {said(cause)}"
+        failure = node_failure(planned.ref, cause, f" at item {planned.ref.id}{place}")
         failure.details |= {"item": first.index, **self.counts}
         return Result(first.result.action, failure)
 

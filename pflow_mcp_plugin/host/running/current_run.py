@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 from pflow_mcp_plugin.contract import (
     THE_USER,
     Host,
+    NodeRef,
     PflowError,
     Problem,
     Run,
@@ -22,9 +24,10 @@ from pflow_mcp_plugin.contract import (
 )
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.run_progress import RunProgress
-from pflow_mcp_plugin.host.running.trace_recorder import Recorder
+from pflow_mcp_plugin.host.running.run_progress import Progressing, ProgressInside, RunProgress
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.repetition import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
 
 
@@ -38,6 +41,7 @@ class CurrentRun(Run):
         control: Receives its progress, and can cancel it.
         expected: The number of nodes that run if each takes its default action; by default, those that are
             certain to run.
+        watcher: Shows the run while it lasts.
 
     Attributes:
         progress: Counts what has run, and reports it to the control.
@@ -50,6 +54,7 @@ class CurrentRun(Run):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
         expected: int | None = None,
+        watcher: RunWatcher | None = None,
     ) -> None:
         self.run_id = new_run_id()
         self.workflow = workflow
@@ -59,11 +64,13 @@ class CurrentRun(Run):
         self.resources: dict[str, Any] = {}
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
-        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, owner=origin.owner)
-        expected = len(workflow.certain) if expected is None else expected
-        self.progress = RunProgress(control.report, self.redactor.text, expected, self._warn)
+        self.watcher = watcher or RunWatcher()
+        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, origin.owner, self.watcher)
+        expected = sum("/" not in node_id for node_id in workflow.certain) if expected is None else expected
+        self.progress: Progressing = RunProgress(control.report, self.redactor.text, expected, self._warn)
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
+        self._threads = threading.Semaphore(MOST_CONCURRENT)
         self._over = False
         self._stops: list[Callable[[], object]] = []
         self._states: dict[str, list[Callable[[], str]]] = {}
@@ -142,11 +149,48 @@ class CurrentRun(Run):
         self.redactor.add(secrets)
         self._control.add_secrets(secrets)
 
+    def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
+        """Record and show that something begins which nodes of the current run wait for."""
+        return self.recorder.prepare(label, node_ids)
+
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
         """Report how far a node of the current run has come to whoever started the run."""
+        self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
+
+    def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
+        """Return the handle for one item of a batch in the current run, and what records it."""
+        inner = copy.copy(self)
+        inner.recorder, step = self.recorder.item(node)
+        return inner, step
+
+    @contextmanager
+    def threads(self, wanted: int) -> Iterator[int]:
+        """Reserve threads of the current run for a batch: as many as are wanted and left, perhaps none.
+
+        A batch that runs inside the items of another must not multiply its threads with theirs.
+        """
+        taken = sum(self._threads.acquire(blocking=False) for _ in range(wanted))
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._threads.release(taken)
+
+    def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
+        """Return the handle for what runs inside a node of the current run: with steps of its own.
+
+        Args:
+            node_id: The node.
+            expected: The number of nodes that run there.
+            silent: Whether only the node itself reports its progress.
+        """
+        inner = copy.copy(self)
+        inner.recorder = self.recorder.inside(node_id)
+        inner.progress = ProgressInside(self.progress, 0 if silent else expected)
+        return inner
 
     def _stop(self) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any, cast
 
 import pocketflow
@@ -12,8 +13,12 @@ from pflow_mcp_plugin.host.running.attempts import Result
 from pflow_mcp_plugin.host.running.run_errors import endless
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.steps import Steps
+from pflow_mcp_plugin.host.running.sub_run import SubRun
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.node_class import load_node
+
+MOST_STEPS = 1_000
+STEPS_PER_NODE = 10
 
 
 class StepNode(pocketflow.BaseNode):
@@ -32,7 +37,7 @@ class StepNode(pocketflow.BaseNode):
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
         self.result = self._steps.perform(self.planned, self._prepared)
-        return self.result.action
+        return self._steps.route(self.planned, self.result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
@@ -55,12 +60,15 @@ class RoutedFlow(pocketflow.Flow):
     Args:
         start: The first node.
         bound: How many steps a run may take.
+
+    Attributes:
+        history: The ids of the nodes that have run and were left by an edge or at the end.
     """
 
     def __init__(self, start: StepNode, bound: int) -> None:
         super().__init__(start=start)
         self._bound = bound
-        self._history: list[str] = []
+        self.history: list[str] = []
 
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
         """Return the node that an action leads to, None at the end of the pocketflow flow.
@@ -73,25 +81,34 @@ class RoutedFlow(pocketflow.Flow):
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
             raise curr.result.failure
-        self._history.append(curr.planned.ref.id)
-        if following is not None and len(self._history) >= self._bound:
-            raise endless([*self._history, following.planned.ref.id], self._bound)
+        self.history.append(curr.planned.ref.id)
+        if following is not None and len(self.history) >= self._bound:
+            raise endless([*self.history, following.planned.ref.id], self._bound)
         return following
 
 
-def build_flow(compiled: Compiled, steps: Steps, bound: int) -> RoutedFlow:
+def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> RoutedFlow:
     """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
     Args:
         compiled: The workflow.
         steps: Performs its steps.
-        bound: How many steps a run may take.
+        most: How many steps a run may take; by default `MOST_STEPS`, or `STEPS_PER_NODE` times the nodes of
+            the workflow where that is more.
 
     Raises:
         PflowError: A class cannot be imported or instantiated.
     """
-    nodes = {planned.ref.id: StepNode(planned, load_node(planned.ref), steps) for planned in compiled.nodes}
+    nodes = {planned.id: StepNode(planned, _node(planned, steps, most), steps) for planned in compiled.nodes}
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
+    # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
+    bound = most or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
     return RoutedFlow(nodes[compiled.graph.start], bound)
+
+
+def _node(planned: PlannedNode, steps: Steps, most: int | None) -> Any:
+    if planned.sub is None:
+        return load_node(planned.ref)
+    return SubRun(planned, steps, partial(build_flow, most=most))

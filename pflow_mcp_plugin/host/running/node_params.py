@@ -44,7 +44,7 @@ def _problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
     fields = {field.key: field for field in entry.interface.params}
     for name, value in given.items():
         if is_deep(value):
-            message = f"Parameter {name} of node {entry.node} is nested too deep"
+            message = f"Parameter {name} of node {entry.node} is nested too deeply"
             yield Problem(message=message, suggestion="Flatten it")
         elif name in fields:
             yield from _mismatch(entry, fields[name], value)

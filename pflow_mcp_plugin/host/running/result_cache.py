@@ -1,9 +1,9 @@
 """Results of nodes that are kept for later runs, each in a file of its own in a private folder.
 
 A file is replaced as a whole, so readers need no lock. It begins with the SHA-256 of the rest, which is
-JSON; a file that is cut, changed or not ours is removed and counts as missing. Nothing there is ever
-executed, and no symbolic link is followed. When the files exceed the limit, the oldest are removed first,
-under a lock.
+JSON; a file that is truncated, changed or owned by another user is removed and counts as missing. Nothing
+there is ever executed, and no symbolic link is followed. When the files exceed the limit, the oldest are
+removed first, under a lock.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pflow_mcp_plugin.storage import StoreError, locked, make_folder, read_regul
 SETTING = "cache_limit_mb"
 """The setting with the megabytes that all results may take; 0 keeps none."""
 VARIABLE = "PFLOW_CACHE_LIMIT_MB"
-"""The environment variable that precedes the setting."""
+"""The environment variable that takes precedence over the setting."""
 LIMIT_MB = 256.0
 LARGEST = 16 << 20
 """Bytes of the largest result that is kept."""
 _BLOCK = 4_096
 """Bytes that even the smallest file takes."""
 _SHARE = 16
-"""A process looks at the size of all files whenever it has written this part of the limit."""
+"""A process measures all files each time it has written one part in so many of the limit."""
 _DIGEST = 64
 _SHARD = re.compile("[0-9a-f]{2}")
 _NAME = re.compile(r"[0-9a-f]{62}\.json")
@@ -86,14 +86,14 @@ class ResultCache:
         self.folder = folder
         self.limit = limit
         self._lock = threading.Lock()
-        self._unseen = limit  # so that the first result that is kept makes it look
+        self._unseen = limit  # so that the first `put` measures
 
     def get(self, key: str, ttl: float) -> KeptResult | None:
         """Return the cached result of a key, None if there is none that is valid and young enough.
 
         Args:
             key: A SHA-256 in hexadecimal digits.
-            ttl: Seconds that have not passed since it was kept.
+            ttl: The seconds since it was kept after which it is too old.
         """
         path = self._path(key)
         content = self._content(path)
@@ -147,10 +147,10 @@ class ResultCache:
         return Usage(entries=len(files), size=sum(file.size for file in files), oldest=oldest)
 
     def clear(self, older_than: float = 0.0) -> Usage:
-        """Remove what was kept in the cache longer ago than some seconds, and return what that was.
+        """Remove the cached results that are older than some seconds, and return what they took.
 
         Raises:
-            StoreError: Something of it could not be removed; the rest was.
+            StoreError: Some could not be removed; the others were.
         """
         before = time.time() - older_than
         # Without an age everything goes, also what a clock that was ahead has kept.
@@ -262,7 +262,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder of ours; nothing for any other."""
+    """Return what is in a folder of the user; nothing for a folder that others could fill."""
     try:
         _require_own(folder)
         with os.scandir(folder) as found:

@@ -12,15 +12,15 @@ from typing import Any
 from pflow_mcp_plugin.contract import Entry
 
 FORMAT = 1
-"""Raised when keys are made in another way, so that older results are not used."""
+"""Increased when keys are computed differently, so that older results are not used."""
 MOST_VALUES = 1_000_000
-"""The values and characters that a key or a result may have; a character counts a sixteenth."""
+"""The most values in a key or a result; a character counts as a sixteenth of one."""
 _DEEPEST = 100
 _PLAIN = (bool, int, float, type(None))
 
 
 class NotKept(Exception):
-    """Why a result has no key, or is not kept."""
+    """A result has no key or cannot be kept; the message says why."""
 
 
 def exact_json(value: object, what: str) -> bytes:

@@ -1,13 +1,15 @@
-"""Uses results of earlier runs in place of running nodes, and keeps those of nodes that ran."""
+"""Reuses results of earlier runs instead of running nodes, and keeps the results of nodes that ran."""
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from functools import cached_property, partial
+from hashlib import sha256
 from typing import Any
 
 import attrs
@@ -35,7 +37,7 @@ _Given = tuple[dict[str, object], dict[str, object]]
 
 
 class ResultReuse:
-    """The results that one run reuses and keeps.
+    """The reuse of results in one run: those of earlier runs that it uses, and those that it keeps.
 
     Args:
         run: The run.
@@ -140,16 +142,21 @@ class NodeReuse:
 
     def __init__(self, reuse: ResultReuse, planned: PlannedNode) -> None:
         self._reuse = reuse
-        self._node_id = planned.ref.id
         self._ttl = planned.ttl or 0.0
-        self._code = code_of(planned.ref.entry)
+        self._code = _code(planned)
+        self._ids = (
+            [planned.ref.id, *(node.ref.id for node in planned.sub.every())]
+            if planned.sub
+            else [planned.ref.id]
+        )
         self._reads = frozenset({*planned.ref.entry.interface.inputs, *planned.mapping.inputs})
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
 
     @cached_property
     def _place(self) -> dict[str, Any]:
-        return {**self._reuse.place, "states": self._reuse.run.states(self._node_id)}
+        states = [state for node_id in self._ids for state in self._reuse.run.states(node_id)]
+        return {**self._reuse.place, "states": states}
 
     def through(self, prepare: Prepare) -> Prepare:
         """Return what runs the node only if there is no result to reuse."""
@@ -178,7 +185,7 @@ class NodeReuse:
         reason = watched.reason
         try:
             if not reason and self._key(given) != key:
-                reason = "it changed what it was given"
+                reason = "it changed its inputs"
             if not reason:
                 self._reuse.keep(key, action, watched.store.written, [*given])
         except NotKept as error:
@@ -205,6 +212,15 @@ class NodeReuse:
                 self.noted.setdefault("why", why)
             if age is not None:
                 self.noted["age"] = max(round(age, 1), self.noted.get("age", 0.0))
+
+
+def _code(planned: PlannedNode) -> str:
+    """Return what would run: the code of a node; of one that runs a workflow, that and all nodes there."""
+    own = code_of(planned.ref.entry)
+    if planned.sub is None:
+        return own
+    parts = [own, planned.sub.source, *map(_code, planned.sub.nodes)]
+    return sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
 @attrs.define(eq=False, repr=False)

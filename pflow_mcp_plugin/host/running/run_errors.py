@@ -40,6 +40,19 @@ def input_not_given(template: str, user: str, name: str) -> PflowError:
     return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
 
 
+def node_skipped(template: str, user: str, node_id: str) -> PflowError:
+    """Return the error of a run in which something needs a value of a skipped node.
+
+    Args:
+        template: The template as written.
+        user: What needs it, such as `parameter path`.
+        node_id: The node that was skipped.
+    """
+    message = f"{user} needs {template}, but node {node_id} was skipped"
+    step = 'Give this node a "when" too, or provide a value for that case with a transform'
+    return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(step,))
+
+
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
     """Return the error of a run that says which node failed, at which item of its batch, and why.
 
@@ -48,7 +61,8 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowE
         error: Why it failed.
         where: The item of its batch, in words that follow `failed`.
     """
-    message = f"Node {node.id} ({node.type}) failed{where}: {said(error)}"
+    named = node.id if node.id == node.type else f"{node.id} ({node.type})"
+    message = f"Node {named} failed{where}: {said(error)}"
     details: dict[str, object] = {"node": node.id, "node_type": node.type}
     if not isinstance(error, PflowError):
         failure = PflowError(message, details=details)
@@ -73,7 +87,7 @@ def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
     """Return the error of a run with the nodes added that succeeded before it."""
     if done and "loop" not in error.details:  # an endless loop names its nodes itself
         last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
-        some = f"{len(done):,} nodes, the last of them " if len(done) > _LAST_DONE else ""
+        some = f"{len(done):,} nodes, last " if len(done) > _LAST_DONE else ""
         error.message = f"{error.message}\nDone before it: {some}{last}"
         error.args = (error.message,)
         error.details["done"] = [node.id for node in done]

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from pflow_mcp_plugin.contract import Progress
 from pflow_mcp_plugin.contract.problems import described
 
 _LONGEST = 200
 """Characters of a message that are reported."""
+
+
+class Progressing(Protocol):
+    """Counts the progress of a run, or of what runs inside one of its nodes."""
+
+    def begin(self, node_id: str) -> None:
+        """A node begins: progress it."""
+
+    def end(self, node_id: str) -> None:
+        """A node has ended: progress it."""
+
+    def within(self, done: float, total: float | None, message: str) -> None:
+        """The node that runs now has come so far: progress it."""
 
 
 class RunProgress:
@@ -76,3 +90,39 @@ class RunProgress:
         except Exception as error:  # noqa: BLE001 - the listener is the caller's code
             self._broken = True
             self._warn(f"The progress of the run is no longer reported: {described(error)}")
+
+
+class ProgressInside:
+    """Counts the progress of what runs inside a node, and reports it as that of the node.
+
+    Args:
+        outer: Counts the progress of the run around it.
+        expected: The number of nodes that run there; 0 to report nothing.
+    """
+
+    def __init__(self, outer: Progressing, expected: int) -> None:
+        self._outer = outer
+        self._expected = expected
+        self._ended = 0
+
+    def begin(self, node_id: str) -> None:
+        """Report that a node inside the node that runs begins."""
+        self.within(0.0, None, f"node {node_id}")
+
+    def end(self, node_id: str) -> None:
+        """Report that a node inside the node that runs has ended."""
+        self._ended += 1
+        self.within(0.0, None, f"node {node_id} done")
+
+    def within(self, done: float, total: float | None, message: str) -> None:
+        """Report how far a node inside the node that runs has come.
+
+        Args:
+            done: What it has done.
+            total: What it has to do; None if unknown.
+            message: What it does, for people.
+        """
+        if not self._expected:
+            return
+        share = done / total if total and 0 <= done <= total else 0.0
+        self._outer.within(min(self._ended + share, self._expected), self._expected, message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from pflow_mcp_plugin.contract import (
     THE_USER,
     Host,
     Interface,
-    NodeOutcome,
     Outcome,
     PflowError,
     Problem,
@@ -23,24 +21,21 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.interruption import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
-from pflow_mcp_plugin.host.running.batch import Engine
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.host.running.failed_items import failed_items
 from pflow_mcp_plugin.host.running.plugin_contexts import RunContexts
 from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
-from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.signals import EndingSignals
-from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.trace_recorder import Recorder, Step
+from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     Checked,
     Compiled,
     NodeTypes,
     TrustedClaims,
+    WorkflowPlace,
     bind_inputs,
     check_workflow,
     compile_workflow,
@@ -48,19 +43,17 @@ from pflow_mcp_plugin.host.workflow import (
     normalise,
 )
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
-from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
-from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
+from pflow_mcp_plugin.host.workflow.run_inputs import secret_values
+from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
-if TYPE_CHECKING:  # few programs ask for data flows or locks, or reuse results
+if TYPE_CHECKING:  # not every program runs something, and few ask for data flows, locks or earlier results
+    from pflow_mcp_plugin.contract import NodeOutcome
+    from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
-
-MOST_STEPS = 1_000
-STEPS_PER_NODE = 10
 
 
 class WorkflowRunner(Runner):
@@ -70,9 +63,9 @@ class WorkflowRunner(Runner):
         host: The handle that nodes and plugins get.
         types: Looks up node types.
         plugins: The plugins whose hooks take part in a compilation or a run.
-        max_steps: How many node executions one run may take; by default `MOST_STEPS`, or
-            `STEPS_PER_NODE` times the nodes of the workflow where that is more.
+        max_steps: How many node executions one run of a workflow may take; see `flow` for the default.
         engine: Opens the executor that runs the items of parallel batches; threads by default.
+        place: Where the workflows are, so where those that they run are looked up.
     """
 
     def __init__(
@@ -82,13 +75,15 @@ class WorkflowRunner(Runner):
         plugins: Plugins,
         *,
         max_steps: int | None = None,
-        engine: Engine = Threads,
+        engine: Engine | None = None,
+        place: WorkflowPlace | None = None,
     ) -> None:
         self._host = host
         self._types = types
         self._plugins = plugins
         self._max_steps = max_steps
         self._engine = engine
+        self._place = place or WorkflowPlace(library=host)
 
     def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
         """Ask the runner for every problem of a workflow; nothing is run.
@@ -97,7 +92,7 @@ class WorkflowRunner(Runner):
             workflow: Any JSON value.
             lock: Where lock files are, if the nodes must be what they say.
         """
-        checked = check_workflow(workflow, self._types)
+        checked = self._checked(workflow)
         return (*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(
@@ -112,16 +107,20 @@ class WorkflowRunner(Runner):
         Returns:
             The problems, a warning for each data flow that is not denied among them, and the flows.
         """
-        checked = check_workflow(workflow, self._types)
+        checked = self._checked(workflow)
         found = every_flow(checked, self._host.paths.config)
         return (*self._problems(checked, lock), *found.problems), found
 
+    def _checked(self, workflow: JSONObject) -> Checked:
+        return check_workflow(workflow, self._types, place=self._place)
+
     def _problems(self, checked: Checked, lock: LockPlace | None) -> Sequence[Problem]:
+        problems = (*checked.problems, *checked.unmet)
         if lock is None:
-            return checked.problems
+            return problems
         from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
 
-        return (*checked.problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
+        return (*problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of the workflows that the runner accepts."""
@@ -131,7 +130,7 @@ class WorkflowRunner(Runner):
         """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
         from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
 
-        return workflow_interface(check_workflow(workflow, self._types), workflow)
+        return workflow_interface(self._checked(workflow), workflow)
 
     def compile(
         self,
@@ -153,7 +152,9 @@ class WorkflowRunner(Runner):
             PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
                 plugin fails to set up a node.
         """
-        return compile_workflow(workflow, name, self._types, self._host, self._plugins, inputs, lock=lock)
+        return compile_workflow(
+            workflow, name, self._types, self._host, self._plugins, inputs, lock=lock, place=self._place
+        )
 
     def run(
         self,
@@ -191,6 +192,8 @@ class WorkflowRunner(Runner):
         *,
         trace: bool = True,
         run: CurrentRun | None = None,
+        watcher: RunWatcher | None = None,
+        control: RunControl | None = None,
     ) -> Outcome:
         """Run what the runner has compiled, and write the trace.
 
@@ -199,16 +202,19 @@ class WorkflowRunner(Runner):
             inputs: Typed values by input name.
             trace: Whether a trace is written.
             run: The run that begins; a new one of the user by default.
+            watcher: Shows the new run while it lasts.
+            control: Cancels the new run.
         """
-        run = run or CurrentRun(self._host, compiled.workflow)
-        for warning in compiled.warnings:
+        run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
+        for warning in compiled.advance_warnings:
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
+        run.add_secrets(secret_values(compiled.document, values))
         run.recorder.given(values)
         reuse = self._reuse(compiled, run)
-        steps = Steps(run, Values(compiled.document, {**values, "__run__": run}), self._engine, reuse)
         with EndingSignals() as signals:
-            outputs, error = self._attempt(compiled, steps)
+            outputs, error = self._attempt(compiled, run, values, reuse)
+            run.recorder.returned(outputs)
             signals.no_more()
             if reuse is not None:
                 reuse.close()
@@ -223,6 +229,7 @@ class WorkflowRunner(Runner):
         *,
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
+        watcher: RunWatcher | None = None,
     ) -> NodeOutcome:
         """Run a single node with the runner's registry and plugins, and describe what it wrote.
 
@@ -231,38 +238,72 @@ class WorkflowRunner(Runner):
             params: Its params as plain values: `${...}` in them is text, not a template.
             origin: Who asked for the run, and through what.
             control: Receives the run's progress, and can cancel it.
+            watcher: Shows the run while it lasts.
 
         Raises:
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
         """
+        from pflow_mcp_plugin.contract import NodeOutcome
         from pflow_mcp_plugin.host.running.node_params import checked_params
         from pflow_mcp_plugin.host.running.value_structure import sampled
 
         entry = self._host.registry.get(node_type)
-        node: JSONObject = {"id": entry.node, "type": entry.node, "params": checked_params(entry, params)}
+        values = checked_params(entry, params)
+        if entry.node == WORKFLOW_NODE and WORKFLOW_NODE in params:
+            values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # the templates in it are its own
+        node: JSONObject = {"id": entry.node, "type": entry.node, "params": values}
         compiled = self.compile({"nodes": [node]}, node_type, {})
-        run = CurrentRun(self._host, compiled.workflow, origin, control)
+        run = CurrentRun(self._host, compiled.workflow, origin, control, watcher=watcher)
         outcome = self.run_compiled(compiled, {}, run=run)
         structure = sampled(dict(outcome.outputs), run.recorder.excerpt)
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow for the runner: JSON of bounded size.
+        """Parse the text of a workflow for the runner: JSON or YAML of bounded size.
 
         Args:
             content: The text.
             name: Its file or another name, for messages.
 
         Raises:
-            PflowError: Kind `validation`: it is not a workflow in JSON.
+            PflowError: Kind `validation`: it is not a workflow in JSON or YAML.
         """
         return load_workflow(content, name)
 
+    def read_file(self, path: Path) -> JSONObject:
+        """Read a workflow from its file for the runner, with the files that its nodes name written in it.
+
+        Args:
+            path: A file, JSON or YAML.
+
+        Raises:
+            PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
+        """
+        from pflow_mcp_plugin.host.workflow.self_contained import self_contained
+        from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow
+
+        workflow = read_workflow(path)
+        beside = None if is_descriptor(str(path)) else path
+        place = WorkflowPlace(library=self._host, file=beside, name=str(path))
+        checked = check_workflow(workflow, self._types, place=place)
+        return self_contained(workflow, checked, str(path), self._types.upgrade)
+
     def trusting(self) -> WorkflowRunner:
         """Return a runner that believes the nodes that claim to only read: they are `flow_safe`."""
-        types = TrustedClaims(self._types)
+        return self._with(types=TrustedClaims(self._types))
+
+    def at(self, place: WorkflowPlace) -> WorkflowRunner:
+        """Return a runner for a workflow at some place: there it finds those that the workflow runs."""
+        return self._with(place=attrs.evolve(place, library=self._host))
+
+    def _with(self, *, types: NodeTypes | None = None, place: WorkflowPlace | None = None) -> WorkflowRunner:
         return WorkflowRunner(
-            self._host, types, self._plugins, max_steps=self._max_steps, engine=self._engine
+            self._host,
+            types or self._types,
+            self._plugins,
+            max_steps=self._max_steps,
+            engine=self._engine,
+            place=place or self._place,
         )
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
@@ -271,25 +312,29 @@ class WorkflowRunner(Runner):
         return normal
 
     def _reuse(self, compiled: Compiled, run: CurrentRun) -> ResultReuse | None:
-        if all(node.ttl is None for node in compiled.nodes):
+        if all(node.ttl is None for node in compiled.every()):
             return None
         from pflow_mcp_plugin.host.running.result_reuse import open_reuse
 
         return open_reuse(run, self._plugins)
 
-    def _attempt(self, compiled: Compiled, steps: Steps) -> tuple[Mapping[str, object], PflowError | None]:
+    def _attempt(
+        self, compiled: Compiled, run: CurrentRun, values: Mapping[str, object], reuse: ResultReuse | None
+    ) -> tuple[Mapping[str, object], PflowError | None]:
         """Return the outputs, or the error; plugins learn of it before they clean up."""
-        run = steps.run
         try:
             # Twice: plugins must see an interruption of the nodes, and their clean-up may be interrupted too.
             run.check()
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
-                # Imported late: pocketflow imports asyncio, and servers that plugins started boot meanwhile.
+                # Imported late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
                 from pflow_mcp_plugin.host.running.flow import build_flow
+                from pflow_mcp_plugin.host.running.run_outputs import collect_outputs
+                from pflow_mcp_plugin.host.running.run_values import Values
+                from pflow_mcp_plugin.host.running.steps import Steps
 
-                # A flow may loop on purpose, so only a limit on its steps detects an endless loop.
-                bound = self._max_steps or max(MOST_STEPS, STEPS_PER_NODE * len(compiled.nodes))
-                build_flow(compiled, steps, bound).run(steps.values.root)
+                known = Values(compiled.document, {**values, "__run__": run})
+                steps = Steps(run, known, self._engine, reuse)
+                build_flow(compiled, steps, self._max_steps).run(steps.values.root)
                 return collect_outputs(steps), None
         except PflowError as error:
             return {}, _interrupted(run) if run.cancelled() else error
@@ -301,14 +346,17 @@ class WorkflowRunner(Runner):
     ) -> Outcome:
         recorder = run.recorder
         settings = self._host.settings
-        remove_outdated(self._host.paths.state, settings.get if settings else lambda _: None)
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
+        trace_path = self._write_trace(recorder, error) if trace else None
+        for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
+            self._host.report(warning)
+        remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
         return Outcome(
             success=error is None,
             outputs=outputs,
             run_id=run.run_id,
-            trace_path=self._write_trace(recorder, error) if trace else None,
+            trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
             exit_code=_exit_code(error, recorder.steps),
@@ -330,8 +378,9 @@ def _interrupted(run: CurrentRun) -> PflowError:
     details: dict[str, Any] = {"steps": len(steps)}
     where = " before its first node"
     if steps:
-        where = f" at node {steps[-1].node.id}"
-        if batch := steps[-1].details.get("batch"):
+        last = steps[-1].innermost
+        where = f" at node {last.node.id}"
+        if batch := last.details.get("batch"):
             details |= {key: batch[key] for key in ("count", "succeeded", "failed")}
             where += f", {batch['succeeded']} of {batch['count']} items done"
     return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
@@ -351,34 +400,7 @@ def _has_run(steps: Sequence[Step]) -> bool:
     """Return whether anything other than the failed step has run, the items of its batch included."""
     if len(steps) != 1:
         return bool(steps)
+    if steps[0].steps:
+        return _has_run(steps[0].steps)
     batch = steps[0].details.get("batch")
     return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))
-
-
-def collect_outputs(steps: Steps) -> dict[str, object]:
-    """Return the outputs that the runner gives its caller: those declared, else what the last node wrote.
-
-    A declared output is None when it names a node that the run did not reach, or recovered from, or an
-    optional input that was not given.
-
-    Raises:
-        PflowError: A node ran and did not write what an output names.
-    """
-    declared = steps.values.document.outputs
-    if declared:
-        return {name: _output(steps, output) for name, output in declared.items()}
-    recorded = steps.run.recorder.steps
-    last = steps.values.written[recorded[-1].node.id] if recorded else {}
-    return {key: value for key, value in last.items() if not (key == "error" and value is None)}
-
-
-def _output(steps: Steps, output: OutputSpec) -> object:
-    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
-    if any(steps.values.is_absent(part) for part in parts):
-        return None
-    with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
-        return steps.attempts.resolve(output.source, f"output {output.name}")
-
-
-def _unreadable(output: OutputSpec, error: BaseException) -> PflowError:
-    return PflowError(f"output {output.name} ({output.source}) cannot be read: {said(error)}")

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types
-from pflow_mcp_plugin.host.running.batch import Engine, run_batch
+from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.run_errors import node_failure
 from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.workflow_document import split_route
 
-if TYPE_CHECKING:  # few runs reuse results
+if TYPE_CHECKING:  # few runs have batches, or reuse results
+    from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
 
 
@@ -27,13 +29,13 @@ class Steps:
     Attributes:
         run: The run.
         values: The inputs, and what nodes have written so far.
-        engine: Opens the executor that runs the items of parallel batches.
+        engine: Opens the executor that runs the items of parallel batches; daemon threads by default.
         reuse: The results of earlier runs, if any node may use them.
     """
 
     run: CurrentRun
     values: Values
-    engine: Engine
+    engine: Engine | None = None
     reuse: ResultReuse | None = None
 
     @property
@@ -58,13 +60,24 @@ class Steps:
             prepare = reuse.through(prepare)
         step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
         try:
-            if planned.batch is None:
+            if (settled := self._unless_wanted(planned, store)) is not None:
+                result = settled
+            elif planned.batch is None:
                 note = partial(setattr, step, "params")
                 result = self.attempts.perform(planned, prepare, store, planned.retry, note)
             else:
+                from pflow_mcp_plugin.host.running.batch import run_batch
+
                 result = run_batch(self.attempts, planned, planned.batch, prepare, store, self.engine)
             step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
-            step.action = result.action
+            if planned.batch and result.failure:  # it names the item
+                step.error = str(store.written["error"])
+            step.action = None if result.skipped else result.action
+            if result.skipped:
+                step.details["skipped"] = {"when": planned.when}
+                self.values.skipped.add(planned.id)
+            else:
+                self.values.skipped.discard(planned.id)
             if result.failure and (details := self._shown(result.failure)):
                 step.details["failure"] = details
             if result.retries:
@@ -72,12 +85,51 @@ class Steps:
         finally:
             if reuse is not None and reuse.noted:
                 step.details["cache"] = reuse.noted
-            self.values.written[planned.ref.id] = store.written
+            self.values.note(planned.id, store.written)
             step.outputs = store.written
             self.run.recorder.end(step)
         self.run.check()
         self.run.progress.end(planned.ref.id)
         return result
+
+    def route(self, planned: PlannedNode, result: Result) -> str:
+        """Return the route of the edge that follows a step: its action, and the condition that holds.
+
+        Edges with a condition are tried in order, before the one without.
+
+        Args:
+            planned: The node of the step.
+            result: How it ended.
+
+        Raises:
+            PflowError: A condition cannot be evaluated.
+        """
+        for route in planned.successors:
+            action, when = split_route(route)
+            if when and action == result.action and self._holds(planned, when):
+                self.run.annotate(planned.ref.id, {"edge": {"to": planned.successors[route], "when": when}})
+                return route
+        return result.action
+
+    def _holds(self, planned: PlannedNode, when: str) -> bool:
+        from pflow_mcp_plugin.host.workflow.expressions import is_true
+
+        try:
+            return is_true(self.attempts.evaluate(when))
+        except PflowError as error:
+            raise node_failure(planned.ref, error, " at the condition of an edge") from error
+
+    def _unless_wanted(self, planned: PlannedNode, store: NodeAwareSharedStore) -> Result | None:
+        """Return the result of a node whose condition is false, or fails; None if the node is to run."""
+        if not planned.when:
+            return None
+        from pflow_mcp_plugin.host.workflow.expressions import is_true
+
+        try:
+            value = self.attempts.evaluate(planned.when)
+        except PflowError as error:
+            return failed(planned, node_failure(planned.ref, error), store)
+        return None if is_true(value) else Result("default", skipped=True)
 
     def _shown(self, failure: PflowError) -> Any:
         shown = cast("dict[str, Any]", failure.to_dict()["details"])
@@ -91,7 +143,7 @@ class Steps:
             planned.mapping.inputs,
             planned.mapping.outputs,
             namespaced=self.values.document.namespaced,
-            before=self.values.written.get(planned.ref.id, {}),
+            before=self.values.written.get(planned.id, {}),
             lookup=self.values.find,
             fit=argument_types(planned.ref.entry),
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,22 @@ LONGEST_TEXT = 2_000
 """Characters that the trace keeps of one string."""
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
+LARGEST_ITEM = 4_000
+"""The same for an item of a batch, whose result is among the outputs of its step, too."""
 LARGEST_CHECKPOINT = 200_000
 """Characters that a checkpoint keeps of what all nodes wrote; approximate."""
+MOST_STEPS = 100_000
+"""The steps that the trace keeps, with those inside others; a run that takes more is in a loop of loops."""
+MOST_IN_ITEM = 1_000
+"""The same for one item of a batch."""
+ITEMS_KEPT = 10
+"""How many items of a batch the trace keeps by themselves, of those that succeeded and that failed."""
+ITEMS_INSIDE = 2
+"""The same for a batch inside an item of another."""
+MOST_TIMES = 250
+"""Items of a batch whose times the trace keeps; of more, all that failed and some others."""
+ItemTime = tuple[int, float, float, bool]
+"""An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
 _DEEPEST = 20
 _LONGEST_NAME = 200
 
@@ -30,32 +45,117 @@ _LONGEST_NAME = 200
 class Step:
     """One step in the trace, while its node runs and after; times are in milliseconds.
 
-    `offset` is the time from the start of the run to the start of the step.
+    `offset` is the time from the start of the run to the start of the step, and `waited` the part of the
+    step in which its node waited for what is prepared, such as a program that starts. `steps` are those of
+    the workflow that the node ran, and `items` some of those that its batch ran it for, by index.
     """
 
     node: NodeRef
     offset: float = 0.0
     began: float = attrs.field(factory=time.perf_counter)
     milliseconds: float = 0.0
+    waited: float = 0.0
     action: str | None = None
     params: object = None
     outputs: object = None
     error: str | None = None
     details: dict[str, Any] = attrs.field(factory=dict)
+    steps: list[Step] = attrs.field(factory=list)
+    items: dict[int, Step] = attrs.field(factory=dict)
+
+    @property
+    def innermost(self) -> Step:
+        """The step in the trace at which the run is: this one, or the last of those inside it."""
+        return self.steps[-1].innermost if self.steps else self
+
+    @property
+    def waited_inside(self) -> float:
+        """The milliseconds that what ran inside the step waited for what is prepared."""
+        steps = sum(step.waited for step in self.steps)
+        return max((steps, *(item.waited for item in self.items.values())))
 
     def to_dict(self) -> dict[str, object]:
         """Return the step's JSON form in the trace."""
+        inside: dict[str, object] = {}
+        if self.steps:
+            inside["steps"] = [step.to_dict() for step in self.steps]
+        if self.items:
+            inside["items"] = [self.items[index].to_item(index) for index in sorted(self.items)]
         return {
             "id": self.node.id,
             "type": self.node.type,
             "action": self.action,
             "offset": self.offset,
             "milliseconds": self.milliseconds,
+            **({"waited": self.waited} if self.waited else {}),
             "params": self.params,
             "outputs": self.outputs,
             "error": self.error,
             "details": self.details,
+            **inside,
         }
+
+    def to_item(self, index: int) -> dict[str, object]:
+        """Return the JSON form in the trace of the step as an item of a batch."""
+        shown = ("offset", "milliseconds", "error", "params", "outputs")
+        named = {key: getattr(self, key) for key in shown}
+        inside = {"steps": [step.to_dict() for step in self.steps]} if self.steps else {}
+        return {"index": index, **named, **inside}
+
+
+@attrs.define(eq=False, repr=False)
+class Preparation:
+    """What nodes wait for, in the trace, such as the start of a program; times are in milliseconds.
+
+    Attributes:
+        label: What is prepared.
+        nodes: The nodes that wait for it.
+        offset: The time from the start of the run to its beginning.
+        milliseconds: How long it took; None until it has ended.
+        error: What went wrong, if anything.
+    """
+
+    label: str
+    nodes: frozenset[str] = frozenset()
+    offset: float = 0.0
+    milliseconds: float | None = None
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON form in the trace."""
+        return {key: value for key, value in attrs.asdict(self).items() if key != "nodes"}
+
+    def overlap(self, step: Step, now: float) -> float:
+        """Return the milliseconds that a step has waited for it; `now` is the time since the run began."""
+        if step.node.id not in self.nodes:
+            return 0.0
+        end = now if self.milliseconds is None else self.offset + self.milliseconds
+        return max(0.0, min(end, now) - max(step.offset, self.offset))
+
+
+class RunWatcher:
+    """Follows a run step by step; this base class ignores everything.
+
+    The methods are called from any thread, and must not raise.
+    """
+
+    def step_began(self, step: Step) -> None:
+        """Take note that the run begins a step."""
+
+    def step_ended(self, step: Step) -> None:
+        """Take note that a step of the run has ended, successfully or not."""
+
+    def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
+        """Take note of the items of a batch in the run: `count`, `succeeded` and `failed`."""
+
+    def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None:
+        """Take note of how far a node of the run says that it has come."""
+
+    def preparing(self, preparation: Preparation) -> None:
+        """Take note that something begins which nodes of the run wait for."""
+
+    def prepared(self, preparation: Preparation) -> None:
+        """Take note that what nodes of the run wait for is ready, or has failed."""
 
 
 class Recorder:
@@ -66,50 +166,162 @@ class Recorder:
         workflow: The workflow's name.
         redactor: Redacts the run's secrets.
         owner: Who asked for the run; empty for the user.
+        watcher: Is told what is recorded.
     """
 
-    def __init__(self, run_id: str, workflow: str, redactor: Redactor, owner: str = "") -> None:
+    def __init__(
+        self,
+        run_id: str,
+        workflow: str,
+        redactor: Redactor,
+        owner: str = "",
+        watcher: RunWatcher | None = None,
+    ) -> None:
         self.steps: list[Step] = []
+        self.preparations: list[Preparation] = []
+        self._watcher = watcher or RunWatcher()
         self._run_id = run_id
         self._owner = owner
         self._workflow = workflow
         self._redactor = redactor
         self._inputs: object = {}
+        self._outputs: object = {}
+        self._room = iter(range(MOST_STEPS))
+        self.is_item = False
         self._started = time.time()
         self._began = time.perf_counter()
+
+    def item(self, node: NodeRef) -> tuple[Recorder, Step]:
+        """Return the recorder of one item of a batch, and its step, which is not yet part of the trace.
+
+        Its values are copied only by `keep`: most items are not kept.
+        """
+        inner = copy.copy(self)
+        inner.is_item = True
+        inner.steps = []
+        inner._watcher = RunWatcher()  # noqa: SLF001 - a copy of this object; items show as a count
+        if not self.is_item:  # what runs inside an item shares its room
+            inner._room = iter(range(MOST_IN_ITEM))  # noqa: SLF001 - the same
+        return inner, inner.begin(node)
+
+    def lone_item(self, node: NodeRef) -> Step:
+        """Return the step of an item of a batch that runs one node; `keep` puts it into the trace."""
+        return Step(node, offset=_since(self._began))
+
+    def keep(self, node_id: str, index: int, item: Step) -> None:
+        """Keep an item of a batch in the latest step of its node, unless enough are in the trace."""
+        step = self._latest(node_id)
+        if step is None:
+            return
+        most = ITEMS_INSIDE if self.is_item else ITEMS_KEPT
+        alike = sum((other.error is None) == (item.error is None) for other in step.items.values())
+        if alike < most:
+            step.items[index] = item
+            if not self.is_item:
+                self._copy(item, LARGEST_ITEM)
+
+    def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
+        """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
+        step.params = _Excerpt(self._redactor, most).of(step.params)
+        step.outputs = _Excerpt(self._redactor, most).of(step.outputs)
+        step.error = self._redactor.text(step.error) if step.error else step.error
+        step.details = self.excerpt(step.details)
+        for inner in step.steps:
+            self._copy(inner)
+        for item in step.items.values():
+            self._copy(item, LARGEST_ITEM)
 
     @property
     def done(self) -> tuple[NodeRef, ...]:
         """The recorded nodes that succeeded, in the order in which they last did."""
-        ended = (step.node for step in reversed(self.steps) if step.error is None and step.action is not None)
         distinct: dict[str, NodeRef] = {}
-        for node in ended:
+        for node in _ended(self.steps):
             distinct.setdefault(node.id, node)
         return tuple(reversed(distinct.values()))
+
+    def inside(self, node_id: str) -> Recorder:
+        """Return the recorder of what runs inside the latest step of a node of the trace."""
+        inner = copy.copy(self)
+        inner.steps = []
+        if step := self._latest(node_id):
+            step.steps = inner.steps
+        return inner
 
     def given(self, inputs: Mapping[str, object]) -> None:
         """Record a copy of the inputs of the run in the trace."""
         self._inputs = _copied(inputs)
 
+    def returned(self, outputs: Mapping[str, object]) -> None:
+        """Record the outputs of the run in the trace."""
+        self._outputs = outputs
+
     def begin(self, node: NodeRef) -> Step:
         """Begin a step of the trace; the caller sets its fields to any values and ends it."""
         step = Step(node, offset=_since(self._began))
-        self.steps.append(step)
+        if next(self._room, None) is not None:
+            self.steps.append(step)
+        self._watcher.step_began(step)
         return step
+
+    def prepare(self, label: str, node_ids: Iterable[str]) -> Callable[[str], None]:
+        """Record that something begins which nodes wait for; call what this returns once it has ended."""
+        begun = Preparation(
+            self._redactor.text(label)[:_LONGEST_NAME], frozenset(node_ids), _since(self._began)
+        )
+        self.preparations.append(begun)
+        self._watcher.preparing(begun)
+
+        def end(error: str) -> None:
+            begun.milliseconds = round(_since(self._began) - begun.offset, 3)
+            begun.error = self._redactor.text(error)[:LONGEST_TEXT] or None
+            self._watcher.prepared(begun)
+
+        return end
 
     def end(self, step: Step) -> None:
         """End a step of the trace; its values are copied now, as later nodes may change them."""
         step.milliseconds = _since(step.began)
+        now = step.offset + step.milliseconds
+        own = max((it.overlap(step, now) for it in self.preparations), default=0.0)
+        step.waited = round(own + step.waited_inside, 3)
+        if self.is_item:
+            return
         step.params = self.excerpt(step.params)
         step.outputs = self.excerpt(step.outputs)
         step.error = self._redactor.text(step.error) if step.error else step.error
+        self._watcher.step_ended(step)
+
+    def end_item(self, step: Step) -> None:
+        """End the step of an item of a batch, which `keep` may put into the trace."""
+        step.milliseconds = _since(step.began)
+        step.waited = round(step.waited_inside, 3)
+
+    def times_of(self, items: Sequence[ItemTime]) -> list[JSON]:
+        """Return what the trace keeps of a batch's times: `[index, offset, milliseconds, succeeded]`.
+
+        Of many items those that failed are kept, and of the others as many as there is room for.
+        """
+        lost = _some([it for it in items if not it[3]], MOST_TIMES // 2)
+        chosen = sorted([*lost, *_some([it for it in items if it[3]], MOST_TIMES - len(lost))])
+        return [
+            [index, round((began - self._began) * 1000, 1), round((ended - began) * 1000, 1), fine]
+            for index, began, ended, fine in chosen
+        ]
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add details to the latest step of a node in the trace."""
-        for step in reversed(self.steps):
-            if step.node.id == node_id:
-                step.details.update(self.excerpt(dict(details)))
-                return
+        if step := self._latest(node_id):
+            step.details.update(details if self.is_item else self.excerpt(dict(details)))
+
+    def _latest(self, node_id: str) -> Step | None:
+        steps = self.steps
+        while True:
+            # A node inside another has an id that begins with the id of that one.
+            found = (it for it in reversed(steps) if f"{node_id}/".startswith(f"{it.node.id}/"))
+            step = next(found, None)
+            if step is None or step.node.id == node_id:
+                return step
+            steps = step.steps
 
     def excerpt(self, value: object) -> Any:
         """Return `value` as the trace shows it: JSON of bounded size, secrets redacted."""
@@ -152,8 +364,24 @@ class Recorder:
             "error": self.excerpt(error.to_dict()) if error else None,
             # Excerpted only now: redaction must come before shortening, and now every secret is known.
             "inputs": self.excerpt(self._inputs),
+            **({"outputs": self.excerpt(self._outputs)} if self._outputs else {}),
+            **({"preparations": [it.to_dict() for it in self.preparations]} if self.preparations else {}),
             "steps": [step.to_dict() for step in self.steps],
         }
+
+
+def _some(items: Sequence[ItemTime], most: int) -> Sequence[ItemTime]:
+    """Return at most so many items, evenly chosen."""
+    return [items[number * len(items) // most] for number in range(most)] if len(items) > most else items
+
+
+def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
+    """Yield the nodes that succeeded, the last first; of a workflow that failed, those inside it."""
+    for step in reversed(steps):
+        if step.error is None and step.action is not None:
+            yield step.node
+        elif step.error is not None:
+            yield from _ended(step.steps)
 
 
 class _Excerpt:

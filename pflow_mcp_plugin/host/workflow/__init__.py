@@ -1,17 +1,23 @@
 """Workflows as JSON: reading, checking and compiling them. Nothing here runs a node.
 
-- `workflow_loader`: text to JSON; syntax errors name line and column.
+- `workflow_file`, `workflow_loader`, `yaml_text`: file to text to JSON; syntax errors name line and column.
+- `problem_places`: line and column of the problems found.
 - `normal_form`, `document_reader`, `workflow_document`: JSON to its normal form and to typed parts.
 - `repetition`: a node's members `batch`, `retry` and `cache`.
 - `graph`, `scope`: which nodes run before which, and what a node can therefore refer to;
   `nested_declarations`: what is declared of the values inside those values.
 - `workflow_check`, with `reference_check`, `route_check` and `unused_inputs`: all problems at once, as
   `findings`.
+- `sub_workflows`: the check of a workflow together with those that it runs as nodes;
+  `self_contained`: a workflow with the files that its nodes name written in it.
 - `flow_check`: whether data may flow as it does in a workflow: `data_movement` knows which node reads what of
-  which, `data_flows` finds paths.
+  which, `nested_movement` does so across workflows that run in others, `data_flows` finds paths.
 - `templates`, `coercion`: `${...}` and declared types, for checks and runs.
 - `json_text`: strings that hold JSON, and when they are parsed.
 - `shell_lines`: templates in shell lines.
+- `expressions`: the expression language. `expression_places` knows where expressions are, `expression_check`
+  checks them, `expression_reads` tells what they read, and `transform_outputs` what they make; `skip_check`
+  finds who needs values of a node that may be skipped. The rest does not import the language.
 - `node_class`: imports the class of a node.
 - `run_inputs`: the inputs of a run.
 - `workflow_interface`: the types of a workflow's inputs and outputs.
@@ -22,7 +28,8 @@
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
-from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, TrustedClaims, check_workflow
+from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, TrustedClaims
 from pflow_mcp_plugin.host.workflow.workflow_loader import load_workflow
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "NodeTypes",
     "PlannedNode",
     "TrustedClaims",
+    "WorkflowPlace",
     "bind_inputs",
     "check_workflow",
     "compile_workflow",

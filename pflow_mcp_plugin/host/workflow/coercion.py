@@ -8,21 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.json_text import exact_float, json_in, loss
-
-FRIENDLY: Mapping[str, str] = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
-"""The type names of JSON Schema and the friendly names that coercion uses."""
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
 _EXACT = 2**53
@@ -47,7 +36,7 @@ class TypeMismatch(PortableError, ValueError):
 
 def type_name(name: str) -> str:
     """Return the friendly name that coercion uses for a JSON Schema type; other names stay as they are."""
-    return FRIENDLY.get(name, name)
+    return FRIENDLY_NAMES.get(name, name)
 
 
 def is_type(name: str) -> bool:
@@ -126,6 +115,13 @@ def depends_on_text(given: Field, wanted: Field) -> bool:
     return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
+def depends_on_fraction(given: Field, wanted: Field) -> bool:
+    """Return whether a value is declared as a number, and only whole numbers coerce to the wanted type."""
+    there = {type_name(name) for name in given.types} - {"None"}
+    needed = {type_name(name) for name in wanted.types}
+    return there == {"float"} and "int" in needed and needed.isdisjoint({"float", "str", "any"})
+
+
 def typed(text: str, field: Field) -> object:
     """Coerce a string that the user typed: parse it as JSON where `field` takes lists or objects.
 
@@ -174,16 +170,10 @@ def _is_canonical(text: str) -> bool:
 
 
 def _to_float(value: object) -> object:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _float_of_int(value)
     if isinstance(value, str) and len(value) <= 400 and _NUMBER.fullmatch(value):
-        return _float_of_text(value)
+        # A whole number stays one: it is a number too, and looks as it was written.
+        return int(value) if _is_canonical(value) else _float_of_text(value)
     return _MISFIT
-
-
-def _float_of_int(value: int) -> float | int:
-    # An integer that a float may not hold exactly stays an integer, which is a number too.
-    return float(value) if abs(value) <= _EXACT else value
 
 
 def _float_of_text(text: str) -> object:
@@ -222,7 +212,7 @@ _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
     "any": None,
     "str": str,
     "int": int,
-    "float": float,
+    "float": (float, int),
     "bool": bool,
     "list": (list, tuple),
     "dict": dict,

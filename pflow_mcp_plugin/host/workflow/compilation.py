@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.workflow.expression_places import is_branch
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
 from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry, is_cacheable
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
-from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, check_workflow
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeMapping, NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
+from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    NodeMapping,
+    NodeSpec,
+    WorkflowDocument,
+    split_route,
+)
 
 if TYPE_CHECKING:  # loaded only when a lock is checked
     from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
@@ -31,12 +38,14 @@ class PlannedNode:
     Attributes:
         ref: Id, type, entry, params as written and what plugins injected.
         mapping: Its names at the root of the shared store.
-        successors: The next node's id by action.
+        successors: The next node's id by the `route` of the edge: its action, and its condition if any.
         batch: The items it runs for, if it has a batch.
         retry: How its failures are retried.
         caching: What the workflow says about keeping its results, if it does.
         ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
             results are not kept.
+        sub: The plan of the workflow that it runs, if it runs one.
+        when: The condition under which it runs; empty if it always does.
     """
 
     ref: NodeRef
@@ -46,15 +55,34 @@ class PlannedNode:
     retry: Retry = attrs.field(factory=Retry)
     caching: Caching | None = None
     ttl: float | None = None
+    sub: Compiled | None = None
+    when: str = ""
+
+    @property
+    def id(self) -> str:
+        """The node's id in its own workflow; in a run, those of the nodes around it precede it."""
+        return self.ref.id.rpartition("/")[2]
+
+    @property
+    def routed(self) -> frozenset[str]:
+        """The actions for which the node has an edge in the plan, with or without a condition."""
+        return frozenset(split_route(route)[0] for route in self.successors)
 
     def cached(self, ttl: float) -> PlannedNode:
         """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
-        if not is_cacheable(self.ref.entry) or (self.caching and self.caching.never):
-            return self
+        if self.caching and self.caching.never:
+            return self.uncached()
+        if not is_cacheable(self.ref.entry):
+            # Of a workflow that is not only read, parts may be.
+            return attrs.evolve(self, sub=self.sub.cached(ttl)) if self.sub else self
         return attrs.evolve(self, ttl=min(ttl, self.caching.ttl) if self.caching else ttl)
 
+    def uncached(self) -> PlannedNode:
+        """Return the node of a run whose plan caches nothing."""
+        return attrs.evolve(self, ttl=None, sub=self.sub.uncached() if self.sub else None)
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Compiled:
     """The plan of a run: a compiled workflow.
 
@@ -64,6 +92,8 @@ class Compiled:
         graph: Its edges.
         nodes: The plan of each node.
         warnings: The problems found that do not prevent a run.
+        unmet: Warnings about what nodes need and this machine lacks.
+        source: The workflow as loaded, where another runs it.
     """
 
     name: str
@@ -71,13 +101,44 @@ class Compiled:
     graph: Graph
     nodes: tuple[PlannedNode, ...]
     warnings: tuple[Problem, ...] = ()
+    unmet: tuple[Problem, ...] = ()
+    source: JSONObject = attrs.field(factory=dict)
 
     @property
     def workflow(self) -> Workflow:
-        """The compiled workflow in the form that a run passes to plugins."""
-        refs = tuple(node.ref for node in self.nodes)
-        kept = {node.ref.id for node in self.nodes if node.ttl is not None}
-        return Workflow(name=self.name, nodes=refs, certain=self.graph.certain() - kept)
+        """The compiled workflow in the form that a run passes to plugins, with the nodes of all inside it."""
+        certain = frozenset(node.ref.id for node in self.certain())
+        return Workflow(name=self.name, nodes=tuple(node.ref for node in self.every()), certain=certain)
+
+    @property
+    def advance_warnings(self) -> tuple[Problem, ...]:
+        """What to tell before the run; what a single node lacks, its failure says at once."""
+        several = sum(node.sub is None for node in self.every()) > 1
+        return (*self.warnings, *(self.unmet if several else ()))
+
+    def every(self) -> Iterator[PlannedNode]:
+        """Yield the nodes of the plan, each followed by those of the workflow that it runs."""
+        for node in self.nodes:
+            yield node
+            if node.sub:
+                yield from node.sub.every()
+
+    def certain(self) -> Iterator[PlannedNode]:
+        """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
+        certain = self.graph.certain(self._branches())
+        for node in self.nodes:
+            if node.id in certain and node.ttl is None and not node.when:
+                yield node
+                if node.sub:
+                    yield from node.sub.certain()
+
+    @cached_property
+    def size(self) -> int:
+        """The number of nodes that run if each takes its default action."""
+        return len(self.graph.certain())
+
+    def _branches(self) -> set[str]:
+        return {node.id for node in self.nodes if is_branch(node.ref.entry)}
 
     def cached(self, ttl: float) -> Compiled:
         """Return the plan of a run that uses and keeps the results of every node for which that may be done.
@@ -89,7 +150,7 @@ class Compiled:
 
     def uncached(self) -> Compiled:
         """Return the plan of a run that neither uses nor keeps results, whatever the nodes say."""
-        return attrs.evolve(self, nodes=tuple(attrs.evolve(node, ttl=None) for node in self.nodes))
+        return attrs.evolve(self, nodes=tuple(node.uncached() for node in self.nodes))
 
 
 def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run is asked to be
@@ -101,6 +162,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     inputs: Mapping[str, object] | None = None,
     *,
     lock: LockPlace | None = None,
+    place: WorkflowPlace | None = None,
 ) -> Compiled:
     """Check a workflow and, if it has no errors, compile it into a plan.
 
@@ -112,28 +174,37 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
         plugins: The plugins to ask for special parameters.
         inputs: The inputs of a run; None when the workflow is compiled without a run.
         lock: Where lock files are, if the nodes must be what they say.
+        place: Where the workflows that it runs are; among the saved ones of the host by default.
 
     Raises:
         PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
             plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
-    checked = check_workflow(workflow, types, None if inputs is None else frozenset(inputs))
+    given = None if inputs is None else frozenset(inputs)
+    checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host))
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
     problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
     denied = denied_flows(checked, host.paths.config, inputs or ())
     errors = errors_in([*problems, *unbound, *denied])
     if errors:
         raise refusal(name, errors)
-    # Unknown node types were refused above; `if entry` is for the type checker.
-    pairs = ((node, checked.entries[node.type]) for node in checked.document.nodes)
-    nodes = tuple(_plan(node, entry, checked, host, plugins) for node, entry in pairs if entry)
-    return Compiled(
-        name=name,
-        document=checked.document,
-        graph=checked.graph,
-        nodes=nodes,
-        warnings=problems,
-    )
+    return attrs.evolve(_compiled(name, checked, host, plugins), warnings=problems, unmet=checked.unmet)
+
+
+def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
+    """Return the plan of a workflow without errors.
+
+    Args:
+        name: For messages.
+        checked: The workflow.
+        host: The host it will run in.
+        plugins: The plugins to ask for special parameters.
+        above: The ids of the nodes that run it, each with a slash.
+    """
+    # Unknown node types were refused; `if entry` is for the type checker.
+    pairs = ((node, checked.entries[node.entry_key]) for node in checked.document.nodes)
+    nodes = tuple(_plan(node, entry, checked, host, plugins, above) for node, entry in pairs if entry)
+    return Compiled(name=name, document=checked.document, graph=checked.graph, nodes=nodes)
 
 
 def _differences(
@@ -146,17 +217,30 @@ def _differences(
     return check_lock(checked, lock, types, host, plugins)
 
 
-def _plan(node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins) -> PlannedNode:
-    asked = NodeRef(id=node.id, type=node.type, entry=entry, params=node.params, host=host)
+def _plan(
+    node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins, above: str
+) -> PlannedNode:
+    asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
+    sub = _sub(checked.called.get(node.entry_key), asked, plugins)
     planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
+        sub=sub,
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
         batch=node.batch,
         retry=node.retry or Retry(),
         caching=node.caching,
+        when=node.when,
     )
-    return planned.cached(node.caching.ttl) if node.caching else planned
+    kept = node.caching is not None and (node.caching.never or is_cacheable(entry))
+    return planned.cached(node.caching.ttl) if node.caching and kept else planned
+
+
+def _sub(called: CalledWorkflow | None, node: NodeRef, plugins: Plugins) -> Compiled | None:
+    if called is None or called.checked is None:
+        return None
+    plan = _compiled(called.name, called.checked, node.host, plugins, above=f"{node.id}/")
+    return attrs.evolve(plan, source=called.workflow)
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:

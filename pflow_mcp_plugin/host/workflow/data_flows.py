@@ -17,7 +17,8 @@ from pflow_mcp_plugin.host.flow_policy import (
     FlowRule,
     matches,
 )
-from pflow_mcp_plugin.host.workflow.data_movement import DataMovement, bits_of, places_in
+from pflow_mcp_plugin.host.workflow.data_movement import bits_of, places_in
+from pflow_mcp_plugin.host.workflow.nested_movement import Movement, NestedMovement
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 
 MOST_FLOWS = 100
@@ -113,7 +114,7 @@ class FoundFlows:
         """A problem for each data flow: an error if it is denied, else a warning."""
         found = [_denied(flow) if flow.rule else _warning(flow) for flow in self.flows]
         if self.more:
-            message = f"There are further data flows; these are the first {len(found)}"
+            message = f"There are more data flows; these are the first {len(found)}"
             found.append(Problem(message=message, path="$", severity="warning"))
         return tuple(found)
 
@@ -130,7 +131,7 @@ def find_flows(
         every: Find also those that no rule is about, from untrusted outputs to nodes that are destructive or
             send data.
     """
-    search = FlowSearch(DataMovement(checked, given), policy)
+    search = FlowSearch(NestedMovement(checked, given), policy)
     found = search.run(search.denied)
     if every and not found.more:
         others = search.run(search.unruled, MOST_FLOWS - len(found.flows))
@@ -154,7 +155,7 @@ class FlowSearch:
         steps: How many nodes it has looked at.
     """
 
-    def __init__(self, movement: DataMovement, policy: FlowPolicy) -> None:
+    def __init__(self, movement: Movement, policy: FlowPolicy) -> None:
         self._movement = movement
         self._policy = policy
         self._dead: dict[int, int] = {}
@@ -235,14 +236,14 @@ class FlowSearch:
             path=tuple(
                 PathNode(
                     node=self._movement.ids[place],
-                    type=nodes[place].types[0] if place < len(nodes) else "",
+                    type=next(iter(nodes[place].types), "") if place < len(nodes) else "",
                     param=param,
                     key=key,
                 )
                 for place, param, key in zip(places, params, keys, strict=True)
             ),
             effects=(begin.effects if begin else (), end.effects),
-            place=end.spec.path,
+            place=end.place,
             rule=next((rule.path for rule in self._policy.deny if self._is_about(rule, places)), ""),
         )
 

@@ -14,6 +14,12 @@ import attrs
 from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.host.flow_policy import INPUTS
+from pflow_mcp_plugin.host.workflow.expression_places import (
+    DATA,
+    expression_params,
+    is_transform,
+    param_expressions,
+)
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.scope import effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
@@ -52,6 +58,7 @@ class MovingNode:
         reads_all: Whether it may read every key at the root of the shared store.
         writes: The keys at the root that it may write.
         writes_any: Whether it may write others too.
+        place: The JSON path of the node, or of the one in the outermost workflow that runs it.
     """
 
     spec: NodeSpec
@@ -60,6 +67,7 @@ class MovingNode:
     reads_all: bool
     writes: frozenset[str]
     writes_any: bool
+    place: str
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -148,6 +156,7 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
         reads_all=says_nothing,
         writes=frozenset(_writes(document, spec, entry)),
         writes_any=not document.namespaced and _writes_any(spec, entry),
+        place=spec.path,
     )
 
 
@@ -158,9 +167,8 @@ def _reads(
     item = spec.batch.name if spec.batch else None
     if spec.batch:
         yield from _in_templates("batch.items", spec.batch.items)
-    for key, value in spec.params.items():
-        # The item of a batch hides what has its name, and comes from `batch.items`.
-        yield from (read for read in _in_templates(str(key), value) if read.root != item)
+    # The item of a batch hides what has its name, and comes from `batch.items`.
+    yield from (read for read in _in_params(document, spec, entry) if read.root != item)
     mapped = document.mapping(spec.id).inputs
     open_keys = {key for key in (*mapped, *_natural(entry)) if careful or not _is_set(document, spec, key)}
     for key, source in mapped.items():
@@ -176,6 +184,20 @@ def _reads(
                 yield Read(key, spec.id, key)  # what it wrote itself when it last ran, in a loop
     if careful and spec.batch is None:
         yield Read(WHOLE, spec.id)  # the same
+
+
+def _in_params(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> Iterator[Read]:
+    for key, value in spec.params.items():
+        if key not in expression_params(entry):
+            yield from _in_templates(str(key), value)
+    if not is_transform(entry):  # a condition decides which nodes run; no data pass through it
+        return
+    from pflow_mcp_plugin.host.workflow.expression_reads import expression_reads
+
+    everything = (*document.inputs, *(node.id for node in document.nodes))
+    places = param_expressions(spec, entry)
+    for read in expression_reads(places, everything, on_data=DATA in spec.params):
+        yield Read(read.param, read.root, read.key)
 
 
 def _in_templates(param: str, value: object) -> Iterator[Read]:

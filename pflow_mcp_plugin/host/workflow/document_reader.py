@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeGuard, TypeVar
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.coercion import FRIENDLY, TypeMismatch, coerce, is_type
+import attrs
+
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_caching, read_retry
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     IR_VERSION,
+    WORKFLOW_NODE,
     EdgeSpec,
     InputSpec,
     NodeMapping,
@@ -43,11 +46,11 @@ _KEYS = frozenset(
         "description",
     }
 )
-NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "cache", "version"})
-EDGE_KEYS = frozenset({"from", "to", "action"})
+NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "cache", "version", "when"})
+EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
-INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin"})
-_TYPES = ("any", *FRIENDLY.values())
+INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret"})
+_TYPES = ("any", *FRIENDLY_NAMES.values())
 _NAME = re.compile(r"\w[\w-]*")
 _DEEPEST = 100
 MOST_NODES = 10_000
@@ -97,7 +100,7 @@ def _shallow_enough(workflow: JSON, findings: Findings) -> bool:
 
 
 def is_deep(value: JSON) -> bool:
-    """Return whether a value is nested too deep for a reader that recurses; this one does not."""
+    """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [item for outer in level for item in _children(outer)]
@@ -109,6 +112,13 @@ def is_deep(value: JSON) -> bool:
 def _children(value: JSON) -> list[JSON]:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [item for item in items if isinstance(item, (dict, list))]
+
+
+def _running(node: NodeSpec, runs: str | JSONObject) -> NodeSpec:
+    """Return a node that runs a workflow; the templates in that workflow are not its own."""
+    params = {key: value for key, value in node.params.items() if key != WORKFLOW_NODE}
+    kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
+    return attrs.evolve(node, type=kind, params=params, runs=runs)
 
 
 class _Reader:
@@ -177,7 +187,7 @@ class _Reader:
         items: list[JSON] = self.get(workflow, key, list, "$", [])
         if len(items) <= most:
             return items
-        message = f"The workflow has {len(items):,} {key}, more than the {most:,} that are allowed"
+        message = f"The workflow has {len(items):,} {key}, more than the {most:,} allowed"
         self.findings.error(f"$.{key}", message, "Use batch, or several workflows")
         return []
 
@@ -203,7 +213,8 @@ class _Reader:
             return None
         # A bad id or type has been reported; the node stays, for edges and templates that name it.
         self.is_name(named, f"{path}.id", "node id")
-        return NodeSpec(
+        runs = params.get(WORKFLOW_NODE) if typed == WORKFLOW_NODE else None
+        read = NodeSpec(
             index=index,
             id=named,
             type=typed,
@@ -212,7 +223,9 @@ class _Reader:
             batch=batch,
             retry=retry,
             caching=caching,
+            when=self.get(item, "when", str, path, ""),
         )
+        return _running(read, runs) if isinstance(runs, (str, dict)) else read
 
     def repetition(self, item: JSONObject, path: str) -> tuple[Batch | None, Retry | None]:
         """Return the batch and the retry of a node; a batch has its own retries, for each item."""
@@ -257,9 +270,10 @@ class _Reader:
         self.check_members(item, EDGE_KEYS, path)
         source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
         action = self.get(item, "action", str, path, "default") or "default"
-        return (
-            EdgeSpec(index=index, source=source, target=target, action=action) if source and target else None
-        )
+        when = self.get(item, "when", str, path, "")
+        if not source or not target:
+            return None
+        return EdgeSpec(index=index, source=source, target=target, action=action, when=when)
 
     def inputs(self, workflow: JSONObject) -> dict[str, InputSpec]:
         items = self.get(workflow, "inputs", dict, "$", {})
@@ -281,6 +295,7 @@ class _Reader:
             hint = did_you_mean(kind, _TYPES, f"Use one of {', '.join(_TYPES)}")
             self.findings.error(f"{path}.type", f"Unknown type {kind}", hint)
             kind = "any"
+        setting = self.get(item, "setting", str, path, "")
         spec = InputSpec(
             name=name,
             type=kind,
@@ -289,6 +304,8 @@ class _Reader:
             has_default="default" in item,
             description=self.get(item, "description", str, path, ""),
             stdin=self.get(item, "stdin", bool, path, False),
+            setting=setting,
+            secret=self.get(item, "secret", bool, path, bool(setting)),
         )
         self.check_default(spec)
         return spec

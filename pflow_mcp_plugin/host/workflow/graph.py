@@ -8,7 +8,7 @@ from functools import cached_property
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument, split_route
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -40,7 +40,8 @@ class Graph:
 
     Attributes:
         start: The id of the first node, empty if the workflow has no valid start.
-        successors: For each node id, the next node's id by action.
+        successors: For each node id, the next node's id by the `route` of the edge: its action, with its
+            condition if it has one.
     """
 
     start: str
@@ -52,8 +53,8 @@ class Graph:
         successors: dict[str, dict[str, str]] = {node.id: {} for node in document.nodes}
         for edge in document.edges:
             if edge.source in successors and edge.target in successors:
-                # Of two edges for one action the first counts; the route check reports the second.
-                successors[edge.source].setdefault(edge.action, edge.target)
+                # Of two equal edges the first counts; the route check reports the second.
+                successors[edge.source].setdefault(edge.route, edge.target)
         start = document.start or next(iter(successors), "")
         return cls(start=start if start in successors else "", successors=successors)
 
@@ -100,9 +101,27 @@ class Graph:
             known.update(walked)
         return loops
 
-    def certain(self) -> frozenset[str]:
-        """Return the nodes of the graph that run whenever every node takes its default action."""
-        return frozenset(self._walk(self.start)) if self.start else frozenset()
+    def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
+        """Return the nodes of the graph that run whenever every node takes its default action.
+
+        Args:
+            branches: Nodes after which nothing is certain.
+        """
+        walked = self._walk(self.start) if self.start else []
+        ends = {*branches, *(node_id for node_id in walked if self._may_turn(node_id))}
+        first = next((place for place, node_id in enumerate(walked) if node_id in ends), len(walked))
+        return frozenset(walked[: first + 1])
+
+    def actions(self, node_id: str) -> set[str]:
+        """Return the actions for which a node of the graph has an edge, with or without a condition."""
+        return {split_route(route)[0] for route in self.successors[node_id]}
+
+    def _may_turn(self, node_id: str) -> bool:
+        """Return whether a node has a default edge with a condition."""
+        return ("default", True) in {(action, bool(when)) for action, when in self._routes(node_id)}
+
+    def _routes(self, node_id: str) -> Iterator[tuple[str, str]]:
+        return map(split_route, self.successors[node_id])
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
         """Follow default edges to an end, to a node already visited, or to one of `known`."""

@@ -15,6 +15,8 @@ from typing import NoReturn
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import cut
 
+_LONGEST_SCALAR = 4_000
+"""Characters of a string, or a number, that is parsed on its own."""
 _BLANKS = " \t\n\r"
 """The whitespace that JSON allows around a value; `str.strip` removes more."""
 
@@ -40,6 +42,27 @@ def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] |
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def any_json_in(text: str) -> JSON:
+    """Return the JSON value that a string holds, also a number or a string; None if it holds none."""
+    found = json_in(text)
+    if found is not None or len(text) > _LONGEST_SCALAR:
+        return found
+    try:
+        scalar: JSON = _READER.decode(text.strip(_BLANKS))
+    except (ValueError, RecursionError):
+        return None
+    return scalar
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text without their ends; what follows the last end is one if it is not empty.
+
+    Unlike `str.splitlines`, it takes only what ends the lines of files, and no further separators.
+    """
+    found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return found[:-1] if found[-1] == "" else found
 
 
 def loss(text: str) -> str:
@@ -77,7 +100,7 @@ def _is_exactly(number: float, text: str) -> bool:
 
 def _finite_float(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else refuse_number(text)
 
 
 def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -90,11 +113,18 @@ def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     return members
 
 
-def _refuse(number: str) -> NoReturn:
+def refuse_number(number: str) -> NoReturn:
+    """Refuse what Python's decoder takes for a number, but JSON does not, such as `NaN`.
+
+    Raises:
+        ValueError: Always.
+    """
     raise ValueError(number)
 
 
 # Python's decoder accepts NaN and Infinity, which are not JSON.
-_READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=_refuse)
-_LOSSLESS = json.JSONDecoder(object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=_refuse)
+_READER = json.JSONDecoder(parse_float=_finite_float, parse_constant=refuse_number)
+_LOSSLESS = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_float=exact_float, parse_constant=refuse_number
+)
 """Rejects what a Python value would lose: duplicate keys, and numbers that are not exact as a float."""

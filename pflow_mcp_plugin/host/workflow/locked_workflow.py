@@ -55,11 +55,15 @@ def check_lock(
     yield from _without_lock(nodes, asked, types)
 
 
-def _nodes(checked: Checked, host: Host) -> Iterator[NodeRef]:
+def _nodes(checked: Checked, host: Host, above: str = "") -> Iterator[NodeRef]:
     for node in checked.document.nodes:
-        entry = checked.entries[node.type]
+        entry = checked.entries[node.entry_key]
+        node_id = f"{above}{node.id}"
         if entry and node.id:
-            yield NodeRef(id=node.id, type=node.type, entry=entry, params=node.params, host=host)
+            yield NodeRef(id=node_id, type=node.type, entry=entry, params=node.params, host=host)
+        called = checked.called.get(node.entry_key)
+        if called and called.checked:
+            yield from _nodes(called.checked, host, f"{node_id}/")
 
 
 def _of_this_kind(problem: object) -> Problem:

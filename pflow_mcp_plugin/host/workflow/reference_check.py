@@ -11,7 +11,13 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.nested_declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
-from pflow_mcp_plugin.host.workflow.templates import Malformed, TemplateReference, references
+from pflow_mcp_plugin.host.workflow.templates import (
+    Malformed,
+    TemplateReference,
+    foreign_templates,
+    references,
+    strings,
+)
 
 _SLIP = 0.85
 """The similarity from which a reference counts as a misspelt declared name where others may exist too."""
@@ -53,9 +59,25 @@ class ReferenceCheck:
         for where, part in references(value, path):
             if isinstance(part, Malformed):
                 message = f"{part.text} in {self.user} is not a template"
-                self._add(where, message, "Write ${name.key}, or $${ for a literal ${")
+                step = "Write ${name.key[0]}, or $${ for a literal ${; a node transform takes expressions"
+                self._add(where, message, step)
             else:
                 self.check_reference(part, where)
+
+    def check_notation(self, value: object, path: str, *, for_shell: bool) -> None:
+        """Warn about `{{name}}` and `$name`, if an input or node has that name: they stay as they are.
+
+        Args:
+            value: The value.
+            path: Where it is.
+            for_shell: Whether `$name` is a variable of the shell that gets the value.
+        """
+        for where, text in strings(value, path):
+            for written, name, meant in foreign_templates(text):
+                is_known = name in self.scope.roots or name in self.node_ids
+                if is_known and not (for_shell and written.startswith("$")):
+                    message = f"{written} in {self.user} is not a template: it stays as it is"
+                    self.findings.warning(where, message, f"Did you mean {meant}?")
 
     def check_reference(self, reference: TemplateReference, path: str) -> None:
         """Check one reference at `path`."""

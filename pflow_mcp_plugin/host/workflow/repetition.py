@@ -9,6 +9,7 @@ Only what is safe to repeat is retried, see `running.retry_rules`.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -179,10 +180,15 @@ def _table(value: object, rules: Mapping[str, _Rule], path: str, findings: Findi
         elif rule.accepts(member):
             members[key] = member
         else:
-            given = cut(str(member)) if isinstance(member, str) or _is_number(member) else shown(member)
-            message = f"{key} must be {rule.expected}, got {given}"
+            message = f"{key} must be {rule.expected}, got {_given(member)}"
             findings.error(at(path, key), message, _step(key, member))
     return members
+
+
+def _given(value: object) -> str:
+    if isinstance(value, str):
+        return cut(json.dumps(value, ensure_ascii=False))  # quoted, as `"[1, 2]"` is no list
+    return cut(str(value)) if _is_number(value) else shown(value)
 
 
 def _step(key: str, given: object) -> str:

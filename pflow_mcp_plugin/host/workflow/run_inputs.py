@@ -34,7 +34,8 @@ def bind_inputs(
     for name, spec in declared.items():
         if spec.required and name not in given and not spec.has_default:
             about = f" ({spec.description})" if spec.description else ""
-            findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...")
+            step = f", or set it: pflow settings set {spec.setting} VALUE" if spec.setting else ""
+            findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...{step}")
     filled = (spec for spec in declared.values() if spec.has_default and not _is_left_out(spec.default, spec))
     defaults = {spec.name: _default(spec) for spec in filled}
     return {**defaults, **_typed(declared, given, findings)}, findings.problems
@@ -55,14 +56,25 @@ def _typed(
         if value is STILL_TO_COME:
             continue
         try:
-            values[name] = _parse(value, spec) if isinstance(value, str) else coerce(value, spec.field)
+            values[name] = parse_input(value, spec) if isinstance(value, str) else coerce(value, spec.field)
         except TypeMismatch as error:
             message = f"Input {name} must be {error.expected}, got {error.given}"
-            findings.error(spec.path, message, _spelling(spec) if isinstance(value, str) else "")
+            findings.error(spec.path, message, _spelling(spec, value) if isinstance(value, str) else "")
     return values
 
 
-def _parse(text: str, spec: InputSpec) -> object:
+def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:
+    """Return the values of the inputs of a run that are secret."""
+    secret = (values.get(name) for name, spec in document.inputs.items() if spec.secret)
+    return [value for value in secret if isinstance(value, str) and value]
+
+
+def parse_input(text: str, spec: InputSpec) -> object:
+    """Return an input of a run as typed, in its declared type.
+
+    Raises:
+        TypeMismatch: It is not of that type.
+    """
     alternatives = [type_name(part) for part in spec.field.types]
     if "str" in alternatives or "any" in alternatives:
         return text
@@ -73,8 +85,10 @@ def _parse(text: str, spec: InputSpec) -> object:
     return coerce(text.strip(), spec.field)
 
 
-def _spelling(spec: InputSpec) -> str:
+def _spelling(spec: InputSpec, text: str) -> str:
     kind = type_name(spec.type)
+    if kind == "list" and "\n" in text.strip():
+        return f"Write it as JSON, or declare {spec.name} as str and take lines({spec.name}) in a transform"
     if kind in ("list", "dict"):
         return f"Write it as JSON, {spec.name}='{'[...]' if kind == 'list' else '{...}'}'"
     return _SPELLINGS.get(kind, f"Write a value that is {spec.type}")

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TypedDict, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
-from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, as_text, lone, parse, resolve
+from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, parse, resolve, text_of
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
@@ -63,7 +63,7 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
             scanner.read(part.text)
         else:
             name = f"PFLOW_{len(variables) + 1}"
-            variables[name] = as_text(resolve(part.text, lookup, keep_missing=keep_missing))
+            variables[name] = text_of(part, lookup, keep_missing=keep_missing)
             scanner.expand(name, part.text)
     line = "".join(scanner.line)
     return ShellLine(line=line, variables=variables) if variables else line

@@ -26,6 +26,8 @@ _HEAD = re.compile(r"[\w-]+")
 _STEP = re.compile(r"""\.([\w-]+)|\[(-?\d{1,9})\]|\["([^"]*)"\]|\['([^']*)'\]""")
 
 
+_FOREIGN = re.compile(r"\{\{\s*([\w-]+)([^{}\s]*)\s*\}\}|(?<![\w$\\])\$([A-Za-z_]\w*)")
+"""What other programs write in place of `${name}`: `{{name.key}}` and `$name`."""
 _SHOWN = 12
 """For a longer list a template's error names only the first and the last index."""
 
@@ -73,8 +75,15 @@ class MissingValue(PortableError, LookupError):
         return f"{self.reached} has {names}" if self.reached else f"there is {names}"
 
 
+@attrs.frozen
+class Absent:
+    """Stands for the value of a template that has none in this run: null, but nothing inside other text."""
+
+    error: PflowError
+
+
 Lookup = Callable[[TemplateReference], Any]
-"""Returns the value of a template or raises `MissingValue`."""
+"""Returns the value of a template, or `Absent`, or raises `MissingValue`."""
 
 
 def parse(text: str) -> list[str | TemplateReference | Malformed]:
@@ -116,6 +125,13 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(path)
 
 
+def foreign_templates(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what looks like a template of another program: as written, its first name, and as ours."""
+    for match in _FOREIGN.finditer(text):
+        name, rest, plain = match.groups()
+        yield match[0], name or plain, f"${{{plain or name + rest}}}"
+
+
 def lone(value: object) -> TemplateReference | None:
     """Return the template that a value consists of, None if the value is anything else."""
     if not isinstance(value, str) or not value.startswith("${"):
@@ -133,14 +149,20 @@ def has_template(value: object) -> bool:
 
 def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateReference | Malformed]]:
     """Yield every template in a value with the JSON path of the string that holds it."""
+    for where, text in strings(value, path):
+        yield from ((where, part) for part in parse(text) if not isinstance(part, str))
+
+
+def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
+    """Yield every string in a value with its JSON path, keys of objects left out: they hold no templates."""
     if isinstance(value, str):
-        yield from ((path, part) for part in parse(value) if not isinstance(part, str))
+        yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from references(item, at(path, str(key)))
+            yield from strings(item, at(path, str(key)))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from references(item, f"{path}[{index}]")
+            yield from strings(item, f"{path}[{index}]")
 
 
 def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
@@ -179,8 +201,23 @@ def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
         return text
     parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(text)]
     if lone(text):
-        return parts[0]
-    return "".join(as_text(part) for part in parts)
+        return None if isinstance(parts[0], Absent) else parts[0]
+    return "".join(map(_inserted, parts))
+
+
+def text_of(reference: TemplateReference, lookup: Lookup, *, keep_missing: bool = False) -> str:
+    """Return the text that replaces a template within other text; arguments and errors as for `resolve`.
+
+    Raises:
+        PflowError: It has no value in this run.
+    """
+    return _inserted(_resolve_part(reference, lookup, keep_missing=keep_missing))
+
+
+def _inserted(value: object) -> str:
+    if isinstance(value, Absent):
+        raise value.error
+    return as_text(value)
 
 
 def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, keep_missing: bool) -> Any:
@@ -256,7 +293,7 @@ def as_text(value: object) -> str:
     """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON.
 
     Raises:
-        PflowError: It cannot be written as JSON: it is nested too deep or contains itself, or has keys
+        PflowError: It cannot be written as JSON: it is nested too deeply or contains itself, or has keys
             that are not strings.
     """
     if isinstance(value, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.host.workflow.expression_places import DATA, edge_expression, expressions_in
 from pflow_mcp_plugin.host.workflow.findings import Findings
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
@@ -20,11 +21,11 @@ def check_inputs_are_used(
         entries: The entry of each node type, None for an unknown one.
         findings: Collects the warnings.
     """
-    if any(_reads_anything(entries[node.type]) for node in document.nodes):
+    if any(_reads_anything(entries[node.entry_key]) for node in document.nodes):
         return
-    used = {*_in_templates(document), *_in_mappings(document)}
+    used = {*_in_templates(document), *_in_mappings(document), *_in_expressions(document, entries)}
     for node in document.nodes:
-        used |= _natural_keys(document, node, entries[node.type])
+        used |= _natural_keys(document, node, entries[node.entry_key])
     for spec in document.inputs.values():
         if spec.name not in used:
             findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
@@ -45,6 +46,18 @@ def _in_templates(document: WorkflowDocument) -> Iterator[str]:
     sources = [output.source for output in document.outputs.values()]
     for value in (*params, *lists, *sources):
         yield from (part.root for _, part in references(value) if isinstance(part, TemplateReference))
+
+
+def _in_expressions(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> Iterator[str]:
+    edges = [edge_expression(edge) for edge in document.edges if edge.when]
+    for node in document.nodes:
+        places = [*expressions_in(node, entries[node.entry_key]), *edges]
+        edges = []
+        if places:
+            from pflow_mcp_plugin.host.workflow.expression_reads import expression_reads
+
+            found = expression_reads(places, document.inputs, on_data=DATA in node.params)
+            yield from (read.root for read in found)
 
 
 def _in_mappings(document: WorkflowDocument) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import attrs
@@ -10,8 +10,19 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_text, may_become
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    coerce,
+    depends_on_fraction,
+    depends_on_text,
+    may_become,
+)
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.expression_places import (
+    ExpressionPlace,
+    edge_expression,
+    expression_params,
+)
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
@@ -20,6 +31,7 @@ from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
 from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
+from pflow_mcp_plugin.host.workflow.skip_check import SkipCheck
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
 from pflow_mcp_plugin.host.workflow.unused_inputs import check_inputs_are_used, reads
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
@@ -34,6 +46,10 @@ class NodeTypes(Protocol):
 
     def missing(self, node_type: str) -> Problem:
         """Return the problem that the check reports for an unknown node type."""
+        ...
+
+    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
+        """Return warnings for the check about what nodes need and this machine lacks."""
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
@@ -61,6 +77,10 @@ class TrustedClaims(NodeTypes):
         """Return the problem that the check reports for an unknown node type."""
         return self.types.missing(node_type)
 
+    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
+        """Return warnings for the check about what nodes need and this machine lacks."""
+        return self.types.unmet(node_types)
+
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return the node that the check uses in place of one of an older shape, None to keep the node."""
         return self.types.upgrade(node)
@@ -79,35 +99,71 @@ class Checked:
         entries: The entry of each node type it uses, None for an unknown one.
         graph: Its edges.
         problems: All errors and warnings, in the order of the workflow's parts.
+        called: The workflow that a node runs, by the node's type.
+        unmet: Warnings about what nodes need and this machine lacks.
     """
 
     document: WorkflowDocument
     entries: Mapping[str, Entry | None]
     graph: Graph
     problems: tuple[Problem, ...]
+    called: Mapping[str, CalledWorkflow] = attrs.field(factory=dict)
+    unmet: tuple[Problem, ...] = ()
 
 
-def check_workflow(workflow: JSON, types: NodeTypes, given: frozenset[str] | None = None) -> Checked:
-    """Check a whole workflow: read it and collect every problem.
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CalledWorkflow:
+    """A workflow that another runs as a node, checked.
+
+    Attributes:
+        name: Its saved name or its file, as the node has it; the node's id in braces if it is written there.
+        entry: Its inputs and outputs, as those of a node.
+        workflow: The workflow as loaded.
+        checked: The workflow, checked without a run; None if it cannot be run at all.
+        depth: How many workflows run one in another, this one included.
+        size: How many nodes it has, with those of the workflows that it runs.
+    """
+
+    name: str
+    entry: Entry | None
+    workflow: JSONObject = attrs.field(factory=dict)
+    checked: Checked | None = None
+    depth: int = 0
+    size: int = 0
+
+
+Calls = Callable[[WorkflowDocument, Findings], Mapping[str, CalledWorkflow]]
+"""Finds the workflows that the nodes of a document run, by node type; reports what is wrong with them."""
+
+
+def check_one(workflow: JSON, types: NodeTypes, given: frozenset[str] | None, calls: Calls) -> Checked:
+    """Check one workflow: read it and collect every problem.
 
     Args:
         workflow: Any JSON value; it is not changed.
         types: The registry.
         given: The names of the inputs of a run; None when the workflow is checked without a run.
+        calls: Finds the workflows that it runs.
     """
     findings = Findings()
     document = WorkflowDocument()
     entries: dict[str, Entry | None] = {}
+    called: Mapping[str, CalledWorkflow] = {}
     excess: tuple[Problem, ...] = ()
     try:
         document = read_document(normalise(workflow, types.upgrade), findings)
-        entries = {node.type: types.find(node.type) if node.type else None for node in document.nodes}
+        called = calls(document, findings)
+        others = (node.type for node in document.nodes if node.entry_key not in called)
+        entries = {kind: types.find(kind) if kind else None for kind in others}
+        entries |= {kind: found.entry for kind, found in called.items()}
         _Check(document, Graph.of(document), entries, types, given, findings).run()
     except TooManyProblems as error:
         excess = (Problem(message=error.message, path="$"),)
     # A template that stands twice in a string is one problem, not two.
     problems = (*dict.fromkeys(findings.problems), *excess)
-    return Checked(document=document, entries=entries, graph=Graph.of(document), problems=problems)
+    return Checked(
+        document=document, entries=entries, graph=Graph.of(document), problems=problems, called=called
+    )
 
 
 @attrs.define(eq=False, repr=False)
@@ -133,6 +189,7 @@ class _Check:
         for node in self.document.nodes:
             self.check_node(node)
         self.routes.run()
+        self.check_edge_conditions()
         self.check_mappings()
         self.check_outputs()
         check_inputs_are_used(self.document, self.entries, self.findings)
@@ -208,7 +265,7 @@ class _Check:
         if node.batch:
             self.check_batch(node, node.batch)
         scope = self.inner_scope(node)
-        entry = self.entries[node.type]
+        entry = self.entries[node.entry_key]
         # Without a type the reader has reported the node already.
         if entry is None and node.type:
             missing = self.types.missing(node.type)
@@ -222,15 +279,46 @@ class _Check:
             self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
         checker = self.reference_check(scope, f"node {node.id}")
+        lines = {field.key for field in entry.interface.params if field.shell_line} if entry else set()
         for key, value in node.params.items():
-            checker.check(value, at(f"{node.path}.params", str(key)))
+            if key not in expression_params(entry):
+                path = at(f"{node.path}.params", str(key))
+                checker.check(value, path)
+                checker.check_notation(value, path, for_shell=key in lines)
+        SkipCheck(node=node, entry=entry, nodes=self.nodes, findings=self.findings).run()
+        if node.when or expression_params(entry):
+            self.check_expressions(node, entry, checker)
+
+    def check_expressions(self, node: NodeSpec, entry: Entry | None, references: ReferenceCheck) -> None:
+        from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
+
+        check = ExpressionCheck(node=node, entry=entry, references=references, findings=self.findings)
+        check.check_params()
+        if node.when:  # which decides before the items of a batch
+            outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
+            path = f"{node.path}.when"
+            place = ExpressionPlace(text=node.when, path=path, param="when", is_condition=True)
+            attrs.evolve(check, references=outer).check_condition(place)
+
+    def check_edge_conditions(self) -> None:
+        for edge in self.document.edges:
+            node = self.nodes.get(edge.source)
+            if not edge.when or node is None:
+                continue
+            from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
+
+            before = self.earlier(node.id)
+            scope = self.scopes.after(NodeSet(before.positions, before.bits | 1 << before.positions[node.id]))
+            references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
+            check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
+            check.check_condition(edge_expression(edge))
 
     def check_retries(self, node: NodeSpec, entry: Entry) -> None:
         retry = node.batch.retry if node.batch else node.retry
         if retry is None or not retry.max or entry.retryable or entry.purity == "flow_safe":
             return
         path = f"{node.path}.batch.max_retries" if node.batch else f"{node.path}.retry"
-        message = f"Node {node.id} ({node.type}) is never retried: that could do harm"
+        message = f"Node {node.id} ({node.type}) is never retried: retrying it could do harm"
         step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
         self.findings.warning(path, message, step)
 
@@ -240,7 +328,7 @@ class _Check:
         reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
         step = "Remove it"
         if entry.purity != "flow_safe" and entry.claimed_purity:
-            step = "It claims to only read: if you believe that, set trust_readonly, or run --trust-readonly"
+            step = "It claims to be read-only: if you trust that, set trust_readonly, or run --trust-readonly"
         message = f"Node {node.id} ({node.type}) is never cached: {reason}"
         self.findings.warning(f"{node.path}.cache", message, step)
 
@@ -250,12 +338,21 @@ class _Check:
             path = at(f"{node.path}.params", str(key))
             if str(key).startswith("__"):
                 self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
+            elif key in expression_params(entry):
+                self.check_expression_param(node, fields[key], value, path)
             elif key in fields:
                 self.check_constant(node, fields[key], value, path)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
                 self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
+
+    def check_expression_param(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
+        try:
+            coerce(value, field)
+        except TypeMismatch as error:
+            message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
+            self.findings.error(path, message, "Write it in the workflow: it is not a template")
 
     def check_constant(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
         if has_template(value):
@@ -283,7 +380,7 @@ class _Check:
             # An input always has its declared type; a node may really return another type.
             report = self.findings.error if own else self.findings.warning
             report(path, message, "Refer to a value of that type")
-        elif own and depends_on_text(given, wanted):
+        elif own and _depends_on_value(given, wanted):
             self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
@@ -293,7 +390,7 @@ class _Check:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
                 continue
-            if not may_become(spec.field, wanted) or depends_on_text(spec.field, wanted):
+            if not may_become(spec.field, wanted) or _depends_on_value(spec.field, wanted):
                 needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
                 message = f"{needs}, but input {spec.name} is {spec.type}"
                 self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
@@ -324,7 +421,7 @@ class _Check:
             self.check_output_mappings(self.nodes[node_id], f"{path}.output_mappings")
 
     def check_input_mappings(self, node: NodeSpec, path: str) -> None:
-        entry = self.entries[node.type]
+        entry = self.entries[node.entry_key]
         scope = self.inner_scope(node)
         checker = self.reference_check(scope, f"node {node.id}")
         if self.lenient:
@@ -358,3 +455,7 @@ class _Check:
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
                 self.findings.error(output.path, f"Output {output.name} names no value", hint)
             self.reference_check(scope, f"output {output.name}").check(output.source, output.path)
+
+
+def _depends_on_value(given: Field, wanted: Field) -> bool:
+    return depends_on_text(given, wanted) or depends_on_fraction(given, wanted)

@@ -12,11 +12,26 @@ from pflow_mcp_plugin.host.workflow.findings import at
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry
 
 IR_VERSION = "1.0"
+WORKFLOW_NODE = "workflow"
+"""The type of a node that runs another workflow; in a document the name of that workflow follows it."""
+_IF = " if "
+
+
+def split_route(route: str) -> tuple[str, str]:
+    """Return the action of an edge of a document, and its condition, from its `route`."""
+    action, _, when = route.partition(_IF)
+    return action, when
 
 
 @attrs.frozen(kw_only=True)
 class NodeSpec:
-    """A node of the document; `raw` keeps every key, also unknown ones. A malformed type is empty."""
+    """A node of the document; `raw` keeps every key, also unknown ones. A malformed type is empty.
+
+    A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
+    says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
+    are those of that workflow.
+    `when` is the condition under which it runs; empty if it always does.
+    """
 
     index: int
     id: str
@@ -26,31 +41,51 @@ class NodeSpec:
     batch: Batch | None = None
     retry: Retry | None = None
     caching: Caching | None = None
+    runs: str | JSONObject | None = None
+    when: str = ""
 
     @property
     def path(self) -> str:
         """The JSON path of the node in the document."""
         return f"$.nodes[{self.index}]"
 
+    @property
+    def entry_key(self) -> str:
+        """What the entry of the node is found by: its type, with its id if a workflow is written in it."""
+        return f"{self.type}:{{{self.id}}}" if isinstance(self.runs, Mapping) else self.type
+
 
 @attrs.frozen(kw_only=True)
 class EdgeSpec:
-    """An edge of the document: from one node to another when the first returns `action`."""
+    """An edge of the document: from one node to another when the first returns `action`.
+
+    `when` is a further condition; empty if there is none.
+    """
 
     index: int
     source: str
     target: str
     action: str = "default"
+    when: str = ""
 
     @property
     def path(self) -> str:
         """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
 
+    @property
+    def route(self) -> str:
+        """The edge's action, with its condition if it has one: what distinguishes the edges of a node."""
+        return f"{self.action}{_IF}{self.when}" if self.when else self.action
+
 
 @attrs.frozen(kw_only=True)
 class InputSpec:
-    """An input that the document declares, required unless it has a default or says otherwise."""
+    """An input that the document declares, required unless it has a default or says otherwise.
+
+    `stdin` takes it from what is piped in, and `setting` names a setting that has its value; a `secret` is
+    redacted from traces.
+    """
 
     name: str
     type: str = "any"
@@ -59,6 +94,8 @@ class InputSpec:
     has_default: bool = False
     description: str = ""
     stdin: bool = False
+    setting: str = ""
+    secret: bool = False
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes
+from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, OutputSpec
@@ -60,12 +60,12 @@ class _Outputs:
         self._scope: Scope = Scopes(document, self._nodes, checked.entries, frozenset()).after(
             graph.reachable
         )
-        actions = {
-            action for entry in checked.entries.values() if entry for action in entry.interface.actions
-        }
-        is_straight = actions <= _ORDINARY and all(edge.action == "default" for edge in document.edges)
+        found = (effective_entry(node, checked.entries) for node in document.nodes)
+        actions = {action for entry in found if entry for action in entry.interface.actions}
+        is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
         # Where a failure may be recovered from, or another way taken, no node's outputs are certain.
-        self._certain = graph.certain() if is_straight else frozenset[str]()
+        always = frozenset(node.id for node in document.nodes if not node.when)
+        self._certain = graph.certain() & always if is_straight else frozenset[str]()
 
     def field(self, output: OutputSpec) -> Field:
         found = self._found(output.source)

@@ -1,4 +1,4 @@
-"""Loads a workflow from JSON text."""
+"""Loads a workflow from JSON or YAML text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -18,25 +19,44 @@ _LONGEST = 4_000
 """Digits of a whole number that is loaded; Python's own limit is 4,300."""
 
 
-def load_workflow(text: str, origin: str) -> dict[str, JSON]:
-    """Load the workflow in a JSON text.
+def is_yaml(origin: str, text: str) -> bool:
+    """Return whether a text is read as YAML: by its file's suffix, else unless it begins as JSON does."""
+    suffix = PurePath(origin).suffix.lower()
+    if suffix in (".json", ".yaml", ".yml"):
+        return suffix != ".json"
+    return text.lstrip("\ufeff \t\r\n")[:1] not in ("{", "[")
+
+
+def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
+    """Load the workflow in a JSON or YAML text, or another object.
 
     Args:
         text: The whole file; a byte order mark is skipped.
-        origin: The file's name, for messages.
+        origin: The file's name, for messages; `is_yaml` goes by its suffix.
+        what: What it is, for messages.
 
     Raises:
-        PflowError: It is too long, is not JSON (line and column are named), not an object, or holds
-            objects with duplicate keys (each is named).
+        PflowError: It is too long, is not JSON or YAML (line and column are named), not an object, or
+            holds objects with duplicate keys (each is named).
     """
     if len(text) > MOST_TEXT:
-        message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for a workflow"
+        message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
         step = "Keep large data in files that nodes read"
         raise PflowError(message, details={"file": origin}, suggestions=(step,), kind="validation")
+    value, findings = (_yaml if is_yaml(origin, text) else _json)(text.removeprefix("\ufeff"), origin)
+    if not isinstance(value, dict):
+        message = f"{origin}: {what} is a JSON object, this is {described(value)}"
+        raise PflowError(message, details={"file": origin}, kind="validation")
+    if findings.problems:
+        raise refusal(origin, findings.problems)
+    return value
+
+
+def _json(text: str, origin: str) -> tuple[JSON, Findings]:
     repeated = _RepeatedKeys()
     try:
         value = json.loads(
-            text.removeprefix("\ufeff"),
+            text,
             parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
             parse_float=_number,
             parse_int=_whole,
@@ -48,13 +68,17 @@ def load_workflow(text: str, origin: str) -> dict[str, JSON]:
     except ValueError as error:
         raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
     except RecursionError as error:
-        raise PflowError(f"{origin}: nested too deep", details={"file": origin}, kind="validation") from error
-    if not isinstance(value, dict):
-        message = f"{origin}: a workflow is a JSON object, this is {described(value)}"
-        raise PflowError(message, details={"file": origin}, kind="validation")
-    if findings.problems:
-        raise refusal(origin, findings.problems)
-    return value
+        raise PflowError(
+            f"{origin}: nested too deeply", details={"file": origin}, kind="validation"
+        ) from error
+    return value, findings
+
+
+def _yaml(text: str, origin: str) -> tuple[JSON, Findings]:
+    from pflow_mcp_plugin.host.workflow.yaml_text import YamlText
+
+    read = YamlText(text, origin)
+    return read.value, read.findings
 
 
 class _RepeatedKeys:

@@ -15,7 +15,8 @@ import httpx2
 
 from pflow_mcp_plugin.client.transport.http_client import tls_context
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.trust.egress import is_loopback, plain_http_host
+from pflow_mcp_plugin.trust.addresses import is_loopback
+from pflow_mcp_plugin.trust.egress import plain_http_host
 
 _LARGEST = 256 << 10
 """Bytes of the largest metadata or key set."""

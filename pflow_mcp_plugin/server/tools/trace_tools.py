@@ -37,12 +37,13 @@ def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 
 def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trace without the params and outputs of the steps that would make it too long."""
+    """Return a trace without the params, outputs and items of the steps that would make it too long."""
     steps: list[Any] = []
     left = _LARGEST
     for step in trace["steps"]:
         left -= len(str(step))
-        steps.append(step if left > 0 else {**step, "params": "...", "outputs": "...", "cut": True})
+        large = {key: "..." for key in ("params", "outputs", "items") if key in step}
+        steps.append(step if left > 0 else {**step, **large, "cut": True})
     return {**trace, "steps": steps}
 
 

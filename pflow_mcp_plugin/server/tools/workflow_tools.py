@@ -7,6 +7,7 @@ from typing import Any
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
 from pflow_mcp_plugin.server.host_parts import library_of, runner_of
@@ -50,9 +51,8 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
     problems = runner_of(request.host).validate(given.workflow)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
-        many = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
         raise PflowError(
-            f"The workflow has {many}",
+            f"The workflow has {count_text(len(errors), 'error')}",
             kind="validation",
             problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
             suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
@@ -93,8 +93,9 @@ def ended(outcome: Outcome, **more: object) -> JSONObject:
 _WORKFLOW: JSONObject = {
     "type": ["string", "object"],
     "description": (
-        "The name of a saved workflow, the path of a JSON file inside the served folder, or the workflow "
-        "itself as a JSON object (or JSON text): {nodes: [{id, type, params}], edges, inputs, outputs}"
+        "The name of a saved workflow, the path of a JSON or YAML file inside the served folder, or the "
+        "workflow itself as a JSON object (or as JSON or YAML text): {nodes: [{id, type, params}], edges, "
+        "inputs, outputs}"
     ),
 }
 _DESCRIBED: JSONObject = {
@@ -188,8 +189,8 @@ SAVE = ServedTool(
                 "type": "string",
                 "maxLength": MOST_BYTES,
                 "description": (
-                    "The path of a JSON file inside the served folder, the workflow itself as JSON text, or "
-                    "the name of a saved workflow to copy"
+                    "The path of a JSON or YAML file inside the served folder, the workflow itself as JSON "
+                    "or YAML text, or the name of a saved workflow to copy"
                 ),
             },
             "name": {"type": "string", "description": "lowercase-with-hyphens"},

@@ -56,6 +56,8 @@ def test_auth_becomes_the_header_that_it_sends_and_a_password_stays_behind():
         assert write_server({**table, "auth": auth}, formats.CURSOR).table["headers"] == headers
     basic = {"type": "basic", "username": "u", "password": "${P}"}
     assert "basic" in write_server({**table, "auth": basic}, formats.CURSOR).reason
+    reason = write_server({**table, "auth": {"type": "oauth", "client_id": "me"}}, formats.CURSOR).reason
+    assert reason == "it cannot say auth of type oauth in a header"
     assert write_server({**table, "auth": basic}, formats.MCP_JSON).table["auth"] == basic
 
 

@@ -463,7 +463,7 @@ def test_a_search_that_finds_nothing_counts_nothing(pflow):
 
 
 def test_sound_node_types_are_said_to_be_so(pflow):
-    assert pflow("registry", "validate", "--all") == (0, "5 node types checked, no problems found\n", "")
+    assert pflow("registry", "validate", "--all") == (0, "8 node types checked, no problems found\n", "")
     assert envelope(pflow("registry", "validate", "echo", "--json")[1])["data"] == []
     assert pflow("registry", "validate", "echo", "--all")[0] == 2
 
@@ -643,6 +643,25 @@ def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
     warnings = [line for line in lines if line.startswith("  - warning: ")]
     assert (len(lines), len(warnings)) == (3, 1)
     assert err.splitlines()[0].endswith(" has 2 errors and 1 warning")
+
+
+def test_a_problem_that_several_nodes_share_has_one_line_with_their_places(pflow, tmp_path):
+    nodes = [{"id": f"n{number}", "type": "eco"} for number in range(8)]
+    path = workflow(tmp_path, nodes=nodes, inputs={}, outputs={})
+    _, _, err = pflow("validate", path)
+    first, *rest = [line for line in err.splitlines() if "eco" in line]
+    assert (rest, err.splitlines()[0]) == ([], f"Error: {path} has 8 errors")
+    assert first.startswith("  - $.nodes[0].type (line 1, column ")
+    assert first.endswith("$.nodes[4].type (line 1), $.nodes[5].type (line 1) and 2 more")
+    problems = envelope(pflow("validate", path, "--json")[1])["error"]["details"]["problems"]
+    assert len(problems) == 8
+
+
+def test_a_workflow_without_data_flows_is_said_to_have_none(pflow, tmp_path):
+    path = workflow(tmp_path)
+    assert pflow("validate", path)[1] == f"{path} is valid\n"
+    assert pflow("validate", path, "--flows")[1].startswith(f"{path} is valid\nNo data flows found: ")
+    assert envelope(pflow("validate", path, "--flows", "--json")[1])["data"]["flows"] == []
 
 
 def test_a_workflow_file_that_is_not_there_or_not_json_is_named(pflow, tmp_path):
@@ -899,3 +918,38 @@ def test_a_failed_run_shows_beside_the_error_what_each_node_wrote(pflow, home, t
     assert "checkpoint" not in err
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes[:1]}))
     assert "checkpoint" not in envelope(pflow("run", str(tmp_path / "wf.json"), "--json")[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("exec", "x.json"), "pflow run"),
+        (("verify",), "pflow validate"),
+        (("workflow", "rm", "x"), "pflow workflow delete"),
+        (("registry", "info"), "pflow registry describe"),
+        (("describe",), "pflow registry describe"),
+        (("history",), "pflow trace"),
+        (("workflow", "shwo"), "pflow workflow show"),
+    ],
+)
+def test_a_word_that_means_a_command_leads_to_it(pflow, words, meant):
+    code, _, err = pflow(*words)
+    assert code == 2
+    assert err.splitlines()[1] == f"  -> Did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (("help",), "Usage: pflow [OPTIONS]"),
+        (("-h",), "Usage: pflow [OPTIONS]"),
+        (("help", "run"), "Usage: pflow run "),
+        (("help", "workflow", "save"), "Usage: pflow workflow save "),
+        (("workflow", "help", "save"), "Usage: pflow workflow save "),
+        (("workflow", "save", "-h"), "Usage: pflow workflow save "),
+        (("help", "echo"), "Usage: pflow echo "),
+    ],
+)
+def test_help_is_asked_for_in_every_usual_way(pflow, words, usage):
+    code, out, _ = pflow(*words)
+    assert (code, out[: len(usage)]) == (0, usage)

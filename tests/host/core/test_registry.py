@@ -381,7 +381,7 @@ def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
             problems = opened.host.runner.validate(workflow)
             assert [problem.severity for problem in problems] == severities
         described = describe_entry(opened.host.registry.get("silent"))
-        assert "and others, known only when it runs" in described
+        assert "  and others, known only when it runs" in described
 
 
 FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}

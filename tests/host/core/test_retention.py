@@ -71,3 +71,53 @@ def test_a_link_is_removed_and_not_what_it_leads_to(left, pflow_home, tmp_path):
     left()
     assert (target / "file").read_text() == "mine"
     assert not link.is_symlink()
+
+
+def test_a_number_of_runs_is_kept_and_each_run_sees_to_it(pflow, pflow_home, tmp_path):
+    node = {"id": "say", "type": "echo", "params": {"message": "hi"}}
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    (pflow_home / "config").mkdir()
+    (pflow_home / "config" / "pflow.toml").write_text("[traces]\nkeep = 2\n")
+    state = pflow_home / "state"
+    ids = []
+    for _ in range(3):
+        ids.append(pflow("run", "wf.json", "--json").envelope["data"]["run_id"])
+        (state / "artifacts" / ids[-1]).mkdir(parents=True)
+        (state / "artifacts" / ids[-1] / "image.png").write_text("x")
+    assert {path.stem for path in (state / "traces").iterdir()} == set(ids[1:])
+    assert {path.name for path in (state / "artifacts").iterdir()} == set(ids[1:])
+
+
+def test_what_is_not_kept_is_removed_at_once_when_asked(left, pflow):
+    left(PFLOW_TRACE_DAYS="0")
+    removed = pflow("trace", "prune", "--json").envelope["data"]
+    assert (removed["removed"], removed["size"]) == (1, 4)  # the old trace, and its image
+    assert pflow("trace", "prune", "--older-than", "70d", "--json").envelope["data"]["removed"] == 1
+    told = pflow("trace", "prune", "--keep", "0").stdout
+    assert told == "Removed 1 trace, 0.0 MB with their artefacts\n"
+    assert pflow("trace", "list").stdout == "No traces\n"
+    assert pflow("trace", "prune").stdout == "Nothing to remove\n"
+
+
+def test_every_trace_is_older_than_no_time(left, pflow):
+    left(PFLOW_TRACE_DAYS="0")
+    assert pflow("trace", "prune", "--older-than", "0").exit_code == 0
+    assert pflow("trace", "list").stdout == "No traces\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        ("[traces]\nkeep = 0", "traces.keep"),
+        ("[traces]\nkeep = 1.5", "traces.keep"),
+        ("[traces]\ndays = -1", "traces.days"),
+        ("[traces]\nyears = 1", "traces.years"),
+        ("traces = 3", "traces"),
+    ],
+)
+def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow_home, table, path):
+    (pflow_home / "config").mkdir()
+    (pflow_home / "config" / "pflow.toml").write_text(table)
+    assert left()[1] == ["new", "old"]
+    checked = pflow("config", "check", "--json")
+    assert [problem["path"] for problem in checked.envelope["error"]["details"]["problems"]] == [path]

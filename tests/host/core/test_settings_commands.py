@@ -50,6 +50,13 @@ def test_a_value_is_kept_where_only_its_owner_reads_it_and_masked_when_shown(pfl
     assert pflow("settings", "list", "--json").envelope["data"] == []
 
 
+def test_a_value_after_an_equals_sign_says_how_it_is_written_and_is_not_repeated(pflow):
+    refused = pflow("settings", "set", "TOKEN=swordfish")
+    assert refused.exit_code == 2
+    assert "pflow settings set TOKEN VALUE" in refused.stderr
+    assert "swordfish" not in refused.stderr
+
+
 def test_a_value_can_be_piped_in(pflow):
     pflow("settings", "set", "TOKEN", "-", stdin="sword fish\n")
     assert pflow("settings", "get", "TOKEN", "--show").stdout == "sword fish\n"
@@ -59,7 +66,7 @@ def test_nothing_piped_in_is_no_value(pflow):
     pflow("settings", "set", "TOKEN", "kept")
     refused = pflow("settings", "set", "TOKEN", "-", stdin="\n")
     assert refused.exit_code == 2
-    assert "Standard input holds no value" in refused.stderr
+    assert "Standard input is empty" in refused.stderr
     assert pflow("settings", "get", "TOKEN", "--show").stdout == "kept\n"
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from html import unescape
 
 import pytest
+from screen import Screen
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
@@ -47,17 +49,6 @@ def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
     assert not [sign for text in shown for sign in text if not sign.isprintable() and sign != "\n"]
 
 
-@pytest.fixture
-def chromium():
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        missing = "no Chromium here: install the Debian package chromium"
-        if os.environ.get("PFLOW_REQUIRE_BROWSER"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return found
-
-
 def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pflow, ran):
     again = pflow("run", "wf.json", "text=again", "--json").envelope["trace_path"]
     listed = pflow("trace", "list", "--json").envelope["data"]
@@ -70,7 +61,7 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     latest = pflow("trace", "show", "--json").envelope["data"]
     assert latest["steps"][0]["params"] == {"message": "again"}
     assert latest["steps"][1]["offset"] >= latest["steps"][0]["offset"] + latest["steps"][0]["milliseconds"]
-    shown = pflow("trace", "show").stdout
+    shown = pflow("trace", "show", "--full").stdout
     assert "read (read-file)" in shown
     assert latest["inputs"] == {"text": "again"}
     assert 'inputs: {\n    "text": "again"\n  }' in shown
@@ -80,9 +71,253 @@ def test_the_list_says_whether_a_run_succeeded_or_why_it_failed(pflow, ran, tmp_
     (tmp_path / "good.json").write_text('{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}]}')
     assert pflow("run", "good.json").exit_code == 0
     header, good, bad = pflow("trace", "list").stdout.splitlines()
-    assert header.endswith("  RESULT")
-    assert good.endswith("  succeeded")
-    assert "not-there.txt" in bad
+    assert header.split() == ["RUN", "RESULT", "STARTED", "TIME", "STEPS", "WORKFLOW", "ERROR"]
+    assert re.fullmatch(r"\S+  ok      just now +\d+ ms +1  good.json", good)
+    assert re.fullmatch(r"\S+  failed  just now .* 2  wf.json +.*not-there.txt.*", bad)
+
+
+def test_a_list_of_failed_runs_has_their_errors_on_a_narrow_terminal_too(ran, pflow_home):
+    screen = Screen(["trace", "list", "--failed"], pflow_home, env={"NO_COLOR": "1"})
+    assert screen.end() == 0
+    assert "Node read" in screen.lines[1]
+
+
+def test_the_list_is_narrowed_by_result_workflow_and_time(pflow, ran, tmp_path, pflow_home):
+    (tmp_path / "good.json").write_text('{"nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}]}')
+    assert pflow("run", "good.json").exit_code == 0
+
+    def listed(*options):
+        envelope = pflow("trace", "list", "--json", *options).envelope
+        assert envelope["total"] == len(envelope["data"])
+        return [row["workflow"] for row in envelope["data"]]
+
+    assert listed() == ["good.json", "wf.json"]
+    assert listed("--failed") == ["wf.json"]
+    assert listed("--workflow", "good") == listed("--workflow", "good.json") == ["good.json"]
+    assert listed("--workflow", "goo") == []
+    os.utime(pflow_home / "state" / "traces" / f"{ran}.json", (1, 1))
+    assert listed("--since", "2d") == ["good.json"]
+    assert pflow("trace", "list", "--workflow", "goo").stdout == "No such traces\n"
+
+
+def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, tmp_path):
+    nodes = [{"id": name, "type": "echo", "params": {"message": f"it is {name}"}} for name in "ab"]
+    outputs = {"all": "${a.message} and ${b.message}"}
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes, "outputs": outputs}))
+    assert pflow("run", "wf.json").exit_code == 0
+    heading, _, first, second, both, more, page = pflow("trace", "show").stdout.splitlines()
+    assert re.fullmatch(r"wf.json: run \S+ ok in \d+ ms, just now", heading)
+    assert re.fullmatch(r"✓  a +\S+ ms  echo", first)
+    assert re.fullmatch(r"✓  b +\S+ ms  echo", second)
+    assert both == "all: it is a and it is b"
+    assert "--step ID" in more
+    assert re.fullmatch(r"Page: pflow trace view \S+-\S+ --open", page)
+    shown = pflow("trace", "show", "--step", "b").stdout
+    assert "it is b" in shown
+    assert "it is a" not in shown
+    assert [step["id"] for step in pflow("trace", "show", "--step", "b", "--json").envelope["data"]] == ["b"]
+    missing = pflow("trace", "show", "--step", "c")
+    assert missing.exit_code == 2
+    assert "The run has no step c" in missing.stderr
+
+
+NESTED = {
+    "nodes": [
+        {"id": "not", "type": "echo", "params": {"message": "no"}, "when": "1 > 2"},
+        {
+            "id": "outer",
+            "type": "workflow",
+            "params": {
+                "workflow": {"nodes": [{"id": "in", "type": "echo", "params": {"message": "inside"}}]},
+            },
+        },
+        {
+            "id": "each",
+            "type": "workflow",
+            "params": {
+                "workflow": {
+                    "inputs": {"n": {}},
+                    "nodes": [
+                        {"id": "do", "type": "shell", "params": {"command": ["sh", "-c", "exit ${n}"]}}
+                    ],
+                },
+                "n": "${item}",
+            },
+            "batch": {"items": [0, 3], "error_handling": "continue"},
+        },
+    ]
+}
+
+
+@pytest.fixture
+def nested(pflow, tmp_path):
+    """A run with a skipped node, one that ran a workflow, and a batch of one."""
+    (tmp_path / "wf.json").write_text(json.dumps(NESTED))
+    assert pflow("run", "wf.json").exit_code == 0
+
+
+def test_the_steps_of_a_workflow_that_a_step_ran_are_shown_in_it(pflow, nested):
+    lines = pflow("trace", "show").stdout.splitlines()[2:8]
+    assert re.fullmatch(r"○  not +echo +skipped", lines[0])
+    assert [re.match(r"(\S +\S+) ", line)[1] for line in lines[1:]] == [
+        "✓  outer",
+        "✓    outer/in",
+        "✓  each",
+        "✓    each/do[0]",
+        "✗    each/do[1]",
+    ]
+    full = pflow("trace", "show", "--full").stdout
+    assert re.search(r"^not \(echo\) .*  skipped$", full, re.MULTILINE)
+    assert re.search(r"^  outer/in \(echo\) .*  ok\n    params:", full, re.MULTILINE)
+
+
+def test_a_step_inside_another_is_found_by_its_id(pflow, nested):
+    def found(step):
+        return pflow("trace", "show", "--step", step, "--json").envelope["data"]
+
+    assert [step["outputs"] for step in found("outer/in")] == [{"message": "inside"}]
+    assert len(found("each/do")) == 2
+    assert [step["action"] for step in found("each/do[1]")] == ["error"]
+    assert "inside" in pflow("trace", "show", "--step", "outer").stdout
+    assert "Did you mean outer/in?" in pflow("trace", "show", "--step", "in").stderr
+
+
+BATCH = {
+    "inputs": {"files": {"type": "list"}},
+    "nodes": [
+        {
+            "id": "read",
+            "type": "read-file",
+            "params": {"file_path": "${item}.txt"},
+            "batch": {"items": "${files}", "error_handling": "continue"},
+        },
+        {"id": "bad", "type": "shell", "params": {"command": ["sh", "-c", "echo why >&2; exit 3"]}},
+        {"id": "rescue", "type": "echo", "params": {"message": "rescued"}},
+    ],
+    "edges": [{"from": "read", "to": "bad"}, {"from": "bad", "to": "rescue", "action": "error"}],
+}
+
+
+@pytest.fixture
+def batched(pflow, tmp_path):
+    """A run that went on after two failed items of a batch, and after a failure that an edge handled."""
+    (tmp_path / "a.txt").write_text("the text\n")
+    (tmp_path / "wf.json").write_text(json.dumps(BATCH))
+    finished = pflow("run", "wf.json", 'files=["a", "b", "a", "c"]')
+    assert (finished.exit_code, finished.stdout) == (0, "rescued\n")
+    return finished
+
+
+def test_a_run_whose_batch_failed_in_part_says_so_and_how_to_see_more(batched, pflow):
+    warning, step = batched.stderr.splitlines()
+    assert warning == "Warning: read: 2 of 4 items failed: read[1], read[3]"
+    words = shlex.split(step.removeprefix("  -> See: pflow"))
+    assert "b.txt" in pflow(*words).stdout
+
+
+def test_failed_items_and_handled_errors_are_marked_in_the_lines_of_a_run(batched, pflow):
+    lines = [re.sub(r" +(<1|\d+) ms +", " ", line) for line in pflow("trace", "show").stdout.splitlines()]
+    assert lines[2:7] == [
+        "✓  read read-file  4 items, 2 failed",
+        "✗    read[1] read-file  Cannot read b.txt: No such file or directory",
+        "✗    read[3] read-file  Cannot read c.txt: No such file or directory",
+        "!  bad shell      handled: the command ended with exit code 3: why",
+        "✓  rescue echo",
+    ]
+    assert any(line.startswith("Failed: pflow trace show") for line in lines)
+
+
+def test_an_item_of_a_batch_is_shown_with_its_params_and_its_result_or_error(batched, pflow):
+    def shown(name):
+        finished = pflow("trace", "show", "--step", name)
+        return re.sub(r"\s+", " ", re.sub(r"(<1|\d+) ms", "TIME", finished.stdout + finished.stderr)).strip()
+
+    assert shown("read[0]") == (
+        'read[0] (read-file) TIME ok params: { "file_path": "a.txt" } '
+        'outputs: { "content": "the text\\n", "file_path": "a.txt" }'
+    )
+    assert shown("read[1]") == (
+        "read[1] (read-file) TIME failed error: Cannot read b.txt: No such file or directory "
+        'params: { "file_path": "b.txt" }'
+    )
+    assert "read has 4 items, from 0" in shown("read[4]")
+    assert "The run has no step reed[0]" in shown("reed[0]")
+    assert "The run has no step bad[0]" in shown("bad[0]")
+    [item] = pflow("trace", "show", "--step", "read[1]", "--json").envelope["data"]
+    assert (item["index"], item["params"]) == (1, {"file_path": "b.txt"})
+
+
+def test_a_step_tells_its_errors_first_and_nothing_twice(batched, pflow):
+    text = pflow("trace", "show", "--step", "read").stdout
+    assert text.index("read[1]: Cannot read b.txt") < text.index("read[3]: ") < text.index("params:")
+    assert [text.count(word) for word in ("the text", "Cannot read b.txt", "Cannot read c.txt")] == [2, 1, 1]
+    text = pflow("trace", "show", "--step", "bad").stdout
+    assert [text.count(word) for word in ("ended with exit code 3", '"exit_code": 3', "handled")] == [1, 1, 1]
+
+
+def test_only_what_failed_is_shown_if_that_is_asked(batched, pflow, tmp_path):
+    text = pflow("trace", "show", "--failed").stdout
+    heads = [line.partition(" ")[0] for line in text.splitlines() if re.match(r"\S+ \([a-z-]+\)  ", line)]
+    assert heads == ["read[1]", "read[3]", "bad"]
+    assert '"file_path": "c.txt"' in text
+    lost = pflow("trace", "show", "--failed", "--json").envelope["data"]
+    assert [(it["name"], it["state"]) for it in lost] == [
+        ("read[1]", "failed"),
+        ("read[3]", "failed"),
+        ("bad", "handled"),
+    ]
+    assert pflow("trace", "show", "--failed", "--full").exit_code == 2
+    assert pflow("run", "wf.json", "files=[]").exit_code == 0
+    assert "bad (shell)" in pflow("trace", "show", "--failed").stdout
+    echo = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "x"}}]}
+    (tmp_path / "echo.json").write_text(json.dumps(echo))
+    pflow("run", "echo.json")
+    assert pflow("trace", "show", "--failed").stdout.endswith("No step failed\n")
+
+
+def test_failed_items_beyond_those_that_the_trace_keeps_are_counted(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(BATCH))
+    pflow("run", "wf.json", f"files={json.dumps([f'no{number}' for number in range(14)])}")
+    assert "\n4 more items of read failed\n" in pflow("trace", "show", "--failed").stdout
+    late = pflow("trace", "show", "--step", "read[12]").stdout
+    assert re.search(r"read\[12\] .*failed\n  error: Cannot read no12.txt.*\n  item: no12", late)
+
+
+def test_what_failed_inside_a_step_stands_for_it(nested, pflow):
+    lost = pflow("trace", "show", "--failed", "--json").envelope["data"]
+    assert [it["name"] for it in lost] == ["each/do[1]"]
+    item = pflow("trace", "show", "--step", "each[1]").stdout
+    assert item.startswith("each[1] (workflow)")
+    assert "\n  each/do[1] (shell)" in item
+
+
+def test_a_page_shows_steps_inside_others_and_none_that_was_skipped_as_failed(pflow, nested):
+    page = pflow("trace", "view", "--output", "-").stdout.partition("</style>")[2]
+    assert re.search(
+        r'class="step skipped">\n<summary><span class="name opener" [^>]*><span>○ <bdi>not', page
+    )
+    outer = page.partition("outer</bdi>")[2].partition('<details class="step fine">')
+    assert "outer/in</bdi>" in outer[2]
+    assert "</details>" not in outer[0]
+    assert re.search(
+        r'<details class="item failed">\n.*each\[1\]</span>.*\n.*<details class="step failed">', page
+    )
+    assert page.count('class="step failed"') == 1
+    assert 'failed" open' not in page
+
+
+def test_a_run_leaves_a_trace_once_it_has_begun_and_none_if_it_is_refused(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps(WORKFLOW))
+    broken = {"nodes": [{"id": "a", "type": "no-such-node"}]}
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    for words in (("wf.json",), ("wf.json", "texd=x"), ("broken.json",), ("none.json",)):
+        refused = pflow("run", *words)
+        assert refused.exit_code == 2
+        assert "trace" not in refused.stdout + refused.stderr
+    assert pflow("trace", "list").stdout == "No traces\n"
+    assert pflow("trace", "show").exit_code == 2
+    assert "trace path: " in pflow("run", "wf.json", "text=x").stderr
+    assert len(pflow("trace", "list", "--json").envelope["data"]) == 1
 
 
 @pytest.mark.parametrize("word", ["latest", "2020"])
@@ -260,7 +495,8 @@ def test_in_a_browser_bars_stand_where_the_steps_ran_and_a_click_opens_them(brow
     assert EVIL in fine["after"]
     assert "out of paper" in failed["before"]
     assert failed["again"] == failed["before"]
-    assert (recovered["color"], recovered["before"]) == (failed["color"], False)  # it did not end the run
+    assert recovered["color"] not in (failed["color"], fine["color"])  # it did not end the run
+    assert not recovered["before"]
     assert "2 of 3 failed" in batch["name"]
 
 
@@ -276,6 +512,135 @@ def test_on_a_dark_page_what_failed_can_be_read(browse):
     assert found["page"]["dark"]
     red, green, blue = map(int, re.findall(r"\d+", found["rows"][-1]["ink"])[:3])
     assert 0.2126 * red + 0.7152 * green + 0.0722 * blue > 130  # on nearly black
+
+
+def test_the_page_shows_starts_apart_outputs_first_and_items_of_a_batch(pflow, pflow_home, tmp_path):
+    batch = {
+        "count": 4,
+        "succeeded": 3,
+        "failed": 1,
+        "times": [[n, 900 + 10 * n, 20, n != 2] for n in range(4)],
+    }
+    each = {"id": "each", "type": "t", "offset": 5, "milliseconds": 950, "waited": 895}
+    trace = {
+        "run_id": "r",
+        "workflow": "wf",
+        "milliseconds": 4700,
+        "success": True,
+        "outputs": {"total": 3},
+        "preparations": [{"label": "server a", "offset": 0, "milliseconds": 900, "error": None}],
+        "steps": [{**each, "details": {"batch": batch}}],
+    }
+    (pflow_home / "state" / "traces").mkdir(parents=True)
+    (pflow_home / "state" / "traces" / "r.json").write_text(json.dumps(trace))
+    shown = pflow("trace", "view", "r", "--output", "-").stdout
+    assert shown.startswith("<!doctype html>")
+    assert not [*tmp_path.glob("*.html")]
+    text = re.sub("<style>.*</style>|<[^>]*>", " ", shown, flags=re.DOTALL)
+    assert re.search(r"Outputs\s+{\s+&quot;total&quot;: 3\s+}.* start\s+server a .* each ", text, re.DOTALL)
+    assert re.search(r" 0\s+1 s\s+2 s\s+3 s\s+4 s ", text)
+    assert "It waited 895 ms" in text
+    assert re.search(r" 55 ms ", text)
+    assert shown.count('<div class="item') == 4
+    assert shown.count('<div class="item failed"') == 1
+    assert "times" not in text
+
+
+LONG = "a-name-that-was-made-of-a-whole-sentence-about-what-the-step-is-for"
+
+
+@pytest.fixture
+def page_of(pflow, pflow_home):
+    """Return the page of a trace, without its style."""
+
+    def made(trace):
+        (pflow_home / "state" / "traces").mkdir(parents=True)
+        (pflow_home / "state" / "traces" / "r.json").write_text(json.dumps({"workflow": "wf", **trace}))
+        return pflow("trace", "view", "r", "--output", "-").stdout.partition("</style>")[2]
+
+    return made
+
+
+def test_a_failed_item_of_a_batch_says_why(page_of):
+    errors = [{"index": 1, "item": {"n": 7}, "error": "out of <paper>"}]
+    batch = {"count": 2, "failed": 1, "errors": errors, "times": [[1, 0, 5, False], [0, 0, 9, True]]}
+    page = page_of({"success": True, "steps": [{"id": "each", "type": "t", "details": {"batch": batch}}]})
+    assert page.index("each[0]<") < page.index("each[1]<")
+    failed = page.partition('<details class="item failed">')[2]
+    assert "out of &lt;paper&gt;" in failed.partition("</details>")[0]
+    assert "darker where more items ran" in page
+
+
+def test_the_bar_of_a_batch_begins_when_what_it_waited_for_was_there(page_of):
+    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [[0, 10, 890, True], [1, 900, 100, True]]}
+    step = {"id": "each", "type": "t", "offset": 0, "milliseconds": 1000, "waited": 800}
+    page = page_of({"success": True, "milliseconds": 1000, "steps": [{**step, "details": {"batch": batch}}]})
+    assert 'class="waited" style="left:0.00%;width:80.00%' in page
+    assert 'class="bar density" style="left:80.00%;width:20.00%' in page
+    assert page.count('class="time">100 ms<') == 2
+
+
+def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():
+    recorder = Recorder("r", "wf", Redactor())
+    times = [(number, 0.0, 1.0, number % 40 != 0) for number in range(1000)]
+    kept = recorder.times_of(times)
+    assert [number for number, *_, fine in kept if not fine] == [*range(0, 1000, 40)]
+    assert (len(kept), kept) == (250, sorted(kept))
+
+
+def test_a_handled_failure_says_that_it_was_and_a_long_name_can_be_read(page_of):
+    steps = [
+        {"id": LONG, "type": "workflow:{x}", "error": "no", "outputs": {"error": "no"}, "action": "error"}
+    ]
+    page = page_of({"success": True, "steps": steps})
+    assert f'title="! {LONG} workflow handled"' in page
+    assert "Outputs" not in page  # they only repeat the error
+    assert "Action" not in page
+
+
+def luminance(colour):
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_the_text_of_states_can_be_read_on_light_and_on_dark_pages(pflow, ran):
+    style = pflow("trace", "view", "--output", "-").stdout.partition("</style>")[0]
+    in_dark = r"dark\) { (:root {[^}]*})"
+    light, dark = re.sub(in_dark, "", style), "".join(re.findall(in_dark, style))
+    for scheme, background in ((light, "#ffffff"), (dark, "#121212")):
+        colours = re.findall(r"--(?:bad|warn|good): (#\w+)", scheme)
+        assert len(colours) >= 2
+        for colour in colours:
+            low, high = sorted((luminance(colour), luminance(background)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, colour  # WCAG 2, level AA
+
+
+def test_an_interrupted_run_does_not_look_like_a_failed_one(pflow, pflow_home):
+    steps = [{"id": "a", "type": "t", "error": "interrupted"}]
+    error = {"type": "interrupted", "message": "x"}
+    (pflow_home / "state" / "traces").mkdir(parents=True)
+    (pflow_home / "state" / "traces" / "r.json").write_text(
+        json.dumps({"workflow": "wf", "success": False, "error": error, "steps": steps})
+    )
+    page = pflow("trace", "view", "r", "--output", "-").stdout
+    assert 'class="step interrupted" open' in page
+    assert "failed" not in page.partition("</style>")[2]
+    assert "■  a" in pflow("trace", "show", "r").stdout
+    assert pflow("trace", "list", "--json").envelope["data"][0]["state"] == "interrupted"
+
+
+def test_a_page_is_opened_in_the_browser(pflow, ran, tmp_path):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    env = {"BROWSER": f"{browser} %s"}
+    assert pflow("trace", "view", "--open", env=env).exit_code == 0
+    assert (tmp_path / "opened").read_text().strip() == (tmp_path / f"trace-{ran}.html").as_uri()
+    assert pflow("workflow", "graph", "wf.json", "--open", env=env).exit_code == 0
+    assert (tmp_path / "opened").read_text().strip() == (tmp_path / "graph-wf.html").as_uri()
+    assert pflow("trace", "view", "--open", "--output", "-").exit_code == 2
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary, is_name
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
@@ -367,6 +369,16 @@ def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_
     assert "yet-to-come" in saved.stdout
 
 
+def test_a_saved_workflow_has_the_files_in_it_that_its_nodes_name(pflow, greet, tmp_path):
+    calls = {"id": "call", "type": "workflow", "params": {"workflow": f"./{greet}", "names": ["Ada"]}}
+    (tmp_path / "outer.json").write_text(json.dumps({"nodes": [calls]}))
+    assert pflow("workflow", "save", "outer.json").exit_code == 0
+    (tmp_path / greet).unlink()
+    assert pflow("validate", "outer").exit_code == 0
+    inside = json.loads(pflow("workflow", "show", "outer").stdout)["nodes"][0]["params"]["workflow"]
+    assert [node["id"] for node in inside["nodes"]] == [node["id"] for node in GREET["nodes"]]
+
+
 def test_a_workflow_is_drawn_as_mermaid_with_its_actions(pflow, greet):
     text = pflow("workflow", "graph", greet).stdout
     assert 'n0[["greet-all<br>echo<br>for each item"]]' in text
@@ -379,12 +391,79 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps(odd))
     assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
     page = (tmp_path / "graph.html").read_text()
-    assert page.count("<rect") == 3
-    assert '<div class="drawing" tabindex="0">\n<svg' in page  # which scrolls: no label gets too small
+    assert page.count("<rect") == 2 * 3  # for narrow and wide windows
+    assert re.search(
+        r'<div class="drawing" tabindex="0" [^>]*>\n<svg', page
+    )  # which scrolls: no label gets too small
     assert "max-width: 100%" not in page
-    assert page.count('class="edge') == 3
+    assert page.count('class="edge') == 2 * 3
     assert "<script>" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+def test_a_workflow_that_is_written_in_a_node_is_drawn_inside_it(pflow, tmp_path):
+    deepest = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "x"}}]}
+    inner = {"nodes": [{"id": "first", "type": "echo"}, {"id": "deep", "type": "workflow"}]}
+    inner["nodes"][1]["params"] = {"workflow": deepest}
+    nodes = [
+        {"id": "each", "type": "workflow", "batch": {"items": [1]}, "params": {"workflow": inner}},
+        {"id": "named", "type": "workflow", "params": {"workflow": "greet"}},
+        {"id": "broken", "type": "workflow", "params": {"workflow": {"nodes": 3}}},
+    ]
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
+    lines = pflow("workflow", "graph", "wf.json").stdout.splitlines()
+    assert [line.strip() for line in lines[2:12]] == [
+        'subgraph n0["each<br>workflow<br>for each item"]',
+        'n0n0["first<br>echo"]',
+        'subgraph n0n1["deep<br>workflow"]',
+        'n0n1n0["say<br>echo"]',
+        "end",
+        "n0n0 --> n0n1",
+        "end",
+        'n1["named<br>workflow:greet"]',
+        'n2["broken<br>workflow"]',
+        "n0 --> n1",
+    ]
+    assert pflow("workflow", "graph", "wf.json", "--html", "graph.html").exit_code == 0
+    page = (tmp_path / "graph.html").read_text()
+    for path in ("each", "each/deep"):
+        assert f'href="#in-{path}"' in page
+        assert f'<h2 id="in-{path}">{path}</h2>' in page
+    assert page.count("<h2") == 2
+    markers = re.findall('<marker id="([^"]*)"', page)
+    assert len({*markers}) == len(markers)
+
+
+def test_two_routes_between_the_same_nodes_are_drawn_apart_and_no_label_is_crossed_out(pflow, tmp_path):
+    nodes = [{"id": node, "type": "echo", "params": {"message": "x"}} for node in ("one", "two")]
+    edges = [{"from": "one", "to": "two"}, {"from": "one", "to": "two", "action": "error"}]
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
+    page = pflow("workflow", "graph", "wf.json", "--html", "-").stdout
+    drawings = page.split("<svg")[1:]
+    assert len(drawings) == 2
+    for drawing in drawings:
+        lines = re.findall(r'class="edge[^"]*" [^>]* d="([^"]+)"', drawing)
+        assert len(set(lines)) == 2
+        assert drawing.rindex('class="edge') < drawing.index('class="action')
+
+
+def test_a_drawing_is_as_wide_as_the_window_and_long_names_keep_their_ends(pflow, tmp_path):
+    nodes = [
+        {
+            "id": f"a-name-made-of-a-sentence-about-the-step-{number}",
+            "type": "echo",
+            "params": {"message": "x"},
+        }
+        for number in range(8)
+    ]
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
+    page = pflow("workflow", "graph", "wf.json", "--html", "-").stdout
+    needed = [float(width) for width in re.findall(r"min-width: ([0-9.]+)rem", page)]
+    drawn = [int(width) for width in re.findall(r'<svg [^>]*width="(\d+)"', page)]
+    assert len(drawn) == 5
+    assert [wide / 16 < least for wide, least in zip(drawn[1:], needed, strict=True)] == [True] * 4
+    assert all(least - wide / 16 < 6 for wide, least in zip(drawn[1:], needed, strict=True))
+    assert re.search(">a-name-made-of-a-…he-step-7<", page)
 
 
 @pytest.mark.parametrize("command", [("graph", "--html"), ("export-python", "--output")])
@@ -471,7 +550,7 @@ if __name__ == "__main__":
     assert json.loads(finished.stdout) == {"half": 1.5}
     failed = subprocess.run([*program, "text="], check=False, **OUTPUT)
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert "Node mine (mine) failed: nothing to halve" in failed.stderr
+    assert "Node mine failed: nothing to halve" in failed.stderr
 
 
 def test_no_text_of_a_workflow_breaks_its_program(pflow, tmp_path):

@@ -56,7 +56,7 @@ def test_json_prints_the_envelope_of_a_run_with_the_result_beside_the_outputs(pf
     envelope = pflow("shell", "--command", "echo out; echo err >&2", "--json").envelope
     data = envelope["data"]
     assert data["result"] == "out\n"
-    assert data["outputs"] == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
+    assert data["outputs"] == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0, "lines": ["out"]}
     trace = json.loads(Path(envelope["trace_path"]).read_text())
     assert (trace["run_id"], trace["workflow"]) == (data["run_id"], "shell")
 
@@ -183,7 +183,7 @@ def test_a_saved_chain_is_listed_and_takes_its_flags_as_inputs(pflow):
     assert "run it with: pflow run shout" in saved.stdout
     (listed,) = pflow("workflow", "list", "--json").envelope["data"]
     assert (listed["name"], listed["description"]) == ("shout", "Shout")
-    assert listed["inputs"]["timeout"]["description"] == "Seconds until it is ended, 300 by default"
+    assert listed["inputs"]["timeout"]["description"] == "Seconds after which it is stopped, 300 by default"
     assert pflow("run", "shout", "timeout=5").stdout == "HI\n"
     assert pflow("run", "shout", "timeout=5", "message=there").stdout == "THERE\n"
     missing = pflow("run", "shout")

@@ -43,6 +43,15 @@ def test_help_is_that_of_the_node_it_stands_with():
     assert read_chain(["echo", "--message=--help"]).help_of is None
 
 
+def test_the_short_form_asks_for_help_unless_a_flag_takes_it_as_its_value():
+    assert read_chain(["-h"]).help_of == 0
+    assert read_chain(["echo", "--json", "-h"]).help_of == 0
+    assert read_chain(["echo", "--message", "hi", "then", "llm", "-h"]).help_of == 1
+    valued = read_chain(["echo", "--message", "-h"])
+    assert valued.help_of is None
+    assert valued.links == (Link("echo", ("--message", "-h")),)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

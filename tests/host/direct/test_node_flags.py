@@ -59,7 +59,8 @@ def read(*words: str, templates: bool = False, of: Entry | None = None):
         (["--per-page", "7"], {"perPage": 7}),
         (["--perpage", "7"], {"perPage": 7}),
         (["--ratio", "-0.5"], {"ratio": -0.5}),
-        (["--ratio", " 3 "], {"ratio": 3.0}),
+        (["--ratio", " 3.0 "], {"ratio": 3.0}),
+        (["--ratio", " 3 "], {"ratio": 3}),
         (["--draft"], {"draft": True}),
         (["--no-draft"], {"draft": False}),
         (["--draft=false"], {"draft": False}),
@@ -80,6 +81,12 @@ def read(*words: str, templates: bool = False, of: Entry | None = None):
         (["--param=title=@ann"], {"title": "@ann"}),
         (["--param=title=-"], {"title": "-"}),
         (["--param=max_results=3"], {"max_results": 3}),
+        (["title=a b", "max-results=3", "--draft"], {"title": "a b", "max_results": 3, "draft": True}),
+        (
+            ['--params={"title": "@x", "anything": 5}', "--draft"],
+            {"title": "@x", "anything": 5, "draft": True},
+        ),
+        (['--params={"title": "a"}', "--title", "b"], {"title": "b"}),
     ],
 )
 def test_flags_give_values_of_the_declared_types(words, values):
@@ -132,6 +139,11 @@ def test_flags_give_values_of_the_declared_types(words, values):
         ),
         (["--param=titel=x"], "t-issue has no parameter titel (Did you mean title or state?)"),
         (["--param=title"], "--param title: a value is missing (Write --param NAME=VALUE)"),
+        (["title=a", "titel=b"], "t-issue has no flag --titel (Did you mean --title?)"),
+        (['--params={"titel": 1}'], "t-issue has no parameter titel (Did you mean title or state?)"),
+        (["--params=[1]"], "--params of t-issue: not a JSON object (Write an object, such as"),
+        (["--params={"], "--params of t-issue: not JSON: "),
+        (["--params=@/nowhere"], "--params of t-issue: no such file: /nowhere"),
     ],
 )
 def test_a_wrong_flag_is_named_with_the_nearest_right_one(words, problem):
@@ -159,6 +171,21 @@ def test_names_that_differ_in_case_only_must_be_written_exactly():
 def test_an_exact_name_may_contain_an_equals_sign():
     fields = (Field(key="a", type="str"), Field(key="a=b", type="str"))
     assert read("--param=a=b=c=d", "--param=a=x", of=entry(*fields)) == {"a=b": "c=d", "a": "x"}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["1", "2"], "--a 1 --b 2"),
+        (["a:1", "b:2"], "a=1 b=2"),
+        (['{"a": 1}'], """--params '{"a": 1}'"""),
+        (["1", "2", "3"], "--a '1 2 3'"),
+    ],
+)
+def test_words_without_flags_lead_to_the_flags_pairs_or_object_that_they_may_be(words, meant):
+    sum_ = entry(Field(key="a", type="int", required=True), Field(key="b", type="int", required=True))
+    (problem,) = read(*words, of=sum_)
+    assert problem.endswith(f"(Did you mean {meant}?)")
 
 
 def test_a_suggestion_does_not_name_the_flag_that_pflow_takes_for_its_own():

@@ -244,6 +244,10 @@ class Source(NodeSource):
         at("source_missing")
         return 5 if PLACE == "invalid_missing" else None
 
+    def unmet(self, node_types):
+        at("source_unmet")
+        return 5 if PLACE == "invalid_unmet" else ()
+
     def upgrade(self, node):
         at("source_upgrade")
         return 5 if PLACE == "invalid_upgrade" else None

@@ -149,7 +149,8 @@ def test_listing_the_entries_imports_no_node():
 import sys
 from pflow_mcp_plugin.host.builtin_nodes import pflow_register_nodes
 [source] = pflow_register_nodes(None)
-assert [entry.node for entry in source.entries()] == ["echo", "read-file", "write-file", "shell", "llm"]
-assert not {"pocketflow", "asyncio"} & set(sys.modules)
+own = ["echo", "read-file", "write-file", "shell", "branch", "transform", "llm", "workflow"]
+assert [entry.node for entry in source.entries()] == own
+assert not {"pocketflow", "asyncio", "jmespath"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -43,7 +43,7 @@ def all_gone(file):
 
 def test_a_line_runs_in_a_shell_and_tells_what_it_wrote(bench):
     outcome = bench.run(shell("echo out; echo err >&2"))
-    assert outcome.outputs == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0}
+    assert outcome.outputs == {"stdout": "out\n", "stderr": "err\n", "exit_code": 0, "lines": ["out"]}
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "-0.5"])
@@ -175,7 +175,8 @@ def test_what_a_command_leaves_running_is_ended_with_it(bench, tmp_path):
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
 def test_a_background_process_that_keeps_stdout_open_ends_with_the_command(bench, tmp_path, stubborn):
     line = f"{stubborn}sleep 600 & echo $! > {tmp_path / 'pid'}; echo hi"
-    assert bench.run(shell(line, timeout=60)).outputs == {"stdout": "hi\n", "stderr": "", "exit_code": 0}
+    outputs = bench.run(shell(line, timeout=60)).outputs
+    assert (outputs["stdout"], outputs["stderr"], outputs["exit_code"]) == ("hi\n", "", 0)
     assert all_gone(tmp_path / "pid")
 
 
@@ -231,12 +232,14 @@ def test_a_long_output_goes_to_a_private_file_and_its_ends_are_passed_on(bench, 
     shown = outputs[stream]
     assert (shown[:6], shown[-5:], len(shown) < INLINE // 100) == ("first\n", "last\n", True)
     assert f"({len(whole):,} bytes, all of them in {file})" in shown
-    assert sorted(outputs) == ["exit_code", "stderr", "stdout"]
+    lines = ["lines"] if stream == "stderr" else []
+    assert sorted(outputs) == ["exit_code", *lines, "stderr", "stdout"]
 
 
 def test_output_up_to_the_limit_is_passed_on_whole(bench, pflow_home):
     outputs = bench.run(shell(f"yes | head -c {INLINE}", timeout=60)).outputs
-    assert (len(outputs["stdout"]), sorted(outputs)) == (INLINE, ["exit_code", "stderr", "stdout"])
+    assert (len(outputs["stdout"]), sorted(outputs)) == (INLINE, ["exit_code", "lines", "stderr", "stdout"])
+    assert len(outputs["lines"]) == INLINE // 2
     assert not (pflow_home / "state" / "artifacts").exists()
 
 
@@ -359,3 +362,29 @@ def test_after_a_run_signals_are_what_they_were(bench):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
     bench.run(shell("true"))
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
+
+
+@pytest.mark.parametrize(
+    ("written", "lines", "parsed"),
+    [
+        ("a\\r\\nb\\n\\nc", ["a", "b", "", "c"], None),
+        ("", [], None),
+        ('{"n": [1]}\\n', ['{"n": [1]}'], {"n": [1]}),
+        ("12\\n", ["12"], 12),
+        ("NaN", ["NaN"], None),
+        ('{"n": ', ['{"n": '], None),
+    ],
+)
+def test_stdout_is_there_in_lines_too_and_as_json_if_it_is(bench, written, lines, parsed):
+    outputs = bench.run(shell(["printf", written])).outputs
+    assert outputs["lines"] == lines
+    assert outputs.get("json") == parsed
+    assert ("json" in outputs) == (parsed is not None)
+
+
+def test_the_lines_of_a_command_are_the_items_of_a_batch(bench):
+    workflow = shell(["printf", "a\\nb\\n"])
+    each = {"id": "each", "type": "echo", "params": {"message": "${item}"}, "batch": {"items": "${sh.lines}"}}
+    workflow["nodes"].append(each)
+    assert bench.host.runner.validate(workflow) == ()
+    assert bench.run(workflow).outputs["results"] == [{"message": "a"}, {"message": "b"}]

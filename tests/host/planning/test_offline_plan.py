@@ -150,6 +150,17 @@ def test_what_made_the_plan_is_part_of_the_workflow(plan):
     assert made.model == ""
 
 
+def test_every_node_that_may_change_something_is_named(plan, bench):
+    for node in ("t-post-message", "t-create-issue", "t-weather"):
+        effects = () if node == "t-weather" else ("destructive",)
+        bench.known[node] = attrs.evolve(bench.known[node], effects=effects)
+    made = plan("Create an issue on GitHub, post a message to a Slack channel and save it to a file")
+    assert made.notes == (
+        "The node write-file writes a file: check it before you run the workflow",
+        "May change or delete something: t-create-issue, t-post-message; check it before you run it",
+    )
+
+
 def test_words_that_no_node_fits_are_named(plan):
     made = plan("Get the weather of a city, then frobnicate the gizmo")
     assert made.selection.chosen_nodes == ("t-weather",)

@@ -67,7 +67,7 @@ def test_the_object_is_found_wherever_it_stands(text):
         ('{"nodes": NaN}', "no complete JSON object with nodes"),
         ("{" * 100_000, "no complete JSON"),
         ('{"a":' * 5_000, "no complete JSON"),
-        ('{"nodes":' + "[" * 120 + "]" * 120 + "}", "nested too deep"),
+        ('{"nodes":' + "[" * 120 + "]" * 120 + "}", "nested too deeply"),
     ],
 )
 def test_what_is_not_there_is_said(text, message):

@@ -140,7 +140,7 @@ def test_a_plan_is_bounded_by_what_was_offered(dialogue, answer, message):
 def test_json_in_a_parameter_may_not_be_nested_too_deep(bench, dialogue):
     bench.declare("t-say", ["text: list!"], [])
     _, compose = dialogue(plan_of(("say", "t-say", {"text": "[" * 300 + "]" * 300})))
-    assert "nested too deep" in compose(1).errors[0].message
+    assert "nested too deeply" in compose(1).errors[0].message
 
 
 def test_a_plan_that_runs_commands_or_writes_files_says_so(dialogue):

@@ -64,6 +64,21 @@ def test_without_a_model_the_words_decide_and_a_note_says_so(planner):
     assert not any("model" in note.lower() for note in planner.plan(TASK, OFFLINE).notes)
 
 
+def test_where_no_node_fits_there_is_no_workflow_but_a_next_step(pflow):
+    finished = pflow("plan", "frobnicate the gizmo", "--offline", "--save", "nonsense")
+    assert (finished.exit_code, finished.stdout) == (2, "")
+    assert "No node fits any part of the task" in finished.stderr
+    assert "pflow registry list" in finished.stderr
+    assert pflow("workflow", "show", "nonsense").exit_code == 2
+
+
+def test_a_plan_that_hardly_fits_is_said_to_be_a_guess(planner):
+    assert not any("guess" in note for note in planner.plan(TASK, OFFLINE).notes)
+    weak = planner.plan(f"{TASK}, frobnicate it, fumigate it, expropriate it", OFFLINE)
+    assert weak.selection.confidence < 0.3
+    assert "No node fits the task well" in weak.notes[0]
+
+
 @pytest.mark.parametrize("task", ["", "  \n", "x" * 8_001])
 def test_a_task_must_say_something_and_not_too_much(planner, task):
     with pytest.raises(PflowError, match="The task ") as failed:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -124,6 +123,52 @@ def test_with_continue_the_others_go_on_and_errors_stand_beside_the_results(benc
     assert counts == {"count": 4, "succeeded": 2, "failed": 2}
 
 
+def warned(bench):
+    return [(problem.message, problem.suggestion) for problem in bench.warnings]
+
+
+def test_a_run_warns_of_the_failed_items_of_a_batch_that_went_on(bench, double):
+    double += [2, 4]
+    outcome = bench.run(batch([1, 2, 3, 4], error_handling="continue"))
+    shown = f"See: pflow trace show {outcome.run_id} --step 'b[1]'"
+    assert warned(bench) == [("b: 2 of 4 items failed: b[1], b[3]", shown)]
+    bench.warnings.clear()
+    double += range(10, 20)
+    bench.host.runner.run(batch([*range(10, 20)], error_handling="continue"), {}, trace=False)
+    assert warned(bench) == [("b: 10 of 10 items failed: b[0], b[1], b[2], b[3], b[4] and 5 more", "")]
+    bench.warnings.clear()
+    bench.run(batch([1, 2, 3, 4]))  # its error names the item
+    bench.run(batch([1, 3], error_handling="continue"))
+    assert warned(bench) == []
+
+
+def test_the_trace_keeps_items_with_their_params_and_results_or_errors(bench, double):
+    double += [2]
+    [step] = trace_of(bench.run(batch([1, 2], error_handling="continue")))["steps"]
+    fine, lost = step["items"]
+    assert (fine["index"], fine["params"], fine["outputs"], fine["error"]) == (0, {"n": 1}, {"n": 2}, None)
+    assert (lost["index"], lost["params"], lost["outputs"]) == (1, {"n": 2}, {})
+    assert lost["error"] == "ValueError: 2 is bad"
+    [step] = trace_of(bench.run(batch([1, 2])))["steps"]
+    assert step["error"] == "item b[1] of 2: ValueError: 2 is bad"
+
+
+def test_the_trace_keeps_few_items_of_a_large_batch_and_their_values_shortened_and_redacted(bench):
+    @bench.node("t-double", ["n"], ["text"])
+    class Long(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["__run__"].add_secrets(["hidden-value"])
+            shared["text"] = ["hidden-value" + "x" * 1_000] * 100
+            if self.params["n"] % 2:
+                raise ValueError("odd hidden-value")
+
+    outcome = bench.run(batch([*range(60)], error_handling="continue", parallel=True, max_concurrent=1))
+    [step] = trace_of(outcome)["steps"]
+    assert [item["index"] for item in step["items"]] == [*range(20)]
+    assert all(len(json.dumps(item)) < 15_000 for item in step["items"])
+    assert "hidden-value" not in outcome.trace_path.read_text()
+
+
 def test_with_fail_fast_no_item_begins_after_a_failure(bench):
     begun = []
 
@@ -136,7 +181,7 @@ def test_with_fail_fast_no_item_begins_after_a_failure(bench):
 
     outcome = bench.run(batch([1, 2, 3]))
     assert begun == [1, 2]
-    assert outcome.error.message == "Node b (t-double) failed at item 2 of 3: ValueError: 2 is bad"
+    assert outcome.error.message == "Node b (t-double) failed at item b[1] of 3: ValueError: 2 is bad"
     assert outcome.error.details["item"] == 1
     assert (outcome.error.details["count"], outcome.error.details["succeeded"]) == (3, 1)
     [step] = trace_of(outcome)["steps"]
@@ -317,7 +362,7 @@ def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, 
     assert bench.run({**workflow, "enable_namespacing": False}).outputs == {"saw": "None"}
 
 
-def test_the_error_of_a_batch_names_its_item_by_its_number_from_1(bench, double):
+def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, double):
     @bench.node("t-after", ["n"], ["saw"])
     class After(pocketflow.Node):
         def post(self, shared, prep_res, exec_res):
@@ -328,7 +373,7 @@ def test_the_error_of_a_batch_names_its_item_by_its_number_from_1(bench, double)
     workflow["nodes"].append({"id": "after", "type": "t-after", "params": {"n": "${b.error}"}})
     workflow["edges"] = [{"from": "b", "to": "after", "action": "error"}]
     workflow["outputs"] = {"saw": "${after.saw}"}
-    assert bench.run(workflow).outputs == {"saw": "item 3 of 3: ValueError: 7 is bad"}
+    assert bench.run(workflow).outputs == {"saw": "item b[2] of 3: ValueError: 7 is bad"}
 
 
 def test_no_more_than_max_concurrent_items_are_in_flight(bench):
@@ -493,12 +538,17 @@ def test_secrets_of_items_stay_out_of_the_trace(bench):
     [
         ({"items": [1], "paralel": True}, ".paralel", "Unknown key paralel", "Did you mean parallel?"),
         ({"items": 3}, ".items", "items must be a list", ""),
-        ({"items": "text"}, ".items", "items must be a list", ""),
+        (
+            {"items": "[1]"},
+            ".items",
+            'items must be a list or a template such as "${list.files}", got "[1]"',
+            "",
+        ),
         ({}, "", "items is missing", "Add items"),
         ([1], "", "Expected an object", ""),
         ({"items": [], "max_concurrent": 0}, ".max_concurrent", "max_concurrent must be a whole number", ""),
         ({"items": [], "max_concurrent": True}, ".max_concurrent", "max_concurrent must be", ""),
-        ({"items": [], "parallel": "yes"}, ".parallel", "parallel must be true or false, got yes", ""),
+        ({"items": [], "parallel": "yes"}, ".parallel", 'parallel must be true or false, got "yes"', ""),
         ({"items": [], "as": "__run__"}, ".as", "as must be a name", ""),
         ({"items": [], "as": "b"}, ".as", "The item's name b is also the name of a node", "Choose another"),
         ({"items": [], "error_handling": "fail-fast"}, ".error_handling", "error_handling must be", "Did"),
@@ -572,35 +622,34 @@ def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path, sig
     assert "Traceback" not in stderr
 
 
-def test_a_terminal_shows_progress_on_standard_error_and_nothing_else_does(pflow, pflow_home, tmp_path):
-    node = {
-        "id": "say",
-        "type": "echo",
-        "params": {"message": "${item}"},
-        "batch": {"items": "${items}", "parallel": True},
-    }
-    workflow = {"inputs": {"items": {"type": "list"}}, "nodes": [node], "outputs": {"n": "${say.count}"}}
-    (tmp_path / "wf.json").write_text(json.dumps(workflow))
-    (tmp_path / "slow.py").write_text(
-        "import runpy, pflow_mcp_plugin.host.running.progress_bar as p; p._SOON = 0\n"
-        'runpy.run_module("pflow_mcp_plugin", run_name="__main__", alter_sys=True)\n'
-    )
-    controller, terminal = pty.openpty()
-    command = [sys.executable, str(tmp_path / "slow.py"), "run", str(tmp_path / "wf.json"), "items=[1,2,3]"]
-    env = {**os.environ, "TERM": "xterm"}
-    finished = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=terminal, env=env, timeout=60, check=True
-    )
-    os.close(terminal)
-    shown = os.read(controller, 100_000)
-    os.close(controller)
-    assert finished.stdout == b"3\n"
-    assert b"say" in shown
-    assert pflow("run", "wf.json", "items=[1]").stderr == ""
-
-
 def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_run():
     variable = ContextVar("variable")
     variable.set("mine")
     with Threads(2) as threads:
         assert threads.submit(variable.get).result(timeout=10) == "mine"
+
+
+def test_each_result_is_kept_with_its_item(bench, double):
+    double.append(2)
+    workflow = batch([1, 2], error_handling="continue") | {"outputs": {"items": "${b.items}"}}
+    assert bench.run(workflow).outputs["items"] == [
+        {"index": 0, "item": 1, "result": {"n": 2}, "error": None},
+        {"index": 1, "item": 2, "result": None, "error": "ValueError: 2 is bad"},
+    ]
+
+
+def test_a_template_reaches_into_the_items_and_its_path_is_checked(bench, double):
+    show = {
+        "id": "show",
+        "type": "echo",
+        "params": {"message": "${b.items[0].result.n} of ${b.items[0].item}"},
+    }
+    workflow = batch([4])
+    workflow["nodes"].append(show)
+    assert bench.run(workflow).outputs == {"message": "8 of 4"}
+    show["params"]["message"] = "${b.items[0].resul}"
+    assert [problem.severity for problem in bench.host.runner.validate(workflow)] == ["error"]
+
+
+def test_the_items_are_left_out_of_outputs_that_nobody_declares(bench, double):
+    assert set(bench.run(batch([1])).outputs) == {"results", "errors", "count", "succeeded", "failed"}

@@ -424,7 +424,7 @@ def test_an_input_that_is_an_object_makes_a_miss(bench, reader):
         (len, "lists the shared store"),
         (lambda shared: (shared.update(x=1), shared.pop("x")), "deletes 'x'"),
         (lambda shared: shared.update(__theirs__=1), "writes '__theirs__'"),
-        (lambda shared: shared["n"].append(2), "changed what it was given"),
+        (lambda shared: shared["n"].append(2), "changed its inputs"),
         (lambda shared: shared.get("__run__"), None),
         (lambda shared: shared["n"], None),
     ],

@@ -185,7 +185,7 @@ def test_params_are_coerced_to_their_declared_types_after_templates(bench, give)
         def post(self, shared, prep_res, exec_res):
             shared["got"] = [self.params[key] for key in ("n", "ratio", "yes", "tags")]
 
-    params = {"n": "${a.value.n}", "ratio": 3, "yes": "true", "tags": "${a.value.tags}"}
+    params = {"n": "${a.value.n}", "ratio": "0.5", "yes": "true", "tags": "${a.value.tags}"}
     workflow = {
         "nodes": [
             {"id": "a", "type": "t-give", "params": {"value": {"n": "3", "tags": '["x"]'}}},
@@ -193,7 +193,7 @@ def test_params_are_coerced_to_their_declared_types_after_templates(bench, give)
         ]
     }
     got = bench.run(workflow).outputs["got"]
-    assert got == [3, 3.0, True, ["x"]]
+    assert got == [3, 0.5, True, ["x"]]
     assert [type(value) for value in got] == [int, float, bool, list]
 
 
@@ -721,6 +721,7 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
         "success",
         "error",
         "inputs",
+        "outputs",
         "steps",
     }
     step = trace["steps"][0]
@@ -812,7 +813,7 @@ def test_of_many_nodes_done_before_a_failure_the_last_are_named(bench, give, fai
     nodes = [{"id": f"n{number}", "type": "t-give"} for number in range(40)]
     error = bench.run({"nodes": [*nodes, {"id": "two", "type": "t-fail"}]}).error
     last = ", ".join(f"n{number} (t-give)" for number in range(35, 40))
-    assert error.message.splitlines()[1] == f"Done before it: 40 nodes, the last of them {last}"
+    assert error.message.splitlines()[1] == f"Done before it: 40 nodes, last {last}"
     assert error.details["done"] == [node["id"] for node in nodes]
 
 
@@ -879,7 +880,7 @@ def any_action(bench):
     """A node whose actions are taken from a list that the test fills, then it takes the default."""
     actions = []
 
-    @bench.node("t-any", actions=("default", "error", "x", "y"))
+    @bench.node("t-any", actions=("default", "error", "x", "y", "never"))
     class AnyAction(pocketflow.Node):
         def post(self, shared, prep_res, exec_res):
             return actions.pop(0) if actions else None
@@ -903,7 +904,7 @@ def test_a_run_takes_exactly_the_way_that_its_actions_say(bench, any_action, edg
     workflow = {
         "nodes": [{"id": node_id, "type": "t-any"} for node_id in "abc"],
         "edges": [{"from": one, "to": other, "action": action} for (one, action), other in edges.items()]
-        or [{"from": "a", "to": "b", "action": "nobody takes it"}],
+        or [{"from": "a", "to": "b", "action": "never"}],
     }
     way, actions = ["a"], iter(taken)
     while len(way) < 30 and (following := edges.get((way[-1], next(actions, "default")))):

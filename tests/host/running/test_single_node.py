@@ -55,7 +55,7 @@ def test_every_mistake_of_the_params_is_named_and_nothing_runs(bench, give):
     assert len(messages) == 3
     assert "no parameter valeu (Did you mean value?)" in messages[0]
     assert "count of node t-give must be" in messages[1]
-    assert "value of node t-give is nested too deep" in messages[2]
+    assert "value of node t-give is nested too deeply" in messages[2]
     assert not bench.host.traces.paths()
 
 

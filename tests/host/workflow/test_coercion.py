@@ -49,7 +49,7 @@ def to(kind, value, **field):
         ("int", "-12", -12),
         ("int", 3.0, 3),
         ("integer", "3", 3),
-        ("float", 3, 3.0),
+        ("float", "3", 3),
         ("float", "0.1", 0.1),
         ("number", "1e5", 100000.0),
         ("bool", "true", True),
@@ -80,6 +80,8 @@ def test_a_value_is_converted_where_nothing_is_lost(kind, value, result):
         ("int | float", 3),
         ("float | int", 3),
         ("float", 2**60 + 1),
+        ("number", 3),
+        ("float | None", 3),
         ("some-type-of-a-later-version", "3"),
     ],
 )

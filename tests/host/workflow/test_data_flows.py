@@ -52,6 +52,9 @@ class Types:
     def missing(self, node_type):
         return Problem(message=f"Unknown node type {node_type}", kind="not_found")
 
+    def unmet(self, node_types):
+        return ()
+
     def upgrade(self, node):
         return None
 
@@ -362,7 +365,7 @@ def test_a_long_path_is_cut_for_people():
 def test_what_is_cut_is_said():
     found = find_flows(chain(400, lambda number: "both"), FlowPolicy(), every=True)
     assert found.more
-    assert "further data flows" in found.problems[-1].message
+    assert "more data flows" in found.problems[-1].message
 
 
 def test_denied_flows_stand_before_all_others():

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
+from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 
 TEXT = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text(encoding="utf-8")
 WORKFLOWS = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)]
@@ -23,4 +24,56 @@ def test_a_documented_workflow_has_no_problems(bench, workflow):
 
 
 def test_there_are_workflows_in_the_documentation():
-    assert len(WORKFLOWS) == 5
+    assert len(WORKFLOWS) == 12
+
+
+def _with(node_id):
+    return next(it for it in WORKFLOWS if any(node["id"] == node_id for node in it["nodes"]))
+
+
+@pytest.mark.parametrize(
+    ("files", "limit", "said"), [([], 1, "no files"), (["a"], 1, "a\n"), (["a", "b"], 1, "more than 1 files")]
+)
+def test_the_documented_branch_says_what_is_there(bench, tmp_path, files, limit, said):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in files:
+        (folder / name).touch()
+    outcome = bench.run(_with("decide"), folder=str(folder), limit=limit)
+    assert outcome.outputs == {"message": said}
+
+
+@pytest.mark.parametrize(("number", "said"), [(3, "3 is small"), (30, "30 is large")])
+def test_the_documented_branches_meet_again(bench, number, said):
+    assert bench.run(_with("compare"), number=number).outputs == {"said": said}
+
+
+def test_the_documented_expressions_tell_items_of_a_batch_apart(bench, tmp_path):
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.write_text("text")
+    outputs = {
+        name: re.search(rf"`({pattern})`", TEXT)[1]
+        for name, pattern in {
+            "good": r"read\.items\[\?!error\]\.\{.*?\}",
+            "bad": r"read\.items\[\?error\]\.item",
+        }.items()
+    }
+    batch = {key: value for key, value in _with("read").items() if key != "outputs"}
+    nodes = [*batch["nodes"], {"id": "tell", "type": "transform", "params": {"outputs": outputs}}]
+    result = bench.run({**batch, "nodes": nodes}, files=[str(there), str(gone)]).outputs
+    assert result["good"] == [{"file": str(there), "text": "text"}]
+    assert result["bad"] == [str(gone)]
+
+
+def test_the_documented_condition_skips_a_node(bench):
+    assert bench.run(_with("print")).outputs == {"said": "no notes"}
+    assert bench.run(_with("print"), notes=[1]).outputs == {"said": [1]}
+
+
+def test_the_documented_transform_makes_a_table(bench):
+    assert bench.run(_with("table")).outputs == {"csv": "name,hours\nann,8\nbob,4\n", "total": 12}
+
+
+def test_every_function_is_documented():
+    table = TEXT.partition("| functions |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)[`(]", table)) == signatures().keys()

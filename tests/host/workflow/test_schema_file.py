@@ -66,12 +66,13 @@ nodes = members(
     retry=st.one_of(retries, st.just({"max": 1})),
     cache=st.one_of(st.booleans(), members(ttl=st.one_of(counts, st.just(31_536_001)), often=counts)),
     purpose=texts,
+    when=texts,
 )
 kinds = st.sampled_from(["str", "int|None", " array | null ", "any", "text", "", "str |", "None"])
 inputs = members(type=kinds, required=st.booleans(), description=texts)
 workflows = members(
     nodes=st.lists(st.one_of(nodes, st.just({"id": "a"})), max_size=3),
-    edges=st.lists(members(**{"from": names, "to": names, "action": texts}), max_size=2),
+    edges=st.lists(members(**{"from": names, "to": names, "action": texts, "when": texts}), max_size=2),
     start_node=names,
     inputs=st.dictionaries(st.one_of(names, texts), st.one_of(inputs, anything), max_size=2),
     outputs=st.dictionaries(texts, st.one_of(texts, members(source=texts)), max_size=2),

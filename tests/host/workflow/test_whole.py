@@ -16,13 +16,13 @@ from pflow_mcp_plugin.contract import Entry, Field, Interface, Paths, PflowError
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
 from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.workflow import bind_inputs, check_workflow, compile_workflow, normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.graph import Graph
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +57,9 @@ class Types:
 
     def missing(self, node_type):
         return Problem(message=f"Unknown node type {node_type}", kind="not_found")
+
+    def unmet(self, node_types):
+        return ()
 
     def upgrade(self, node):
         return {**node, "type": "open"} if node.get("type") == "old" else None
@@ -120,6 +123,8 @@ specs = st.fixed_dictionaries(
         "description": st.text(max_size=3),
     },
 )
+
+BOX = "{http://www.w3.org/2000/svg}rect"
 
 
 @st.composite
@@ -214,11 +219,21 @@ def test_whatever_can_be_read_can_be_drawn(workflow):
     document = read_document(normalise(workflow, Types().upgrade), findings)
     if errors_in(findings.problems):
         return
-    graph = Graph.of(document)
-    ET.fromstring(svg(document, graph))  # it is well-formed
-    lines = mermaid(document, graph).splitlines()
-    assert len(lines) == 1 + bool(graph.start) + len(document.nodes) + sum(
-        map(len, graph.successors.values())
+    whole = DrawnWorkflow.of(document)
+    for columns in (0, 3, 6):
+        drawn = ET.fromstring(svg(whole, columns))  # it is well-formed
+        boxes = [
+            tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height")) for box in drawn.iter(BOX)
+        ]
+        assert len(boxes) == len(document.nodes)
+        width, height = float(drawn.attrib["width"]), float(drawn.attrib["height"])
+        assert all(x >= 0 and y >= 0 and x + w <= width and y + h <= height for x, y, w, h in boxes)
+        places = {box[:2] for box in boxes}
+        assert len(places) == len({node.id for node in document.nodes})  # no box covers another
+        assert columns == 0 or len({x for x, _ in places}) <= columns
+    every = [whole, *(inner for _, inner in whole.every())]
+    assert len(mermaid(whole).splitlines()) == bool(whole.graph.start) + sum(
+        1 + len(one.document.nodes) + sum(map(len, one.graph.successors.values())) for one in every
     )
 
 

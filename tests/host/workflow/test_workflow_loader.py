@@ -6,6 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow import load_workflow
+from pflow_mcp_plugin.host.workflow.workflow_loader import is_yaml
 
 
 def test_a_workflow_is_read_with_or_without_a_byte_order_mark():
@@ -65,23 +66,40 @@ def test_a_number_too_long_is_told_in_plain_words():
 
 
 BOMBS = {
-    "brackets": "[" * 100_000,
-    "objects": '{"a":' * 100_000,
-    "closed brackets": '{"nodes": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    "digits": '{"a": ' + "9" * 1_000_000 + "}",
-    "a fraction": '{"a": ' + "9" * 1_000_000 + ".5}",
-    "an exponent": '{"a": 1e' + "9" * 1_000_000 + "}",
-    "spaces": " " * (50 << 20),
-    "a long text": '{"a": "' + "x" * (50 << 20) + '"}',
-    "lists": '{"nodes": [' + "[]," * (20 << 20) + "[]]}",
+    "brackets": ("", "[", 100_000, ""),
+    "objects": ("", '{"a":', 100_000, ""),
+    "closed brackets": ('{"nodes": ', "[", 100_000, "]" * 100_000 + "}"),
+    "digits": ('{"a": ', "9", 1_000_000, "}"),
+    "a fraction": ('{"a": ', "9", 1_000_000, ".5}"),
+    "an exponent": ('{"a": 1e', "9", 1_000_000, "}"),
+    "spaces": ("", " ", 50 << 20, ""),
+    "a long text": ('{"a": "', "x", 50 << 20, '"}'),
+    "lists": ('{"nodes": [', "[],", 20 << 20, "[]]}"),
 }
+"""How each begins, what is repeated, how often, and how it ends."""
+
+
+@pytest.mark.parametrize(
+    ("origin", "text", "expected"),
+    [
+        ("wf.yaml", '{"a": 1}', True),
+        ("wf.YML", "a: 1", True),
+        ("wf.json", "a: 1", False),
+        ("the given workflow", "a: 1", True),
+        ("/dev/stdin", '\ufeff\n {"a": 1}', False),
+    ],
+)
+def test_a_text_is_yaml_by_the_suffix_of_its_file_or_unless_it_begins_as_json(origin, text, expected):
+    assert is_yaml(origin, text) is expected
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_text_that_would_take_too_much_is_refused_soon_in_few_words(bomb):
+    begins, repeated, times, ends = BOMBS[bomb]
+    text = begins + repeated * times + ends
     began = time.monotonic()
     with pytest.raises(PflowError) as caught:
-        load_workflow(BOMBS[bomb], "wf.json")
+        load_workflow(text, "wf.json")
     assert time.monotonic() - began < 5
     assert caught.value.kind == "validation"
     assert len(caught.value.message) < 300

@@ -1,0 +1,258 @@
+"""Calls of tools from Python, without a workflow.
+
+    from pflow_mcp_plugin.calls import call, session
+
+    total = call("demo", "add", a=1, b=2)
+    with session() as tools:  # one connection to each server, for all threads
+        totals = [tools.call("demo", "add", a=number, b=1) for number in range(10)]
+
+Inside `session()`, the function `call` and the classes of `pflow_mcp_plugin.nodes` use the session's
+connections too; outside, each opens one for its own call. Tools and their approval are those of the last
+`pflow mcp sync`, variables are looked up in the settings, and the hooks around a call apply.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar, Token, copy_context
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+from pflow_mcp_plugin.client.started_calls import watched
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.execution.node import called
+from pflow_mcp_plugin.execution.runtime import Runtime, standalone
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pflow_mcp_plugin.contract.json_types import JSON
+
+_AT_ONCE = 64
+"""How many calls of `call_async` a session makes at a time; the others wait for their turn."""
+
+
+class Session:
+    """Connections that calls share, from any thread, until the session is closed.
+
+    A server is started by the first call that needs it. In another process, forked or spawned, a session
+    opens connections of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closing = ExitStack()
+        self._runtime: Runtime | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._entered: list[Token[Session | None]] = []
+        self._closed = False
+        _all.add(self)
+
+    def __reduce__(self) -> tuple[type[Session], tuple[()]]:
+        return Session, ()
+
+    def __enter__(self) -> Self:
+        self._entered.append(_own.set(self))
+        _open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _own.reset(self._entered.pop())
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        import asyncio
+
+        _own.reset(self._entered.pop())
+        await asyncio.to_thread(self.close)
+
+    def call(self, server: str, tool: str, /, **arguments: Any) -> JSON:
+        """Call a tool over the session's connection, once, and wait for its result.
+
+        Args:
+            server: The server's name in the config.
+            tool: The tool's name, raw or as spelled in node types.
+            arguments: The arguments.
+
+        Returns:
+            The result: what the tool declares, else its JSON, else its text.
+
+        Raises:
+            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+        """
+        return called(self.runtime(), server, tool, arguments)
+
+    async def call_async(self, server: str, tool: str, /, **arguments: Any) -> JSON:
+        """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels the call.
+
+        Args:
+            server: The server's name in the config.
+            tool: The tool's name, raw or as spelled in node types.
+            arguments: The arguments.
+
+        Raises:
+            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+        """
+        import asyncio
+
+        watch = _Cancellation()
+
+        def work() -> JSON:
+            with watched(watch.started):
+                return self.call(server, tool, **arguments)
+
+        running = asyncio.get_running_loop().run_in_executor(self._workers(), copy_context().run, work)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            watch.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the session's servers; its running calls fail, and no more can be made. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            closing, self._closing = self._closing, ExitStack()
+            self._runtime = None
+            threads, self._threads = self._threads, None
+        with suppress(ValueError):
+            _open.remove(self)
+        try:
+            closing.close()
+        finally:
+            if threads is not None:
+                threads.shutdown(wait=False, cancel_futures=True)
+
+    def runtime(self) -> Runtime:
+        """Return what makes the session's calls, opened at the first one in a process.
+
+        Raises:
+            McpError: The session is closed.
+        """
+        with self._lock:
+            self._require_open()
+            if self._runtime is None:
+                self._runtime = self._closing.enter_context(standalone())
+            return self._runtime
+
+    def _workers(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            self._require_open()
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pflow-call")
+            return self._threads
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise McpError(
+                "The session is closed",
+                where=Where(phase="call"),
+                next_step="Make the call inside `with session()`, or open another session",
+            )
+
+    def _begin_again(self) -> None:
+        """In a forked child: forget what belongs to the parent."""
+        self._lock = threading.Lock()
+        self._closing, self._runtime, self._threads = ExitStack(), None, None
+
+
+class _Cancellation:
+    """The cancellation of a call, which may not have begun yet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: list[Future[Any]] = []
+        self._cancelled = False
+
+    def started(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._begun.append(future)
+            cancelled = self._cancelled
+        if cancelled:
+            future.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            begun = list(self._begun)
+        for future in begun:
+            future.cancel()
+
+
+_own: ContextVar[Session | None] = ContextVar("pflow_mcp_session", default=None)
+_open: list[Session] = []
+"""The sessions that are open in the process, in the order in which they were opened."""
+_all: WeakSet[Session] = WeakSet()
+
+
+def _in_child() -> None:
+    for each in list(_all):
+        each._begin_again()  # noqa: SLF001 - this module's own class
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def session() -> Session:
+    """Return a new session; inside its `with`, all calls use its connections, in every thread."""
+    return Session()
+
+
+def call(server: str, tool: str, /, **arguments: Any) -> JSON:
+    """Call a tool once and return its result, over the connection of the open session, if there is one.
+
+    Args:
+        server: The server's name in the config.
+        tool: The tool's name, raw or as spelled in node types.
+        arguments: The arguments.
+
+    Raises:
+        PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+    """
+    with current_runtime() as runtime:
+        return called(runtime, server, tool, arguments)
+
+
+async def call_async(server: str, tool: str, /, **arguments: Any) -> JSON:
+    """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels the call.
+
+    Args:
+        server: The server's name in the config.
+        tool: The tool's name, raw or as spelled in node types.
+        arguments: The arguments.
+
+    Raises:
+        PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+    """
+    shared = _current()
+    if shared is not None:
+        return await shared.call_async(server, tool, **arguments)
+    async with Session() as alone:
+        return await alone.call_async(server, tool, **arguments)
+
+
+@contextmanager
+def current_runtime() -> Iterator[Runtime]:
+    """Yield what makes calls here: that of the open session, else one for these calls alone."""
+    shared = _current()
+    if shared is not None:
+        yield shared.runtime()
+        return
+    with standalone() as runtime:
+        yield runtime
+
+
+def _current() -> Session | None:
+    """Return the session of this thread or task, else the one that was opened last in the process."""
+    own = _own.get()
+    return own if own is not None else _open[-1] if _open else None

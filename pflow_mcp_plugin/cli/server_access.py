@@ -1,0 +1,213 @@
+"""How pflow gets access to each server: by which credentials, and whether they are there; asks no server."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin import secret_detection, variable_references
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.config import auth as auth_tables
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.contract import Host, PflowError
+from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.variable_references import VariableReference
+
+if TYPE_CHECKING:  # not needed to complete a line
+    from pflow_mcp_plugin.cli.stored_sign_ins import StoredSignIns
+    from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn
+    from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
+
+State = Literal["ready", "needs_login", "by_itself", "lacks_variables", "has_mistakes", "none", "unused"]
+_KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name and password"}
+
+
+@attrs.frozen(kw_only=True)
+class Access:
+    """How pflow gets access to one server, or a stored sign-in that no server uses.
+
+    Attributes:
+        server: The server's name.
+        url: Its URL, secrets masked.
+        type: The type of its `auth`; `headers` if its headers have credentials; empty for none.
+        state: Whether a call can be made: `ready`; after a login (`needs_login`); `by_itself`, as the
+            server's credentials get it a token when it is used; `lacks_variables`, `has_mistakes` of its
+            config; `none` without credentials; `unused` for a sign-in that no server uses.
+        note: What is the matter, in words.
+        next_step: The command that helps.
+        variables: The variables of its credentials, and whether each is set.
+        flow: How it signs in, if its config says so.
+        sign_in: The sign-in.
+        is_renewable: Whether the sign-in has a refresh token.
+    """
+
+    server: str
+    url: str = ""
+    type: str = ""
+    state: State
+    note: str = ""
+    next_step: str = ""
+    variables: Mapping[str, bool] = attrs.field(factory=dict)
+    flow: str = ""
+    sign_in: SignIn | None = None
+    is_renewable: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON form."""
+        data: dict[str, Any] = {"server": self.server, "url": self.url, "type": self.type or None}
+        data |= {"state": self.state, "note": self.note or None, "next": self.next_step or None}
+        if self.type != "oauth":
+            return data | {"variables": dict(self.variables)}
+        tokens = self.sign_in.tokens if self.sign_in else None
+        return data | {
+            "flow": self.flow or None,
+            "issuer": self.sign_in.issuer if self.sign_in else None,
+            "client_id": self.sign_in.registration.client_id if self.sign_in else None,
+            "scopes": list(tokens.scopes) if tokens else [],
+            "signed_in_at": _iso(self.sign_in.signed_in_at if self.sign_in else None),
+            "expires_at": _iso(tokens.expires_at if tokens else None),
+            "renewable": self.is_renewable,
+            "variables": dict(self.variables),
+        }
+
+
+def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) -> Iterator[Access]:
+    """Yield the stored sign-ins that no server uses: all of them, or those of a name."""
+    used = {entry.name for server in known.servers.values() if (entry := known.current(server))}
+    for entry in known.entries:
+        sign_in = entry.sign_in
+        if entry.name in used or (name and (sign_in is None or sign_in.server != name)):
+            continue
+        note = "its sign-in is not used: no configured server has this URL, client and issuer"
+        is_former = sign_in and sign_in.server not in configured
+        yield Access(
+            server=sign_in.server if sign_in else "",
+            url=display.url(sign_in.server_url) if sign_in else "",
+            type="oauth",
+            state="unused",
+            note=note if sign_in else f"it cannot be read: {entry.problem}",
+            # For a configured server, it would end the sign-in that is used as well.
+            next_step=f"pflow mcp logout {sign_in.server}" if sign_in and is_former else "",
+            sign_in=sign_in,
+            is_renewable=entry.is_refreshable,
+        )
+
+
+def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
+    """Return how pflow gets access to a configured server."""
+    try:
+        server = server_store(host).get(name)
+    except PflowError as error:
+        return Access(server=name, state="has_mistakes", note=str(error))
+    kind = auth_tables.kind(server.auth)
+    if kind == "oauth":
+        return _by_sign_in(host, known, server)
+    url = display.url(server.url)
+    if not kind:
+        return _by_headers(host, server, url)
+    field = server.auth.get("header", "X-API-Key") if kind == "api_key" else "Authorization"
+    note = f"{_KINDS[kind]} in the header {field}"
+    return _with_variables(
+        host, server, server.auth, Access(server=name, url=url, type=kind, state="ready", note=note)
+    )
+
+
+def _by_headers(host: Host, server: Server, url: str) -> Access:
+    """Return how pflow gets access to a server without `auth`, which may have credentials in its headers."""
+    secret = {header: value for header, value in server.headers.items() if secret_detection.is_secret(header)}
+    if not secret:
+        over = "" if server.url else f", as it is reached over {server.transport}"
+        return Access(server=server.name, url=url, state="none", note=f"its config has no auth{over}")
+    note = f"credentials in the header {', '.join(secret)}"
+    found = Access(server=server.name, url=url, type="headers", state="ready", note=note)
+    return _with_variables(host, server, secret, found)
+
+
+def _by_sign_in(host: Host, known: StoredSignIns, server: Server) -> Access:
+    """Return how pflow gets access to a server with `auth` of type `oauth`."""
+    name, flow = server.name, str(server.auth.get("flow", ""))
+    found = Access(server=name, url=display.url(server.url), type="oauth", flow=flow, state="ready")
+    if name in known.failures:
+        found = attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
+        return _with_variables(host, server, server.auth, found)
+    entry = known.current(known.servers[name])
+    sign_in = entry.sign_in if entry else None
+    found = attrs.evolve(found, sign_in=sign_in, is_renewable=bool(entry and entry.is_refreshable))
+    missing = _missing(entry, known.servers[name])
+    if auth_tables.is_machine(server.auth):
+        note = "gets a token when it is used" if missing else _until(found)
+        found = attrs.evolve(found, state="by_itself" if missing else "ready", note=note)
+    elif missing:
+        step = f"pflow mcp login {name}"
+        found = attrs.evolve(found, state="needs_login", note=missing, next_step=step)
+    else:
+        found = attrs.evolve(found, note=_until(found))
+    return _with_variables(host, server, server.auth, found)
+
+
+def _missing(entry: StoredSignIn | None, server: Server) -> str:
+    """Return why a login is needed, in words; empty if it is not."""
+    if entry is None:
+        return "nobody is signed in"
+    if entry.sign_in is None:
+        return f"its sign-in cannot be read: {entry.problem}"
+    tokens = entry.sign_in.tokens
+    if tokens is None:
+        return "the login has ended"
+    missing = entry.sign_in.missing_scopes(server.auth)
+    if missing:
+        return f"the scope {' '.join(missing)} was not granted"
+    if tokens.is_valid(time.time()) or entry.is_refreshable:
+        return ""
+    return f"the login expired at {_iso(tokens.expires_at)}"
+
+
+def _until(found: Access) -> str:
+    tokens = found.sign_in.tokens if found.sign_in else None
+    if tokens is None or tokens.expires_at is None:
+        return "signed in"
+    if not tokens.is_valid(time.time()):
+        return "signed in; its token is renewed when it is used"
+    if found.is_renewable:
+        return f"signed in; its token is renewed at {_iso(tokens.expires_at)}"
+    return f"signed in until {_iso(tokens.expires_at)}"
+
+
+def _with_variables(host: Host, server: Server, table: Mapping[str, Any], found: Access) -> Access:
+    """Add the variables of a server's credentials to how pflow gets access to it."""
+    texts = [value for value in table.values() if isinstance(value, str)]
+    references = [each for text in texts for each in variable_references.references(text)]
+    if "token_env" in table:
+        references.append(VariableReference(str(table["token_env"])))
+    variables = {each.name: _is_set(host, server, each) for each in references}
+    return attrs.evolve(
+        found,
+        variables=variables,
+        state=found.state if all(variables.values()) else "lacks_variables",
+    )
+
+
+def _is_set(host: Host, server: Server, reference: VariableReference) -> bool:
+    """Whether a variable has a value; no keyring is opened and no command run to find out."""
+    if reference.default:
+        return True
+    if reference.name in server.env:  # an http server's own variables may refer to others
+        text = server.env[reference.name]
+        inner = (each for each in variable_references.references(text) if each.name != reference.name)
+        return bool(text) and all(each.default or _is_kept(host, each.name) for each in inner)
+    return _is_kept(host, reference.name)
+
+
+def _is_kept(host: Host, name: str) -> bool:
+    if name in os.environ:
+        return bool(os.environ[name])
+    return host.settings is not None and name in host.settings.names()
+
+
+def _iso(seconds: float | None) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else None

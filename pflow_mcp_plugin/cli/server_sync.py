@@ -1,0 +1,360 @@
+"""The work of `pflow mcp sync`: servers are asked for their tools, and what was found is shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import attrs
+import click
+
+from pflow_mcp_plugin.cli.approve import approve_server
+from pflow_mcp_plugin.cli.audit import notes
+from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, lookup, pins, server_store
+from pflow_mcp_plugin.cli.login_offer import logged_in
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.config.start_limit import starts_at_once
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.human_units import count_text, duration_text, running_text
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.live_lines import SOON, live_lines, spinner
+from pflow_mcp_plugin.contract.printable_text import one_line, printable
+from pflow_mcp_plugin.contract.tables import Column, Table
+from pflow_mcp_plugin.contract.terminal_look import Part
+from pflow_mcp_plugin.contract.text_width import padded, text_width
+from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
+from pflow_mcp_plugin.discovery.lock_file import LockFile
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
+from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
+from pflow_mcp_plugin.discovery.servers import servers as known_servers
+from pflow_mcp_plugin.discovery.tool_approval import approval_command
+from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
+from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
+from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.registration.tool_source import ToolSource
+
+_NAMED = 10
+_NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
+
+
+def sync_servers(
+    host: Host,
+    names: Sequence[str] | None = None,
+    *,
+    shown: bool = False,
+    lock: LockFile | None = None,
+    startup_timeout: float | None = None,
+) -> Report:
+    """Do the work of `pflow mcp sync`: ask the named servers for their tools, by default every enabled one.
+
+    Args:
+        host: The host.
+        names: The servers.
+        shown: Whether what is started was shown before, and approved by that.
+        lock: The lock file that servers must fit; by default, those in it are asked. Nothing of a server that
+            differs is stored.
+        startup_timeout: Seconds for each start, in place of what the config says.
+
+    Returns:
+        A result for each; `error` is set when any failed.
+
+    Raises:
+        McpError: A named server does not exist; nothing was started.
+    """
+    store, known = server_store(host), catalog(host)
+    named = names or (tuple(lock.servers) if lock else ())
+    chosen = _checked(store, named) if named else enabled(store)
+    refused = [*_refused(store, chosen, lock)] if lock else []
+    chosen = [name for name in chosen if name not in {synced.server for synced in refused}]
+    declined = [] if shown else [*_declined(host, chosen)]
+
+    ask = partial(_asked, host, lock=lock, startup_timeout=startup_timeout)
+    asked = ask([name for name in chosen if name not in declined])
+    for changed in (partial(_retyped, host, store), partial(_signed_in, host)):
+        asked |= ask([each.server for each in asked.values() if changed(each)])
+    results = [_reviewed(host, each) for each in asked.values()]
+    results += [*refused, *map(_not_started, declined)]
+    host.refresh("mcp")
+    results = _with_findings(host, results)
+    for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
+        host.report(problem)
+    return _report(results)
+
+
+def _asked(
+    host: Host, names: Sequence[str], *, lock: LockFile | None, startup_timeout: float | None
+) -> dict[str, Synced]:
+    """Start servers, and return what became of the sync of each, by name."""
+    from pflow_mcp_plugin.client import Pool  # only where servers are started
+
+    known = known_servers(host.paths)
+    pool = Pool(
+        lambda line: host.report(_warning(line)),
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+    )
+    with _progress(names) as on_done, pool:
+        patient = Patient(pool, startup_timeout)
+        lister = LockedLister(patient, lock, known.store) if lock else patient
+        settings = lookup(host)
+        found = sync_all(names, known, lister, settings, on_done=on_done, at_once=starts_at_once(settings))
+    return {each.server: each for each in found}
+
+
+@attrs.frozen
+class Patient:
+    """Lists tools for a sync whose servers have so many seconds to start, None for those of their config."""
+
+    pool: Lister
+    startup_timeout: float | None
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Return the tools of a server that has the time of this sync to start."""
+        return self.pool.list_tools(with_startup_timeout(launch, self.startup_timeout))
+
+
+def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with the findings of the checks as notes."""
+    found = notes(host, [synced.server for synced in results if not synced.error])
+    return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
+
+
+def _report(results: Sequence[Synced]) -> Report:
+    """Return the report of all results; the failure of a single server is its error."""
+    failed = [synced for synced in results if synced.error]
+    if failed and len(results) == 1:
+        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
+    return Report(
+        data=[synced.to_dict() for synced in results],
+        text=lambda: (_text(results),) if results else _NOTHING,
+        error=_failure(failed, len(results)) if failed else None,
+    )
+
+
+def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
+    """Yield a warning for each server whose tools are not those that its preset declares."""
+    store, known = server_store(host), catalog(host)
+    servers = [store.get(synced.server) for synced in results if not synced.error]
+    if not any(server.preset for server in servers):
+        return
+    from pflow_mcp_plugin.presets import collection, manifest_check
+
+    offered = collection.collect(host).offered
+    for server in servers:
+        content = known.file(server.name)
+        if content and server.preset in offered:
+            found = manifest_check.difference(offered[server.preset], server, content.manifest_hash)
+            yield from (found,) if found else ()
+
+
+def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
+    known = store.names()
+    for name in names:
+        if name not in known:
+            store.get(name)  # raises the error, with similar names
+    return list(names)
+
+
+def enabled(store: ServerStore) -> list[str]:
+    """Return the servers that `pflow mcp sync` asks if none is named: all that are not disabled."""
+    names = []
+    for name in store.names():
+        try:
+            disabled = store.get(name).disabled
+        except PflowError:
+            disabled = False  # the sync itself reports the mistake
+        if not disabled:
+            names.append(name)
+    return names
+
+
+def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
+    """Show in full what is started for the first time, and yield the servers that the user declines to start.
+
+    What replaces a launch that was approved is asked about on a terminal only; elsewhere it is started, and
+    its tools are withheld.
+    """
+    for name in names:
+        with suppress(PflowError):  # the sync itself reports what is wrong
+            server, pinned = server_store(host).get(name), pins(host).read(name)
+            launch = launch_identity(server)
+            if pinned is None:
+                tell(f"First sync of server {name}: {shown_launch(launch)}")
+            elif pinned.launch != launch and server.trust != "auto":
+                old, new = difference(pinned.launch, launch)
+                tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
+                if is_interactive() and not _approved(host, name, launch):
+                    yield name
+
+
+def _refused(store: ServerStore, names: Iterable[str], lock: LockFile) -> Iterator[Synced]:
+    """Yield the servers that a lock file keeps from being started: nobody is asked about their launch."""
+    for name in names:
+        with suppress(PflowError):  # the sync itself reports what is wrong
+            if error := launch_refusal(lock, store.get(name)):
+                yield Synced(server=name, error=error)
+
+
+def _approved(host: Host, name: str, launch: JSONObject) -> bool:
+    """Ask whether to start a server by the launch that was shown; what is started is approved."""
+    if not click.confirm("Approve this and start it?", default=False, err=True):
+        return False
+    if launch_identity(known_servers(host.paths).store.get(name)) != launch:  # it changed during the question
+        return False
+    pins(host).keep_for(name, launch)
+    return True
+
+
+def _not_started(name: str) -> Synced:
+    message = f"Server {name} was not started: its current launch is not approved"
+    step = f"Correct its config, or run: pflow mcp approve {name}"
+    return Synced(server=name, error=PflowError(message, suggestions=(step,), kind="validation"))
+
+
+def _reviewed(host: Host, synced: Synced) -> Synced:
+    """Ask, on a terminal, whether to approve what a sync found changed; return the result, approved if so."""
+    if not synced.comparison or not is_interactive():
+        return synced
+    tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
+    if not click.confirm("Approve this change?", default=False, err=True):
+        return synced
+    try:
+        approve_server(host, synced.server, shown=synced.comparison)
+    except PflowError as error:
+        return attrs.evolve(synced, error=error)
+    return attrs.evolve(synced, comparison=NOTHING)
+
+
+def _signed_in(host: Host, synced: Synced) -> bool:
+    return logged_in(host, synced.error)
+
+
+def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
+    """Ask, on a terminal, whether to set the `type` that a server was found to use."""
+    kind = synced.error.details.get("speaks") if synced.error else None
+    if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
+        return False
+    tell(f"{synced.error.message}." if synced.error else "")
+    if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
+        return False
+    store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
+    approve_launches(host, [synced.server])
+    return True
+
+
+def _failure(failed: Sequence[Synced], count: int) -> PflowError:
+    names = ", ".join(synced.server for synced in failed)
+    return PflowError(
+        f"{len(failed)} of {count} servers could not be synced: {names}",
+        suggestions=tuple(dict.fromkeys(step for synced in failed for step in _steps(synced))),
+        kind="validation" if any(_is_refused(synced) for synced in failed) else "connection",
+    )
+
+
+def _steps(synced: Synced) -> Sequence[str]:
+    own = synced.error and (_is_refused(synced) or synced.error.details.get("login"))
+    told = synced.error.suggestions if synced.error and own else ()
+    return told or [f"Run: pflow mcp test {synced.server}"]
+
+
+def _is_refused(synced: Synced) -> bool:
+    return synced.error is not None and synced.error.exit_code == 2
+
+
+def _text(results: Sequence[Synced]) -> Table:
+    """Return the lines about servers; those of failures have their colour."""
+    heads: list[list[Part]] = []
+    below: dict[int, list[str]] = {}
+    for number, synced in enumerate(results):
+        head, *below[number] = _lines(synced)
+        heads.append([(head, "bad" if synced.error else "")])
+    return Table(columns=(Column(whole=True),), rows=heads, below=below)
+
+
+def _lines(synced: Synced) -> Iterator[str]:
+    if synced.error:
+        message, *more = str(synced.error).splitlines() or [""]
+        yield f"{synced.server}: failed: {message}"
+        yield from (f"  {line}" for line in more)
+        yield from (f"  {step}" for step in synced.error.suggestions)
+        return
+    count = count_text(synced.tools_registered, "tool")
+    left_out = synced.tools_discovered - synced.tools_registered
+    without = f" ({left_out} more excluded)" if left_out else ""
+    yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
+    yield from _changes(synced.changes)
+    yield from (f"  {line}" for line in synced.comparison.lines())
+    yield from _withheld(synced)
+    yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
+    yield from (f"  ! {note}" for note in synced.notes)
+
+
+def _withheld(synced: Synced) -> Iterator[str]:
+    if synced.comparison.unapproved:
+        yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
+        return
+    for tool in synced.comparison.changed:
+        yield f"  ! withheld until: {approval_command(synced.server, tool)}"
+
+
+def _changes(changes: Changes) -> Iterator[str]:
+    if not changes:
+        yield "  nothing changed"
+    yield from _some("+", changes.added)
+    yield from _some("-", changes.removed)
+    for change in changes.changed:
+        yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
+
+
+def _some(mark: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {mark} {name}" for name in names[:_NAMED])
+    if len(names) > _NAMED:
+        yield f"  {mark} and {len(names) - _NAMED} more"
+
+
+@contextmanager
+def _progress(names: Sequence[str]) -> Iterator[Callable[[Synced], None]]:
+    """Show each server during its sync, and whether it worked, on a terminal only."""
+    stream = sys.stderr
+    if stream is None or not stream.isatty():  # None after `2>&-`
+        yield lambda _: None
+        return
+    began = time.monotonic()
+    ended: dict[str, list[Part]] = {}
+    room = max(map(text_width, names), default=0)
+
+    def line(mark: Part, name: str, took: float) -> list[Part]:
+        return [mark, (f" {padded(printable(name), room)}{running_text(took):>10}", "")]
+
+    def now() -> Iterator[list[Part]]:
+        took = time.monotonic() - began
+        if took > SOON:
+            # Those that have not ended come last, where they are seen.
+            yield from ended.values()
+            yield from (line((spinner(), "good"), name, took) for name in names if name not in ended)
+
+    def note(synced: Synced) -> None:
+        with lines.lock:
+            mark: Part = ("\u2717", "bad") if synced.error else ("\u2713", "good")
+            told = f"  {one_line(synced.error.message)}" if synced.error else ""
+            ended[synced.server] = [*line(mark, synced.server, time.monotonic() - began), (told, "bad")]
+
+    lines = live_lines(stream, now)
+    lines.start()
+    try:
+        yield note
+    finally:
+        lines.close()
+
+
+def _warning(line: str) -> Problem:
+    return Problem(message=line, severity="warning", kind="connection", source="mcp")

@@ -1,0 +1,254 @@
+"""HTTP requests for metadata and tokens: checked like those to the server.
+
+None of the server's headers, credentials and client certificate goes to an authorization server. What is
+asked of the server itself, on its own origin, has its configured headers. Redirects stay on the origin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import attrs
+import httpx2
+
+from pflow_mcp_plugin.client.request_failures import HostRefused, MessageTooLarge, NoAccessToken
+from pflow_mcp_plugin.client.transport.checked_transport import CheckedTransport
+from pflow_mcp_plugin.client.transport.http_client import tls_context
+from pflow_mcp_plugin.client.transport.http_requests import NETWORK_ERRORS, is_same_origin, read_whole
+from pflow_mcp_plugin.client.transport.messages import read_json
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.types import Server
+
+_JSON = "application/json"
+_LIMIT = 1 << 20
+"""Bytes of the largest answer."""
+_LONGEST = 30.0
+"""Seconds that a request may take at most, whatever the server's `timeout` is."""
+_MAX_REDIRECTS = 3
+_BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+_SHOWN = 300
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The answer to a request for metadata or tokens.
+
+    Attributes:
+        url: Where it came from.
+        status: The HTTP status: neither a redirect nor one that asks to try again later.
+        date: When it was made, by the clock there, in seconds since the epoch; None if it does not say.
+        content: The JSON object in it, None if there is none.
+    """
+
+    url: str
+    status: int
+    date: float | None = None
+    content: JSONObject | None = attrs.field(default=None, repr=False)
+
+
+class AuthorizationRequests:
+    """Makes the requests for metadata and tokens of one server; an async context manager.
+
+    Args:
+        server: The server, whose rules for the network, CAs and pins apply.
+
+    Attributes:
+        server: The same.
+
+    Raises:
+        CertificatesUnreadable: Certificates or pins cannot be read.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._seconds = min(_LONGEST, server.timeout)
+        self._client = httpx2.AsyncClient(
+            timeout=self._seconds, transport=CheckedTransport(server, tls_context(os.environ, server))
+        )
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._client)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def get(self, url: str) -> Answer:
+        """Request metadata of an authorization server.
+
+        Raises:
+            NoAccessToken: There was no answer, or a redirect to another origin.
+            HostRefused: The URL must not be requested.
+            KeyNotPinned: The host has none of the pinned keys.
+        """
+        return await self._got(url, {"accept": _JSON})
+
+    async def get_own(self, url: str) -> Answer:
+        """Request metadata of the server itself, with its headers where it is asked at its own origin.
+
+        The exceptions are those of `get`.
+        """
+        return await self._got(url, self._own_headers(url, _JSON))
+
+    async def _got(self, url: str, headers: Mapping[str, str]) -> Answer:
+        for _ in range(_MAX_REDIRECTS + 1):
+            response, content = await self._answer("GET", url, headers=headers)
+            if not response.is_redirect:
+                return _judged(response, content)
+            url = self._followed(url, response)
+        raise NoAccessToken(f"{place(url)} redirects too often", "operator")
+
+    async def challenge(self) -> str:
+        """Return the `WWW-Authenticate` header with which the server refuses a request without a token."""
+        ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
+        body = {"method": "GET"} if self.server.transport == "sse" else {"method": "POST", "json": ping}
+        headers = self._own_headers(self.server.url, f"{_JSON}, text/event-stream")
+        request = self._client.build_request(url=self.server.url, headers=headers, **body)
+        response, _ = await self._sent(request, whole=False)
+        refused = response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        return response.headers.get("www-authenticate", "") if refused else ""
+
+    def _own_headers(self, url: str, accept: str) -> httpx2.Headers:
+        """Return the headers for a URL: on the server's origin its own, which a gateway before it may want.
+
+        Its credentials are left out: an access token will take their place.
+        """
+        headers = httpx2.Headers(self.server.headers if is_same_origin(self.server.url, url) else {})
+        headers.pop("authorization", None)
+        headers["accept"] = accept
+        return headers
+
+    async def status(self, url: str) -> tuple[int, str]:
+        """Return the status with which a page answers, and where it redirects to; it is not followed.
+
+        Raises:
+            NoAccessToken: There was no answer.
+            HostRefused: The URL must not be requested.
+            KeyNotPinned: The host has none of the pinned keys.
+        """
+        response, _ = await self._sent(self._client.build_request("GET", url), whole=False)
+        return response.status_code, response.headers.get("location", "")
+
+    async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+        """Post a form to an endpoint.
+
+        Raises:
+            NoAccessToken: There was no answer, or a redirect.
+            HostRefused: The URL must not be requested.
+            KeyNotPinned: The host has none of the pinned keys.
+        """
+        return await self._posted(url, headers, data=dict(form))
+
+    async def post_json(self, url: str, content: JSONObject) -> Answer:
+        """Post a JSON object to an endpoint; the exceptions are those of `post`."""
+        return await self._posted(url, {}, json=content)
+
+    async def _posted(self, url: str, headers: Mapping[str, str], **body: Any) -> Answer:
+        accepting = {"accept": _JSON, **headers}
+        response, content = await self._answer("POST", url, headers=accepting, **body)
+        if response.is_redirect:  # another place must not get the credentials in the form
+            where = place(response.headers.get("location", ""))
+            raise NoAccessToken(f"the endpoint {place(url)} redirects to {where}; refused", "operator")
+        return _judged(response, content)
+
+    async def _answer(self, method: str, url: str, **options: Any) -> tuple[httpx2.Response, bytes]:
+        try:
+            request = self._client.build_request(method, url, **options)
+        except httpx2.InvalidURL as error:
+            raise NoAccessToken(f"{place(url)} is not a valid URL", "operator") from error
+        return await self._sent(request)
+
+    async def _sent(self, request: httpx2.Request, *, whole: bool = True) -> tuple[httpx2.Response, bytes]:
+        from asyncio import timeout
+
+        url = str(request.url)
+        require_allowed(self.server, url)
+        try:
+            async with timeout(self._seconds):
+                response = await self._client.send(request, stream=True, follow_redirects=False)
+                try:
+                    return response, await read_whole(response, _LIMIT) if whole else b""
+                finally:
+                    await response.aclose()
+                    self._client.cookies.clear()
+        except (*NETWORK_ERRORS, MessageTooLarge, TimeoutError) as error:
+            raise _unreachable(url, error, self._seconds) from error
+
+    def _followed(self, url: str, response: httpx2.Response) -> str:
+        target = str(response.next_request.url) if response.next_request else ""
+        try:
+            stays = bool(target) and is_same_origin(url, target)
+        except ValueError:
+            stays = False
+        if not stays:
+            where = place(target or response.headers.get("location", ""))
+            raise NoAccessToken(f"{place(url)} redirects to another host, {where}; refused", "operator")
+        return target
+
+
+def require_allowed(server: Server, url: str) -> None:
+    """Refuse a URL for a request that belongs to a server, before any connection is made.
+
+    Raises:
+        HostRefused: It is not allowed.
+    """
+    refusal = egress.refusal_of_url(server, url)
+    if refusal is not None:
+        raise HostRefused(refusal)
+
+
+def place(url: str) -> str:
+    """Return where a request goes, for messages: the URL without user info and query, cut."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "an invalid address"
+    shown = f"{parts.scheme}://{host}{parts.path}" if host else f"{parts.scheme}:{parts.path}"
+    return ascii(shown[:_SHOWN])[1:-1]
+
+
+def _judged(response: httpx2.Response, content: bytes) -> Answer:
+    """Return the answer to a request, unless its status asks to try again later."""
+    url, status = str(response.request.url), response.status_code
+    if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise NoAccessToken(f"{place(url)} answered HTTP {status}", "later")
+    date = _seconds(response.headers.get("date", ""))
+    return Answer(url=url, status=status, date=date, content=_object(content))
+
+
+def _seconds(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _object(content: bytes) -> JSONObject | None:
+    try:
+        value = read_json(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _unreachable(url: str, error: Exception, seconds: float) -> NoAccessToken:
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
+        why = f"it did not answer within {seconds:g} s"
+    elif isinstance(error, MessageTooLarge):
+        why = f"its answer is larger than {_LIMIT >> 20} MiB"
+    else:
+        why = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
+    return NoAccessToken(f"{place(url)} could not be asked: {why}", "later")

@@ -1,0 +1,218 @@
+"""The login of a person: chooses a flow, runs it, and stores the sign-in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit
+
+import attrs
+
+from pflow_mcp_plugin.client.oauth.authorization_code import code_tokens
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.daemon_thread import in_daemon_thread
+from pflow_mcp_plugin.client.oauth.loopback_listener import LoopbackListener
+from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
+from pflow_mcp_plugin.client.oauth.pasted_redirect import PastedRedirect
+from pflow_mcp_plugin.client.oauth.person import Person
+from pflow_mcp_plugin.client.oauth.registration import client_of
+from pflow_mcp_plugin.client.oauth.revocation import why_not_revoked
+from pflow_mcp_plugin.client.oauth.sign_in_state import Registration, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore, store_of
+from pflow_mcp_plugin.client.oauth.token_endpoint import CLIENT_UNKNOWN, TokenRefused
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.config.auth import DEVICE, wanted_scopes
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+
+async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> SignIn:
+    """Let a person sign in at a server, and store the sign-in.
+
+    Args:
+        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
+        person: Who signs in.
+        scopes: What to ask for beside what is asked for usually, and was granted before.
+
+    Returns:
+        The sign-in, with its tokens.
+
+    Raises:
+        NoAccessToken: Nobody signed in, or something does not fit.
+        HostRefused: A URL must not be requested.
+        KeyNotPinned: A host has none of the pinned keys.
+        CertificatesUnreadable: Certificates or pins cannot be read.
+        StoreError: The sign-in cannot be stored.
+    """
+    auth = launch.server.auth
+    key, store = SignInKey.of(launch.server), store_of(launch)
+    async with AuthorizationRequests(launch.server) as requests:
+        found = await discovered(requests, launch.server, issuer=str(auth.get("issuer", "")))
+        former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
+        granted = former.tokens.scopes if former and former.tokens else ()
+        attempt = _Attempt(
+            launch=launch,
+            person=person,
+            requests=requests,
+            found=found,
+            scopes=_wanted(auth, found, granted, scopes),
+        )
+        # Nobody should sign in for nothing, where there is no room or permission.
+        async with store.reserved(key, found.authorization_server.issuer):
+            sign_in = await attempt.made(former.registration if former else None)
+    launch.learn(sign_in.secrets)
+    try:
+        async with store.locked(key):
+            replaced = await in_daemon_thread(_stored, store, key, sign_in.issuer)
+            await in_daemon_thread(store.write, key, sign_in.without_configured_secret(auth))
+    except SignInBusy:
+        raise NoAccessToken("another process has been refreshing its token for too long", "later") from None
+    if replaced is not None and replaced.registration.client_id != sign_in.registration.client_id:
+        # Not those of the same client: many authorization servers end all that it was ever granted, at once.
+        await why_not_revoked(launch.server, replaced)
+    return sign_in
+
+
+@attrs.frozen(kw_only=True)
+class _Attempt:
+    """One login.
+
+    Attributes:
+        launch: The server.
+        person: Who signs in.
+        requests: Makes the requests.
+        found: The metadata.
+        scopes: What to ask for.
+    """
+
+    launch: Launch
+    person: Person
+    requests: AuthorizationRequests
+    found: Discovery
+    scopes: tuple[str, ...]
+
+    async def made(self, stored: Registration | None) -> SignIn:
+        """Sign in, by the stored client if the authorization server still knows it."""
+        flow = self._by_device if self._is_by_device else self._by_code
+        try:
+            try:
+                return await flow(stored)
+            except TokenRefused as refusal:
+                if stored is None or refusal.code not in CLIENT_UNKNOWN or "client_id" in self._auth:
+                    raise
+            return await flow(None)
+        except TokenRefused as refusal:
+            is_client = refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth
+            raise NoAccessToken(refusal.text, "credentials" if is_client else "login") from refusal
+
+    @property
+    def _auth(self) -> JSONObject:
+        return self.launch.server.auth
+
+    @property
+    def _is_by_device(self) -> bool:
+        known = self.found.authorization_server
+        only = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
+        return self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only)
+
+    async def _by_code(self, stored: Registration | None) -> SignIn:
+        known = self.found.authorization_server
+        if not known.authorization_endpoint:
+            missing = f"its authorization server {place(known.issuer)} has no authorization_endpoint"
+            raise NoAccessToken(missing, "operator")
+        require_pkce(known)
+        async with self._redirects(stored) as redirects:
+            client = await client_of(
+                self.requests, self._auth, known, redirect_uri=redirects.redirect_uri, stored=stored
+            )
+            sign_in = self._begun(client)
+            tokens = await code_tokens(
+                self.requests,
+                sign_in,
+                self.person,
+                redirects,
+                is_stored=client is stored,
+            )
+            name = self.launch.server.name
+            redirects.tell("Signed in", f"pflow is signed in at {name}. You can close this page.")
+        return attrs.evolve(sign_in, tokens=tokens)
+
+    async def _by_device(self, stored: Registration | None) -> SignIn:
+        from pflow_mcp_plugin.client.oauth.device_flow import device_tokens
+
+        known = self.found.authorization_server
+        if not known.device_authorization_endpoint:
+            missing = f"its authorization server {place(known.issuer)} has no device flow"
+            raise NoAccessToken(f"{missing}: remove flow from auth", "credentials")
+        client = await client_of(self.requests, self._auth, known, stored=stored)
+        sign_in = self._begun(client)
+        tokens = await device_tokens(self.requests, sign_in, self.scopes, self.person)
+        return attrs.evolve(sign_in, tokens=tokens)
+
+    def _begun(self, client: Registration) -> SignIn:
+        """Return the sign-in before there are tokens: what is granted is what is asked for, unless told."""
+        server = self.launch.server
+        self.launch.learn(filter(None, (client.client_secret,)))
+        return SignIn(
+            server=server.name,
+            server_url=resource_of(server.url),
+            resource=self.found.resource,
+            authorization_server=self.found.authorization_server,
+            registration=client,
+            tokens=Tokens(scopes=self.scopes),
+            signed_in_at=time.time(),
+        )
+
+    @asynccontextmanager
+    async def _redirects(
+        self, stored: Registration | None
+    ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
+        """Receive redirects at the configured port, or at that of the earlier login: servers may insist."""
+        configured = self._auth.get("redirect_port")
+        ports = [int(configured)] if isinstance(configured, int | float) else [_port(stored), 0]
+        if self.person.open_url is None:
+            async with PastedRedirect(self.person, ports[0]) as pasted:
+                yield pasted
+            return
+        async with AsyncExitStack() as stack:
+            yield await self._listener(stack, ports)
+
+    async def _listener(self, stack: AsyncExitStack, ports: Sequence[int]) -> LoopbackListener:
+        failed: OSError | None = None
+        for port in ports:
+            try:
+                return await stack.enter_async_context(LoopbackListener(port))
+            except OSError as error:  # a client that registers itself does so again, with another port
+                failed = error
+        why = os.strerror(failed.errno) if failed and failed.errno else failed
+        reason = f"port {ports[-1]} of this machine cannot be listened on: {why}"
+        raise NoAccessToken(f"{reason}; end the program that uses it, or change redirect_port", "credentials")
+
+
+def _port(stored: Registration | None) -> int:
+    uri = next(iter(stored.redirect_uris), "") if stored else ""
+    return urlsplit(uri).port or 0
+
+
+def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:
+    try:
+        return store.read(key, issuer)
+    except (CorruptFile, StoreError):  # the new sign-in takes its place
+        return None
+
+
+def _wanted(
+    auth: JSONObject, found: Discovery, granted: Iterable[str], more: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the scopes to ask for, in the order of MCP 2025-11-25, "Scope Selection Strategy".
+
+    Those of the config come first. More are added to what was granted before, so that nothing gets lost.
+    """
+    usual = wanted_scopes(auth) or [*(found.challenged_scopes or found.scopes)]
+    wanted = [*usual, *(granted if more else ()), *" ".join(more).split()]
+    if wanted and "offline_access" in found.authorization_server.scopes_supported:
+        wanted.append("offline_access")  # without it, some servers issue no refresh token
+    return tuple(dict.fromkeys(wanted))

@@ -1,0 +1,255 @@
+"""Which authorization server a server uses, and what it offers: metadata in the order of the specification.
+
+MCP 2025-11-25, "Authorization Server Discovery" (RFC 9728, RFC 8414). All of it comes from others, so every
+URL in it is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+import attrs
+
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place, require_allowed
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.trust.addresses import is_loopback
+from pflow_mcp_plugin.types import Server
+
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_METADATA = re.compile(r'\bresource_metadata=(?:"([^"]*)"|([^\s,]+))', re.IGNORECASE)
+_SCOPE = re.compile(r'\bscope=(?:"([^"]*)"|([^\s,]+))', re.IGNORECASE)
+_URLS = (
+    "token_endpoint",
+    "authorization_endpoint",
+    "registration_endpoint",
+    "device_authorization_endpoint",
+    "revocation_endpoint",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Discovery:
+    """What the metadata of a server and its authorization server say.
+
+    Attributes:
+        resource: What tokens are requested for.
+        scopes: The scopes that the server's metadata names, empty if it names none.
+        challenged_scopes: Those that its refusal of a request names.
+        authorization_server: The authorization server.
+    """
+
+    resource: str
+    scopes: tuple[str, ...] = ()
+    challenged_scopes: tuple[str, ...] = ()
+    authorization_server: AuthorizationServer
+
+
+async def discovered(
+    requests: AuthorizationRequests, server: Server, *, issuer: str = "", challenge: str | None = None
+) -> Discovery:
+    """Request the metadata of a server and of its authorization server.
+
+    Args:
+        requests: Makes the requests.
+        server: The server.
+        issuer: The issuer that the config names, if it does; no other one is asked.
+        challenge: The `WWW-Authenticate` header of a refused request; None to make one.
+
+    Raises:
+        NoAccessToken: Something does not fit, or could not be asked.
+        HostRefused: A URL must not be requested.
+    """
+    header = await requests.challenge() if challenge is None else challenge
+    found = await _protected_resource(requests, server, header)
+    chosen = _chosen_issuer(server, found, issuer)
+    return Discovery(
+        resource=str(found["resource"]) if found else resource_of(server.url),
+        scopes=_words(found.get("scopes_supported")) if found else (),
+        challenged_scopes=challenged_scopes(header),
+        authorization_server=await authorization_server(requests, server, chosen),
+    )
+
+
+async def authorization_server(
+    requests: AuthorizationRequests, server: Server, issuer: str
+) -> AuthorizationServer:
+    """Request the metadata of an authorization server.
+
+    Raises:
+        NoAccessToken: There is none, or it does not fit.
+        HostRefused: A URL in it must not be requested.
+    """
+    from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
+
+    require_url(server, "the issuer of its authorization server", issuer)
+    for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
+        content = _content(await requests.get(url))
+        if content is not None and "issuer" in content:
+            return _checked(server, issuer, content)
+    raise NoAccessToken(f"its authorization server {place(issuer)} has no metadata", "operator")
+
+
+def challenged_scopes(challenge: str) -> tuple[str, ...]:
+    """Return the scopes that the `WWW-Authenticate` header of a refused request names."""
+    return _words(_named_in(challenge, _SCOPE).split())
+
+
+def require_pkce(found: AuthorizationServer) -> None:
+    """Refuse an authorization server whose metadata does not name PKCE with S256, for codes.
+
+    MCP 2025-11-25, "Authorization Code Protection".
+
+    Raises:
+        NoAccessToken: It does not.
+    """
+    if "S256" not in found.code_challenge_methods_supported:
+        missing = "its code_challenge_methods_supported does not name S256"
+        raise NoAccessToken(
+            f"its authorization server {place(found.issuer)} is refused: {missing}", "operator"
+        )
+
+
+def resource_of(url: str) -> str:
+    """Return what tokens for a server's URL are requested for, if its metadata names nothing (RFC 8707).
+
+    User info and query may contain secrets, and stay here.
+    """
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    return urlunsplit(SplitResult(parts.scheme.lower(), host, parts.path, "", ""))
+
+
+def require_url(server: Server, what: str, url: str) -> None:
+    """Refuse a URL in metadata that is not https, or http to this machine, or that the rules do not allow.
+
+    Raises:
+        NoAccessToken: It is no such URL.
+        HostRefused: The rules do not allow it.
+    """
+    try:
+        parts = urlsplit(url)
+        fits = bool(
+            _PRINTABLE.fullmatch(url) and parts.hostname and "@" not in parts.netloc and not parts.fragment
+        )
+        secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        port = parts.port
+    except ValueError:
+        fits = False
+    if not (fits and secure and port != 0):
+        raise NoAccessToken(f"{what} is refused, as it must be an https URL: {place(url)}", "operator")
+    require_allowed(server, url)
+
+
+async def _protected_resource(
+    requests: AuthorizationRequests, server: Server, challenge: str
+) -> JSONObject | None:
+    """Return the metadata of the server itself (RFC 9728), None if it has none."""
+    from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
+
+    named = _named_in(challenge, _METADATA)
+    if named and not _is_own(server, named):
+        raise NoAccessToken(f"it names metadata on another host, {place(named)}; refused", "operator")
+    for url in dict.fromkeys(build_protected_resource_metadata_discovery_urls(named or None, server.url)):
+        content = _content(await requests.get_own(url))
+        if content is not None and "resource" in content:
+            resource = content["resource"]
+            if not isinstance(resource, str) or not covers(resource, server.url):
+                shown = place(str(resource))
+                raise NoAccessToken(f"its metadata is for another resource, {shown}; refused", "operator")
+            return content
+    return None
+
+
+def _named_in(challenge: str, parameter: re.Pattern[str]) -> str:
+    match = parameter.search(challenge)
+    return (match[1] or match[2] or "") if match else ""
+
+
+def covers(resource: str, url: str) -> bool:
+    """Whether the resource in metadata is a server's URL, or a folder above it on the same origin."""
+    try:
+        if not is_same_origin(resource.lower(), url.lower()):
+            return False
+        parent, path = urlsplit(resource).path, urlsplit(url).path
+    except ValueError:
+        return False
+    return f"{path.rstrip('/')}/".startswith(f"{parent.rstrip('/')}/")
+
+
+def same_issuer(one: str, other: str) -> bool:
+    """Whether two issuers in metadata are the same: as strings, but for the slash of an empty path."""
+    return one == other or (_is_root(one) and _is_root(other) and one.rstrip("/") == other.rstrip("/"))
+
+
+def _is_root(issuer: str) -> bool:
+    return urlsplit(issuer).path in ("", "/")
+
+
+def _is_own(server: Server, url: str) -> bool:
+    try:
+        return is_same_origin(server.url.lower(), url.lower())
+    except ValueError:
+        return False
+
+
+def _chosen_issuer(server: Server, found: JSONObject | None, wanted: str) -> str:
+    named = _words(found.get("authorization_servers")) if found else ()
+    if found is None:  # servers of protocol 2025-03-26 are their own authorization server
+        parts = urlsplit(resource_of(server.url))
+        return wanted or f"{parts.scheme}://{parts.netloc}"
+    if not named:
+        raise NoAccessToken("its metadata names no authorization server", "operator")
+    if not wanted:
+        return named[0]
+    fitting = next((issuer for issuer in named if same_issuer(issuer, wanted)), None)
+    if fitting is None:
+        others = ", ".join(map(place, named[:3]))
+        raise NoAccessToken(
+            f"it uses the authorization server {others}, not {place(wanted)}, which issuer in auth names; "
+            "nothing was sent there",
+            "credentials",
+        )
+    return fitting
+
+
+def _content(answer: Any) -> JSONObject | None:
+    """Return the JSON object of an answer, None if there is no metadata at its URL."""
+    content: JSONObject | None = answer.content
+    return content if answer.status == HTTPStatus.OK else None
+
+
+def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationServer:
+    where = f"the metadata of its authorization server {place(issuer)}"
+    stated = content["issuer"]
+    if not isinstance(stated, str) or not same_issuer(stated, issuer):
+        raise NoAccessToken(f"{where} is that of another issuer, {place(str(stated))}; refused", "operator")
+    urls = {name: _endpoint(server, where, name, content) for name in _URLS}
+    if not urls["token_endpoint"]:
+        raise NoAccessToken(f"{where} has no token_endpoint", "operator")
+    given: dict[str, Any] = {"issuer": stated, **urls}
+    for field in attrs.fields(AuthorizationServer):
+        if field.default == ():
+            given[field.name] = _words(content.get(field.name))
+        elif isinstance(field.default, bool):
+            given[field.name] = content.get(field.name) is True
+    return AuthorizationServer(**given)
+
+
+def _endpoint(server: Server, where: str, name: str, content: Mapping[str, JSON]) -> str:
+    url = content.get(name)
+    if url is None or url == "":
+        return ""
+    require_url(server, f"{name} in {where}", url if isinstance(url, str) else str(url))
+    return str(url)
+
+
+def _words(value: JSON) -> tuple[str, ...]:
+    found = value if isinstance(value, list) else ()
+    return tuple(item for item in found if isinstance(item, str) and _PRINTABLE.fullmatch(item))

@@ -1,0 +1,236 @@
+"""What is kept of a sign-in: tokens, the client's registration, and the authorization server's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin.config.auth import missing_scopes
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
+SCHEMA_VERSION = 1
+"""The version of a sign-in's JSON that this program writes."""
+
+Method = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
+"""How the client of a sign-in authenticates at the token endpoint."""
+
+_EARLY = 60.0
+_EARLY_SHARE = 0.25
+"""Seconds before its expiry that a token is refreshed, and the share of its lifetime that they may be."""
+
+_LATEST = 253_402_300_799
+"""The end of the year 9999, in seconds since the epoch."""
+
+
+def _words(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+@attrs.frozen(kw_only=True)
+class Tokens:
+    """The tokens of a sign-in.
+
+    Attributes:
+        access: The access token; empty where secrets are left out, or the keyring cannot be read.
+        refresh: The refresh token, empty if there is none.
+        expires_at: When the access token expires, in seconds since the epoch; None if unknown.
+        issued_at: When it was issued.
+        scopes: What was granted, empty if the authorization server did not say.
+        requested_scopes: What a machine asked for; empty for a person.
+    """
+
+    access: str = attrs.field(default="", repr=False)
+    refresh: str = attrs.field(default="", repr=False)
+    expires_at: float | None = None
+    issued_at: float = 0.0
+    scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    requested_scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
+
+    def is_valid(self, now: float) -> bool:
+        """Whether the access token has not expired yet."""
+        return self.expires_at is None or now < self.expires_at
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether the access token is valid, and need not be refreshed yet."""
+        if self.expires_at is None:
+            return True
+        early = min(_EARLY, _EARLY_SHARE * max(0.0, self.expires_at - self.issued_at))
+        return now < self.expires_at - early
+
+
+@attrs.frozen(kw_only=True)
+class Registration:
+    """A client's registration with an authorization server.
+
+    Attributes:
+        client_id: The id of the client.
+        client_secret: Its secret, empty if it has none.
+        method: How it authenticates at the token endpoint.
+        redirect_uris: Where the authorization server may send a browser.
+        expires_at: When its secret expires, in seconds since the epoch; None if it does not.
+    """
+
+    client_id: str
+    client_secret: str = attrs.field(default="", repr=False)
+    method: Method = "none"
+    redirect_uris: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    expires_at: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AuthorizationServer:
+    """The metadata of an authorization server (RFC 8414), as far as it is used; checked.
+
+    Attributes:
+        issuer: Its name, a URL.
+        token_endpoint: Where tokens are issued.
+        authorization_endpoint: Where a browser is sent; this and the further endpoints may be empty.
+        registration_endpoint: Where clients register.
+        device_authorization_endpoint: Where the device flow begins.
+        revocation_endpoint: Where tokens are revoked.
+        scopes_supported: The scopes that it names.
+        grant_types_supported: The grants that it names.
+        token_endpoint_auth_methods_supported: How clients may authenticate.
+        token_endpoint_auth_signing_alg_values_supported: The algorithms for signed assertions that it names.
+        code_challenge_methods_supported: The PKCE methods that it names.
+        client_id_metadata_document_supported: Whether a client's id may be the URL of its metadata.
+        authorization_response_iss_parameter_supported: Whether its redirects name the issuer (RFC 9207).
+    """
+
+    issuer: str
+    token_endpoint: str
+    authorization_endpoint: str = ""
+    registration_endpoint: str = ""
+    device_authorization_endpoint: str = ""
+    revocation_endpoint: str = ""
+    scopes_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    grant_types_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    token_endpoint_auth_methods_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] = attrs.field(
+        default=(), converter=_words
+    )
+    code_challenge_methods_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SignIn:
+    """A sign-in: at one server, with one authorization server.
+
+    Attributes:
+        server: The configured name of the server at that time, for messages.
+        server_url: The server's URL, without its query.
+        resource: What the tokens are for (RFC 8707).
+        authorization_server: The metadata of the authorization server.
+        registration: The client.
+        tokens: The tokens, None once the sign-in has ended.
+        signed_in_at: When it began, in seconds since the epoch.
+    """
+
+    server: str
+    server_url: str
+    resource: str
+    authorization_server: AuthorizationServer
+    registration: Registration
+    tokens: Tokens | None = None
+    signed_in_at: float = 0.0
+
+    @property
+    def issuer(self) -> str:
+        """The issuer that the sign-in belongs to."""
+        return self.authorization_server.issuer
+
+    def missing_scopes(self, auth: JSONObject) -> list[str]:
+        """Return the scopes in an `auth` table that were not granted, or do not even exist.
+
+        If it is not known what was granted, the scopes count that the authorization server names.
+
+        Args:
+            auth: The server's `auth` table.
+        """
+        granted = self.tokens.scopes if self.tokens else ()
+        return missing_scopes(auth, granted or self.authorization_server.scopes_supported)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secret values in the sign-in."""
+        found = (
+            self.registration.client_secret,
+            *((self.tokens.access, self.tokens.refresh) if self.tokens else ()),
+        )
+        return tuple(filter(None, found))
+
+    def without_configured_secret(self, auth: JSONObject) -> SignIn:
+        """Return the sign-in as it is stored: the config keeps the secret of a client that it names.
+
+        Args:
+            auth: The server's `auth` table.
+        """
+        if "client_id" not in auth:
+            return self
+        return attrs.evolve(self, registration=attrs.evolve(self.registration, client_secret=""))
+
+
+def as_json(sign_in: SignIn) -> dict[str, JSON]:
+    """Return a sign-in as JSON, secrets included."""
+    found: dict[str, JSON] = attrs.asdict(sign_in)
+    return {"schema_version": SCHEMA_VERSION, **found}
+
+
+def from_json(value: JSONObject) -> SignIn:
+    """Return the sign-in that its JSON describes.
+
+    Raises:
+        ValueError: It describes none.
+    """
+    tokens = value.get("tokens")
+    return SignIn(
+        server=_text(value, "server"),
+        server_url=_text(value, "server_url"),
+        resource=_text(value, "resource"),
+        authorization_server=_built(AuthorizationServer, value.get("authorization_server")),
+        registration=_built(Registration, value.get("registration")),
+        tokens=None if tokens is None else _built(Tokens, tokens),
+        signed_in_at=_time(value.get("signed_in_at")) or 0.0,
+    )
+
+
+def _built(kind: Any, value: JSON) -> Any:
+    """Build one of the parts from its JSON; every field by the type of its default."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
+    given: dict[str, Any] = {}
+    for field in attrs.fields(kind):
+        item = value.get(field.name)
+        if field.name.endswith("_at"):
+            given[field.name] = _time(item) if field.default is None else _time(item) or 0.0
+        elif isinstance(field.default, bool):
+            given[field.name] = item is True
+        elif field.default == ():
+            given[field.name] = _strings(item)
+        else:
+            given[field.name] = _text(value, field.name, optional=field.default is not attrs.NOTHING)
+    return kind(**given)
+
+
+def _text(value: JSONObject, key: str, *, optional: bool = False) -> str:
+    item = value.get(key)
+    if isinstance(item, str) and (item or optional):
+        return item
+    if item is None and optional:
+        return ""
+    raise ValueError(f"{key} is not a string")
+
+
+def _strings(value: JSON) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
+
+
+def _time(value: JSON) -> float | None:
+    """Return a point in time, None if it is none that a calendar has."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LATEST:
+        return float(value)
+    return None

@@ -1,0 +1,77 @@
+"""Counts, durations and ages as people read them; JSON output has numbers and ISO 8601 times instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_RECENT_DAYS = 30
+"""The days for which an age is shown; older times are shown as a date."""
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return a number of things, such as `1 tool` or `2,500 tools`; the plural of `noun` ends with `s`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def duration_text(milliseconds: float) -> str:
+    """Return a duration such as `12 ms`, `4.7 s`, `2 min 5 s` or `3 h 20 min`."""
+    seconds = milliseconds / 1_000
+    if milliseconds < 1:
+        return "0 ms" if milliseconds <= 0 else "<1 ms"
+    if milliseconds < 999.5:
+        return f"{milliseconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return _two(whole, _MINUTE, "min", 1, "s")
+    if whole < 2 * _DAY:
+        return _two(whole, _HOUR, "h", _MINUTE, "min")
+    return _two(whole, _DAY, "d", _HOUR, "h")
+
+
+def running_text(seconds: float) -> str:
+    """Return the duration so far of what runs, such as `0.4 s`: its unit stays for a minute."""
+    return f"{seconds:.1f} s" if seconds < _MINUTE else duration_text(seconds * 1_000)
+
+
+def age_text(moment: datetime | str, now: datetime | None = None) -> str:
+    """Return how long ago a moment was, such as `2 min ago`; its date if that is more than 30 days.
+
+    Args:
+        moment: A time with its zone, or one in ISO 8601, in UTC if it names no zone. Text that is not a time
+            is returned unchanged.
+        now: The current time, for tests.
+    """
+    from datetime import UTC, datetime
+
+    then = _parsed(moment) if isinstance(moment, str) else moment
+    if then is None:
+        return str(moment)
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    if seconds >= _RECENT_DAYS * _DAY or seconds < -_MINUTE:
+        return then.astimezone().strftime("%Y-%m-%d")
+    for unit, word in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {word} ago"
+    return "just now" if seconds < 10 else f"{int(seconds)} s ago"
+
+
+def _two(whole: int, large: int, large_word: str, small: int, small_word: str) -> str:
+    first, rest = divmod(whole, large)
+    second = rest // small
+    return f"{first} {large_word}" + (f" {second} {small_word}" if second else "")
+
+
+def _parsed(text: str) -> datetime | None:
+    from datetime import UTC, datetime
+
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,159 @@
+"""Lines about what happens now, drawn again and again at the bottom of a terminal, below those that stay."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO
+
+from pflow_mcp_plugin.contract.terminal_look import Part, columns_of, line_of, moves_cursor, wants_colours
+
+SOON = 0.25
+"""Seconds until something that lasts is shown; what ends sooner does not flicker."""
+_TICK = 0.1
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_USUAL_ROWS = 24
+
+
+class LiveLines:
+    """Draws what happens now, and writes lines that stay above it; safe to use from any thread.
+
+    While nothing is written, the cursor stands in the first of the drawn lines, behind the spinner. So all of
+    them can be erased from there, also after the terminal was made narrower, or `^C` was typed.
+
+    Args:
+        stream: Where to write.
+        now: Returns the lines about what happens now.
+        columns: Returns the width of the terminal; None if lines are not cut.
+        moves: Whether the cursor can be moved; otherwise only the lines that stay are written.
+        coloured: Whether to use colours.
+        rows: Returns the height of the terminal.
+
+    Attributes:
+        lock: Held while something is written, and while `now` is called.
+    """
+
+    def __init__(
+        self,
+        stream: IO[str],
+        now: Callable[[], Iterable[Sequence[Part]]],
+        *,
+        columns: Callable[[], int | None],
+        moves: bool,
+        coloured: bool,
+        rows: Callable[[], int] = lambda: _USUAL_ROWS,
+    ) -> None:
+        self._stream = stream
+        self._now = now
+        self._columns = columns
+        self._rows = rows
+        self._moves = moves
+        self._coloured = coloured
+        self.lock = threading.RLock()  # reentrant: a warning may be reported while a line is being written
+        self._over = threading.Event()
+        self._broken = False
+        self._drawn = False
+
+    @property
+    def columns(self) -> int | None:
+        """The width of a line that stays; None if lines are not cut."""
+        return self._columns()
+
+    def start(self) -> None:
+        """Begin to draw what happens now, if the cursor can be moved."""
+        if self._moves:
+            threading.Thread(target=self._draw_often, name="live lines", daemon=True).start()
+
+    def keep(self, parts: Iterable[Part], *, whole: bool = False) -> None:
+        """Write a line that stays, above what happens now.
+
+        Args:
+            parts: The line.
+            whole: Whether it is not cut, as it is to be copied.
+        """
+        with self.lock:
+            line = line_of(parts, None if whole else self._columns(), coloured=self._coloured)
+            self._write(f"{self._erased()}{line}\n")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let something else be written to the terminal: what happens now is erased, and drawn again."""
+        with self.lock:
+            self._write(self._erased())
+            yield
+
+    def close(self) -> None:
+        """Stop drawing, and leave the terminal as it was."""
+        self._over.set()
+        with self.lock:
+            self._write(self._erased())
+
+    def _draw_often(self) -> None:
+        while not self._over.wait(_TICK):
+            with self.lock:
+                lines = self._lines()
+                if not self._over.is_set() and (lines or self._drawn):
+                    self._write(self._drawing(lines) if lines else self._erased())
+
+    def _lines(self) -> list[str]:
+        columns = self._columns()
+        room = None if columns is None else columns - 1  # in the last column, some terminals begin a new line
+        parts = [*self._now()]
+        most = max(self._rows() - 1, 1)
+        if len(parts) > most:
+            parts[most - 1 :] = [[("  ", ""), (f"and {len(parts) - most + 1} more", "dim")]]
+        return [line_of(each, room, coloured=self._coloured) for each in parts]
+
+    def _drawing(self, lines: Sequence[str]) -> str:
+        """Return what draws lines over those drawn before; erasing these first would flicker."""
+        self._drawn = True
+        up = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
+        return "\r" + "\x1b[K\n".join(lines) + f"\x1b[J{up}\r\x1b[C"
+
+    def _erased(self) -> str:
+        drawn, self._drawn = self._drawn, False
+        return "\r\x1b[J" if drawn else ""
+
+    def _write(self, text: str) -> None:
+        if not text or self._broken:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal was closed
+            self._broken = True
+
+
+def live_lines(
+    stream: IO[str], now: Callable[[], Iterable[Sequence[Part]]], *, terminal: bool = True
+) -> LiveLines:
+    """Return live lines on a stream that is a terminal, or takes plain lines.
+
+    Args:
+        stream: Where to write.
+        now: Returns the lines about what happens now.
+        terminal: Whether the stream is a terminal.
+    """
+    return LiveLines(
+        stream,
+        now,
+        columns=lambda: columns_of(stream) if terminal else None,
+        moves=terminal and moves_cursor(),
+        coloured=terminal and wants_colours(),
+        rows=lambda: _rows_of(stream),
+    )
+
+
+def spinner() -> str:
+    """Return the sign that turns beside what happens now."""
+    return _SPINNER[int(time.monotonic() / _TICK) % len(_SPINNER)]
+
+
+def _rows_of(stream: IO[str]) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).lines or _USUAL_ROWS
+    except (OSError, ValueError):
+        return _USUAL_ROWS

@@ -1,0 +1,117 @@
+"""The commands that a word may stand for which names none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from pflow_mcp_plugin.host.cli.synonyms import same_meaning
+
+_MOST = 5
+_SHOW = "show"
+"""The meaning of the command for a word that is no command, but the name of something."""
+
+Takes = Callable[[str, click.Command, str], bool]
+"""Returns whether a command, by its words and itself, knows a word as its first argument."""
+
+
+def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> list[str]:
+    """Return the commands that may be meant, the likeliest first, each as it is typed.
+
+    Commands that know the next word, such as the name of a saved workflow, win over all others. A command of
+    this very name outside the branch comes before those in it that are only spelled alike.
+
+    Args:
+        ctx: The context of the branch where the words stand.
+        words: The word that names no command there, and those after it.
+        takes: Asks a command about its first argument.
+    """
+    branch, path, word = ctx.command, ctx.command_path, words[0]
+    here = _here(_visible(branch), word)
+    named, alike = list(_named(branch, word)), list(_alike(branch, word))
+    if len(words) > 1:
+        known = dict.fromkeys([*here, *named, *alike])
+        found = (
+            f"{path} {it} {words[1]}" for it in known if takes(f"{path} {it}", _at(branch, it), words[1])
+        )
+        if first := list(found)[:_MOST]:
+            return first
+    if shown := [
+        it for it in same_meaning(_SHOW, _visible(branch)) if takes(f"{path} {it}", _at(branch, it), word)
+    ]:
+        return [f"{path} {shown[0]} {word}"]
+    inside = [f"{path} {it}" for it in [*named, *here, *_options(branch, word)] or alike]
+    beside = list(_beside(ctx, word, is_known=bool(here)))
+    found_here = same_meaning(word, _visible(branch))
+    return list(dict.fromkeys([*inside, *beside] if found_here else [*beside, *inside]))[:_MOST]
+
+
+def taken(offered: Iterable[object], word: str) -> bool:
+    """Return whether what an argument offers for completion is exactly a word, or a file of this name."""
+    for item in offered:
+        if getattr(item, "value", None) == word:
+            return getattr(item, "type", "") not in ("file", "dir") or Path(word).is_file()
+    return False
+
+
+def _visible(command: click.Command) -> Mapping[str, click.Command]:
+    known = command.commands if isinstance(command, click.Group) else {}
+    return {name: it for name, it in known.items() if not it.hidden}
+
+
+def _here(commands: Mapping[str, click.Command], word: str) -> list[str]:
+    from difflib import get_close_matches
+
+    begun = word.partition("-")[0]
+    close = get_close_matches(word, commands)
+    # A group is also known by what its help says it is about, such as servers.
+    about = [name for name, it in commands.items() if isinstance(it, click.Group) and word in _words(it)]
+    return same_meaning(word, commands) or about or close or ([begun] if begun in commands else [])
+
+
+def _words(command: click.Command) -> list[str]:
+    return re.findall(r"\w{4,}", command.help or "")
+
+
+def _named(branch: click.Command, word: str) -> Iterator[str]:
+    for name, child in _visible(branch).items():
+        if word in _visible(child):
+            yield f"{name} {word}"
+
+
+def _alike(branch: click.Command, word: str) -> Iterator[str]:
+    for name, child in _visible(branch).items():
+        for other in same_meaning(word, _visible(child))[:1]:
+            yield f"{name} {other}"
+
+
+def _options(branch: click.Command, word: str) -> Iterator[str]:
+    for parameter in branch.params:
+        shown = not getattr(parameter, "hidden", False)
+        yield from (option for option in parameter.opts if shown and option == f"--{word}")
+
+
+def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:
+    """Yield commands outside a branch: of this very name, else of this meaning, or in a group like it."""
+    root = ctx.find_root()
+    if root is ctx:
+        return
+    outer = _visible(root.command)
+    if word in outer:
+        yield f"{root.command_path} {word}"
+        return
+    if is_known:
+        return
+    groups = [name for name in same_meaning(str(ctx.command.name), outer) if name != ctx.command.name]
+    yield from (f"{root.command_path} {name} {word}" for name in groups if word in _visible(outer[name]))
+    leaves = [name for name, it in outer.items() if not isinstance(it, click.Group)]
+    yield from (f"{root.command_path} {name}" for name in same_meaning(word, leaves)[:1])
+
+
+def _at(branch: click.Command, path: str) -> click.Command:
+    for word in path.split():
+        branch = _visible(branch)[word]
+    return branch

@@ -1,0 +1,345 @@
+"""What a run shows on a terminal: a line for each step, and below them what happens now.
+
+Lines of steps that have ended stay. The lines below them are drawn again and again: what is being prepared,
+the running step with its time, a bar for a batch, and what its node says. They are erased before anything
+else is written, and at the end. Nothing is imported for this that a run does not need anyway.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, Literal
+
+import attrs
+
+from pflow_mcp_plugin.contract.human_units import duration_text, running_text
+from pflow_mcp_plugin.contract.live_lines import SOON, LiveLines, live_lines, spinner
+from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.contract.terminal_look import Look, Part
+from pflow_mcp_plugin.contract.text_width import cut, padded, text_width
+from pflow_mcp_plugin.host.running.remaining_time import RemainingTime
+from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
+from pflow_mcp_plugin.host.trace_files import is_skipped, shown_type, step_words
+
+Detail = Literal["brief", "usual", "verbose"]
+"""How much is shown: only what happens now; lines for the steps too; or everything that nodes say."""
+State = Literal["succeeded", "failed", "interrupted"]
+"""How a run ended."""
+
+_Drawn = Callable[[Callable[[], Iterator[list[Part]]]], LiveLines]
+_BARS = range(6, 21)
+"""How wide a bar may be."""
+_BESIDE_BAR = 29
+"""The width of what is told beside a bar: ` 200/200 11 failed  15 s left`."""
+_NAMES = range(8, 29)
+"""How wide the column of names may be."""
+_TIMES = 10
+_GAP: Part = ("  ", "")
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    """A preparation that has not ended."""
+
+    preparation: Preparation
+    began: float = attrs.field(factory=time.monotonic)
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A step that has not ended, or whose line is still to be written.
+
+    Attributes:
+        step: The step.
+        began: When it began, in seconds.
+        waited: How long it waited for what is prepared, in seconds.
+        counts: Of a batch, its items: `count`, `succeeded` and `failed`.
+        remaining: Estimates when a batch ends.
+        said: What its node says.
+        headed: Whether a line about it stands above those of the steps inside it.
+    """
+
+    step: Step
+    began: float = attrs.field(factory=time.monotonic)
+    waited: float = 0.0
+    counts: Mapping[str, int] = attrs.field(factory=dict)
+    remaining: RemainingTime = attrs.field(init=False)
+    said: str = ""
+    headed: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.remaining = RemainingTime(self.began)
+
+    @property
+    def done(self) -> int:
+        """The items of its batch that have ended."""
+        return self.counts["succeeded"] + self.counts["failed"] if self.counts else 0
+
+    def needs(self, preparation: Preparation) -> bool:
+        """Return whether it waits for a preparation, itself or by what runs inside it."""
+        inside = f"{self.step.node.id}/"
+        return any(f"{node}/".startswith(inside) for node in preparation.nodes)
+
+    def has_waited(self, preparation: Preparation, began: float, now: float) -> None:
+        """Take note that a preparation it needs has ended: its own time, and that of its batch, begin now."""
+        if self.needs(preparation) and not self.done:
+            self.waited += now - max(began, self.began + self.waited)
+            self.remaining = RemainingTime(now)
+
+    def bar(self, width: int) -> Iterator[Part]:
+        """The bar of a batch, with its counts; nothing for any other step."""
+        if not self.counts:
+            return
+        total, failed = self.counts["count"], self.counts["failed"]
+        filled = width * self.done // total if total else width
+        yield ("█" * filled, "good")
+        yield ("░" * (width - filled), "dim")
+        yield (f" {self.done:>{len(str(total))}}/{total}", "")  # a width that stays
+        if failed:
+            yield (f" {failed} failed", "warn")
+        yield _GAP
+
+
+class TerminalDisplay(RunWatcher):
+    """Shows a run on a terminal, or as plain lines where the cursor cannot be moved.
+
+    Args:
+        names: The ids of the nodes, for the width of their column.
+        detail: How much to show.
+        lines: Returns what draws the lines about what happens now.
+    """
+
+    def __init__(self, names: Sequence[str], detail: Detail, lines: _Drawn) -> None:
+        widest = max(map(text_width, map(_shown_name, names)), default=0)
+        self._room = min(max(widest, _NAMES.start), _NAMES.stop - 1)
+        self._detail = detail
+        self._lines = lines(self._now)
+        self._lock = self._lines.lock
+        self._began = time.monotonic()
+        self._running: list[_Running] = []
+        self._waiting: list[_Waiting] = []
+        self._lost: list[Preparation] = []
+        self._failed: list[_Running] = []
+        self._ended = 0
+        self._handled = 0
+        self._failed_items = 0
+
+    def start(self) -> None:
+        """Begin to draw what happens now, if the cursor can be moved."""
+        self._lines.start()
+
+    def step_began(self, step: Step) -> None:
+        """Show that a step runs; a failure before it was handled, as the run has gone on.
+
+        The steps of a workflow that another step runs stand below a line about that one.
+        """
+        with self._lock:
+            self._settle("handled")
+            for outer in self._running:
+                if not outer.headed and step.node.id.startswith(f"{outer.step.node.id}/"):
+                    outer.headed = True
+                    node = outer.step.node
+                    self._keep([*self._name("▸", "dim", node.id, ""), (shown_type(node.type), "dim")])
+            self._running.append(_Running(step))
+
+    def step_ended(self, step: Step) -> None:
+        """Write the line of a step; whether a failure ends the run turns out later."""
+        with self._lock:
+            running = next((it for it in self._running if it.step is step), None) or _Running(step)
+            self._running = [it for it in self._running if it is not running]
+            self._ended += _depth(step.node.id) == 0
+            self._failed_items += running.counts.get("failed", 0) if step.error is None else 0
+            if step.error is not None:
+                self._failed.append(running)
+                return
+            self._settle("handled")
+            mark: Part = ("○", "dim") if is_skipped(_traced(step)) else ("✓", "good")
+            self._keep_step(running, *mark)
+
+    def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
+        """Move the bar of a batch."""
+        with self._lock:
+            for running in self._of(node_id):
+                running.counts = counts
+                running.remaining.update(running.done, counts["count"], time.monotonic())
+
+    def progressed(self, node_id: str, done: float, total: float | None, message: str) -> None:
+        """Show under a running step what its node says."""
+        far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        said = " ".join(printable(f"{far}, {message}" if message else far).split())
+        with self._lock:
+            for running in self._of(node_id):
+                running.said = said
+            if self._detail == "verbose":
+                self._keep([*self._name("", "", node_id, ""), (said, "dim")])
+
+    def preparing(self, preparation: Preparation) -> None:
+        """Show that something begins which nodes wait for."""
+        with self._lock:
+            self._waiting.append(_Waiting(preparation))
+
+    def prepared(self, preparation: Preparation) -> None:
+        """Show that it has ended; a failure is reported by the node that needs it."""
+        now = time.monotonic()
+        with self._lock:
+            began = next((it.began for it in self._waiting if it.preparation is preparation), now)
+            self._waiting = [it for it in self._waiting if it.preparation is not preparation]
+            for running in self._running:
+                running.has_waited(preparation, began, now)
+            if preparation.error:
+                self._lost.append(preparation)  # perhaps only because the run was interrupted
+            else:
+                self._keep(self._start_line(preparation, "✓", "good"))
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Let something else be written to the terminal: what happens now is erased, and drawn again."""
+        return self._lines.paused()
+
+    def close(self) -> None:
+        """Stop drawing, and leave the terminal as it was."""
+        self._lines.close()
+
+    def summarize(self, state: State, trace: str) -> None:
+        """Write the last lines: how the run ended, and where its trace is.
+
+        Args:
+            state: How it ended.
+            trace: The path of its trace; empty if that is told elsewhere, or there is none.
+        """
+        with self._lock:
+            self._settle("handled" if state == "succeeded" else state)
+            if self._detail == "brief":
+                return
+            mark: Part = ("✓", "good") if state == "succeeded" else ("✗", "bad")
+            if state == "interrupted":
+                mark = ("■", "warn")
+            how = "" if state == "succeeded" else f"{state} after "
+            steps = "1 step" if self._ended == 1 else f"{self._ended} steps"
+            handled = f", {self._handled} failed and handled" if self._handled else ""
+            items = "item" if self._failed_items == 1 else "items"
+            lost = f", {self._failed_items} {items} failed" if self._failed_items else ""
+            took = duration_text((time.monotonic() - self._began) * 1000)
+            self._keep([mark, (f" {how}{steps} in {took}", ""), (f"{handled}{lost}", "warn")])
+            if trace:
+                self._lines.keep([(f"  trace: {printable(trace)}", "dim")], whole=True)
+
+    def _of(self, node_id: str) -> list[_Running]:
+        return [it for it in self._running if it.step.node.id == node_id]
+
+    def _settle(self, how: Literal["handled", "failed", "interrupted"]) -> None:
+        """Write the lines of what failed, now that it is known what came of it."""
+        lost, self._lost = self._lost, []
+        for preparation in lost:
+            mark: Part = ("■", "warn") if how == "interrupted" else ("✗", "bad")
+            self._keep(self._start_line(preparation, *mark))
+        failed, self._failed = self._failed, []
+        self._handled += how == "handled" and bool(failed)
+        for running in failed:  # the innermost first; the outermost is what was handled
+            error = " ".join(printable(running.step.error or "").split())
+            if how == "interrupted":
+                self._keep_step(running, "■", "warn", "interrupted")
+            elif how == "failed":
+                self._keep_step(running, "✗", "bad", error)
+            else:
+                self._keep_step(running, "!", "warn", f"handled: {error}" if running is failed[-1] else error)
+
+    def _start_line(self, preparation: Preparation, mark: str, look: Look) -> list[Part]:
+        took = duration_text(preparation.milliseconds or 0.0)
+        return [*self._name(mark, look, "start", took), (printable(preparation.label), "dim")]
+
+    def _keep_step(self, running: _Running, mark: str, look: Look, told: str = "") -> None:
+        """Write the line of a step that has ended, with what is to be told about its failure."""
+        step = running.step
+        took = "" if mark == "○" else duration_text(max(step.milliseconds - step.waited, 0.0))
+        words: list[Part] = [(it, "dim") for it in (step_words(_traced(step)),) if it]
+        if self._detail == "verbose" and step.waited:
+            words.append((f"after waiting {duration_text(step.waited)}", "dim"))
+        words += [(told, look)] if told else []
+        self._keep(self._fitted(running, [*self._name(mark, look, step.node.id, took)], words))
+
+    def _fitted(
+        self, running: _Running, name: list[Part], words: Sequence[Part], *, beside_bar: int = 0
+    ) -> list[Part]:
+        """Return the line of a step; its bar is shorter, and its type left out, where there is no room.
+
+        Args:
+            running: The step.
+            name: The first columns of the line.
+            words: What is told of the step.
+            beside_bar: The room to keep for what is told beside a bar, which grows and shrinks meanwhile.
+        """
+        columns = self._lines.columns
+        kind: Part = (shown_type(running.step.node.type), "dim")
+        told = [part for each in words for part in (_GAP, each)]
+        room = columns - _width(name) - 1 if columns is not None else None
+        if room is None:
+            return [*name, *running.bar(_BARS.stop - 1), kind, *told]
+        beside = max(_BESIDE_BAR, _width([*running.bar(0), *told[1:]]))
+        bar = [*running.bar(min(max(room - beside, _BARS.start), _BARS.stop - 1))]
+        kept = max(_width([*bar, *told]), _BARS.stop + beside_bar if bar else 0) if bar or told else 0
+        if kept and kept + text_width(kind[0]) > room:
+            return [*name, *bar, *told[1:]]
+        return [*name, *bar, kind, *told]
+
+    def _name(self, mark: str, look: Look, name: str, took: str) -> Iterator[Part]:
+        yield (padded(mark, 2), look)
+        yield (padded(cut(printable(_shown_name(name)), self._room), self._room), "")
+        yield (padded(took, _TIMES, right=True), "")
+        yield _GAP
+
+    def _keep(self, parts: Sequence[Part]) -> None:
+        """Write a line that stays, unless only what happens now is to be shown."""
+        if self._detail != "brief":
+            self._lines.keep(parts)
+
+    def _now(self) -> Iterator[list[Part]]:
+        now = time.monotonic()
+        turn = spinner()
+        waiting = [it for it in self._waiting if now - it.began > SOON]
+        if waiting:
+            took = running_text(now - min(it.began for it in waiting))
+            labels = ", ".join(printable(it.preparation.label) for it in waiting)
+            yield [*self._name(turn, "good", "start", took), (labels, "")]
+        for running in self._running:
+            # The steps inside it are shown, unless it is a batch.
+            if running.headed or any(running.needs(it.preparation) for it in waiting if not running.done):
+                continue
+            own = now - running.began - running.waited
+            if own > SOON:
+                name = [*self._name(turn, "good", running.step.node.id, running_text(own))]
+                left = running.remaining.text(now)
+                yield self._fitted(running, name, [(left, "dim")] if left else [], beside_bar=_BESIDE_BAR)
+                if running.said:
+                    yield [("    ", ""), (running.said, "dim")]
+
+
+def _traced(step: Step) -> dict[str, object]:
+    """Return what the trace says about how a step went."""
+    return {"details": step.details, "error": step.error}
+
+
+def _width(parts: Sequence[Part]) -> int:
+    return sum(text_width(text) for text, _ in parts)
+
+
+def _depth(node_id: str) -> int:
+    return node_id.count("/")
+
+
+def _shown_name(node_id: str) -> str:
+    """Return the id of a node within its workflow, indented if that runs in another."""
+    return "  " * _depth(node_id) + node_id.rpartition("/")[2]
+
+
+def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, terminal: bool) -> TerminalDisplay:
+    """Return a display of a run on a stream that is a terminal, or takes plain lines.
+
+    Args:
+        stream: Where to write.
+        names: The ids of the nodes.
+        detail: How much to show.
+        terminal: Whether the stream is a terminal.
+    """
+    return TerminalDisplay(names, detail, lambda now: live_lines(stream, now, terminal=terminal))

@@ -1,0 +1,15 @@
+"""The expression language of conditions and of `transform`: JMESPath, with limits and a few functions.
+
+Importing this room imports jmespath, so the rest of the host imports it only where a workflow has an
+expression.
+
+- `syntax`: text to a syntax tree, within limits; mistakes have a position.
+- `functions`: every function beyond those of JMESPath, and what each returns.
+- `evaluation`: evaluates a tree within limits on work and size; it reads values and nothing else.
+- `expression`: a parsed expression. Start reading here.
+- `shapes`: what is known of values before a run: which an expression reads, and what type it has.
+"""
+
+from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Secrets, is_true, parsed
+
+__all__ = ["Expression", "Secrets", "is_true", "parsed"]

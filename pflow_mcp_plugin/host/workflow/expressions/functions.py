@@ -1,0 +1,376 @@
+"""The functions of expressions: those of JMESPath, and these few more.
+
+The names and arguments of those that JMESPath's community edition has are taken from there. The table in
+`docs/workflows.md` lists them all; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import attrs
+from jmespath import exceptions, functions
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.findings import cut, shown
+from pflow_mcp_plugin.host.workflow.json_text import json_in, lines_of, refuse_number
+
+RETURNS: Mapping[str, str] = {
+    **dict.fromkeys(("ceil", "floor", "length"), "int"),
+    **dict.fromkeys(("abs", "sum"), "float"),
+    **dict.fromkeys(("contains", "ends_with", "starts_with"), "bool"),
+    **dict.fromkeys(("join", "lower", "replace", "to_csv", "to_json", "to_string", "trim", "type"), "str"),
+    **dict.fromkeys(("remove_prefix", "remove_suffix", "upper"), "str"),
+    **dict.fromkeys(("from_csv", "items", "keys", "lines", "map", "range", "sort", "sort_by"), "list"),
+    **dict.fromkeys(("split", "to_array", "unique", "values", "words", "zip"), "list"),
+    **dict.fromkeys(("from_items", "group_by", "merge"), "dict"),
+}
+"""The type that each function always returns; others may return several."""
+_FREE = frozenset({"length", "type", "not_null", "to_array"})
+"""Functions whose work does not grow with what they are given."""
+_WHOLE = frozenset({"to_string", "to_json", "to_csv", "unique", "contains"})
+"""Functions that read all that is inside of what they are given."""
+_CHANGE_TEXT = frozenset(
+    {"lower", "upper", "reverse", "replace", "remove_prefix", "remove_suffix", "split", "lines", "words"}
+)
+"""Functions after which a secret in a text may no longer be found in the result."""
+_WORDS: Mapping[str, str] = {
+    "array": "a list",
+    "array-number": "a list of numbers",
+    "array-string": "a list of strings",
+    "boolean": "true or false",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+"""The types of JMESPath in words."""
+_CALL = 2
+"""Steps that a call counts as, beside those of its arguments: it takes as long as a few visits of a node."""
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?\s*", re.ASCII)
+
+
+class Limits(Protocol):
+    """What functions ask before they work."""
+
+    def spend(self, work: int) -> None:
+        """Count work; raises PflowError where it is too much."""
+        ...
+
+    def size(self, value: object) -> int:
+        """Return the size of a value with all that is inside."""
+        ...
+
+    def require_length(self, characters: int) -> None:
+        """Do nothing unless a text of this length would be too long; then raise PflowError."""
+        ...
+
+    def derived(self, text: str, change: Callable[[str], object]) -> None:
+        """Say that a text is about to be changed, and how."""
+        ...
+
+
+@attrs.frozen
+class Signature:
+    """The parameters of a function."""
+
+    name: str
+    parameters: Sequence[Mapping[str, Any]]
+
+    @property
+    def usage(self) -> str:
+        """The function as it is called."""
+        words = ["/".join(parameter["types"]) or "any" for parameter in self.parameters]
+        shown_words = ["&expression" if word == "expref" else word for word in words]
+        return f"{self.name}({', '.join(shown_words)}{', ...' if self.is_variadic else ''})"
+
+    @property
+    def is_variadic(self) -> bool:
+        """Whether more arguments may follow."""
+        return bool(self.parameters and self.parameters[-1].get("variadic"))
+
+    def types_at(self, number: int) -> Sequence[str]:
+        """Return the types that an argument may have, by its place; empty if any."""
+        types: Sequence[str] = self.parameters[min(number, len(self.parameters) - 1)]["types"]
+        return types
+
+    def takes(self, count: int) -> bool:
+        """Return whether the function may be called with a number of arguments."""
+        least = len(self.parameters)
+        return count == least or (self.is_variadic and count > least)
+
+
+@cache
+def signatures() -> dict[str, Signature]:
+    """Return every function of the expression language by name."""
+    table = ExpressionFunctions.FUNCTION_TABLE
+    return {name: Signature(name, table[name]["signature"]) for name in sorted(table)}
+
+
+def _problem(message: str, step: str = "") -> PflowError:
+    return PflowError(message, suggestions=(step,) if step else ())
+
+
+class NullArgument(PflowError):
+    """A function got null, or a list with null in it, which it does not take.
+
+    Args:
+        message: What it takes.
+    """
+
+    def __init__(self, message: str) -> None:
+        steps = (
+            "Take a default: not_null(value, '')",
+            "Failed items of a batch are null: leave them out, as in read.items[?!error].result",
+        )
+        super().__init__(message, suggestions=steps)
+
+
+class ExpressionFunctions(functions.Functions):
+    """The functions that one evaluation may call.
+
+    Args:
+        limits: Of the evaluation.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
+        """Call a function of an expression within the limits.
+
+        Args:
+            function_name: Its name; the parser has checked it.
+            resolved_args: Its arguments.
+        """
+        if function_name not in _FREE:
+            measured = self._limits.size if function_name in _WHOLE else _work
+            self._limits.spend(_CALL + sum(map(measured, resolved_args)))
+        if function_name in _CHANGE_TEXT and isinstance(resolved_args[0], str):
+            call, rest = self._called, resolved_args[1:]
+            self._limits.derived(resolved_args[0], lambda secret: call(function_name, [secret, *rest]))
+        result = self._called(function_name, resolved_args)
+        self._limits.spend(_work(result) if isinstance(result, str) else 0)
+        return None if isinstance(result, float) and not math.isfinite(result) else result
+
+    def _called(self, name: str, arguments: list[Any]) -> Any:
+        try:
+            return super().call_function(name, arguments)
+        except exceptions.JMESPathTypeError as error:
+            made = NullArgument if error.current_value is None else _problem
+            raise made(_mistake(error, arguments)) from error
+        except TypeError as error:
+            raise _problem(f"{name}() compares strings, or numbers, not one with the other") from error
+        except OverflowError as error:
+            raise _problem(f"{name}() was given a number that is too large") from error
+
+    @functions.signature({"types": ["string"]}, {"types": ["array-string"]})
+    def _func_join(self, separator: str, array: list[str]) -> str:
+        self._limits.require_length(sum(map(len, array)) + len(separator) * len(array))
+        return separator.join(array)
+
+    @functions.signature({"types": ["array", "string"]}, {"types": []})
+    def _func_contains(self, subject: Any, search: Any) -> bool:
+        if isinstance(subject, str):
+            return isinstance(search, str) and search in subject
+        # Not `in`: 1 equals true in Python, and deep values cost more than their number says.
+        return any(self._equal(item, search) for item in subject)
+
+    def _equal(self, one: Any, other: Any) -> bool:
+        if isinstance(one, bool) != isinstance(other, bool):
+            return False
+        if isinstance(one, list | dict) and isinstance(other, list | dict):
+            self._limits.spend(min(len(one), len(other)))
+        return bool(one == other)
+
+    @functions.signature({"types": []})
+    def _func_to_number(self, arg: Any) -> Any:
+        if isinstance(arg, bool) or not isinstance(arg, int | float | str):
+            return None
+        if not isinstance(arg, str):
+            return arg
+        if not _NUMBER.fullmatch(arg):
+            return None
+        text = arg.strip()
+        return int(text) if text.removeprefix("-").isdecimal() else float(text)
+
+    @functions.signature({"types": []})
+    def _func_to_string(self, arg: Any) -> str:
+        return arg if isinstance(arg, str) else _json(arg)
+
+    @functions.signature({"types": []})
+    def _func_to_json(self, arg: Any) -> str:
+        return _json(arg)
+
+    @functions.signature({"types": ["string"]})
+    def _func_from_json(self, text: str) -> Any:
+        found = json_in(text)
+        if found is not None:
+            return found
+        try:
+            return json.loads(text, parse_constant=refuse_number)
+        except (ValueError, RecursionError) as error:
+            # Without the text: no data leave a condition, and an error is an output.
+            where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+            raise _problem(f"from_json() was given a string that is not JSON{where}") from error
+
+    @functions.signature({"types": ["string"]})
+    def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
+        self._limits.spend(text.count(",") + text.count("\n"))
+        rows = _csv_rows(text.removeprefix("\ufeff"))
+        if not rows:
+            return []
+        head = rows[0]
+        if len({*head}) < len(head):
+            raise _problem("from_csv() needs different names in the first row", "Rename the columns")
+        for number, row in enumerate(rows[1:], 2):
+            if len(row) > len(head):
+                message = f"from_csv() found {len(row)} cells in row {number}, and {len(head)} in the first"
+                raise _problem(message, "Quote cells that contain a comma")
+        self._limits.spend(len(head) * len(rows))
+        return [{key: row[at] if at < len(row) else None for at, key in enumerate(head)} for row in rows[1:]]
+
+    @functions.signature({"types": ["array"]})
+    def _func_to_csv(self, rows: list[Any]) -> str:
+        if all(isinstance(row, list) for row in rows):
+            table = rows
+        elif all(isinstance(row, dict) for row in rows):
+            head = list(dict.fromkeys(key for row in rows for key in row))
+            self._limits.spend(len(head) * len(rows))
+            table = [head, *([row.get(key) for key in head] for row in rows)]
+        else:
+            raise _problem("to_csv() takes a list of objects, or a list of lists")
+        written = io.StringIO(newline="")
+        csv.writer(written, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in table)
+        return written.getvalue()
+
+    @functions.signature({"types": ["string"]}, {"types": ["string"]})
+    def _func_split(self, text: str, separator: str) -> list[str]:
+        self._limits.spend(text.count(separator))
+        return text.split(separator) if separator else list(text)
+
+    @functions.signature({"types": ["string"]})
+    def _func_lines(self, text: str) -> list[str]:
+        self._limits.spend(text.count("\n") + text.count("\r"))
+        return lines_of(text)
+
+    @functions.signature({"types": ["string"]})
+    def _func_words(self, text: str) -> list[str]:
+        self._limits.spend(len(text) // 2)
+        return text.split()
+
+    @functions.signature({"types": ["string"]}, {"types": ["string"]}, {"types": ["string"]})
+    def _func_replace(self, text: str, old: str, new: str) -> str:
+        self._limits.require_length(len(text) + text.count(old) * len(new))
+        return text.replace(old, new)
+
+    @functions.signature({"types": ["string"]}, {"types": ["string"]})
+    def _func_remove_prefix(self, text: str, prefix: str) -> str:
+        return text.removeprefix(prefix)
+
+    @functions.signature({"types": ["string"]}, {"types": ["string"]})
+    def _func_remove_suffix(self, text: str, suffix: str) -> str:
+        return text.removesuffix(suffix)
+
+    @functions.signature({"types": ["string"]})
+    def _func_trim(self, text: str) -> str:
+        return text.strip()
+
+    @functions.signature({"types": ["string"]})
+    def _func_lower(self, text: str) -> str:
+        return text.lower()
+
+    @functions.signature({"types": ["string"]})
+    def _func_upper(self, text: str) -> str:
+        return text.upper()
+
+    @functions.signature({"types": ["number"]})
+    def _func_range(self, count: float) -> list[int]:
+        if not math.isfinite(count) or count < 0 or count != int(count):
+            raise _problem("range() takes a whole number that is not negative")
+        self._limits.spend(int(count))
+        return list(range(int(count)))
+
+    @functions.signature({"types": ["array"]}, {"types": ["array"], "variadic": True})
+    def _func_zip(self, *lists: list[Any]) -> list[list[Any]]:
+        self._limits.spend(len(lists) * min(map(len, lists)))
+        return [list(row) for row in zip(*lists, strict=False)]
+
+    @functions.signature({"types": ["array"]}, {"types": ["expref"]})
+    def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
+        groups: dict[str, list[Any]] = {}
+        for item in items:
+            groups.setdefault(self._group(key.visit(key.expression, item)), []).append(item)
+        return groups
+
+    def _group(self, key: Any) -> str:
+        if isinstance(key, list | dict):
+            raise _problem(f"group_by() groups by a string or a number, and was given {shown(key)}")
+        return self._func_to_string(key)
+
+    @functions.signature({"types": ["object"]})
+    def _func_items(self, value: dict[str, Any]) -> list[list[Any]]:
+        return [[key, item] for key, item in value.items()]
+
+    @functions.signature({"types": ["array"]})
+    def _func_from_items(self, pairs: list[Any]) -> dict[str, Any]:
+        for pair in pairs:
+            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+                raise _problem("from_items() takes a list of pairs, each of a string and a value")
+        return dict(pairs)
+
+    @functions.signature({"types": ["array"]})
+    def _func_unique(self, items: list[Any]) -> list[Any]:
+        self._limits.spend(2 * len(items))  # writing a value costs more than a visit
+        return list({_json(item): item for item in reversed(items)}.values())[::-1]
+
+
+def _work(argument: Any) -> int:
+    if isinstance(argument, str):
+        return len(argument) // 16
+    return len(argument) if isinstance(argument, list | dict) else 0
+
+
+def _json(value: Any) -> str:
+    try:
+        return _JSON.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _problem(f"{shown(value)} cannot be written as JSON: {cut(str(error))}") from error
+
+
+def _csv_rows(text: str) -> list[list[str]]:
+    if csv.field_size_limit() < len(text):  # 128 KiB for a cell by default; the evaluation has its own limit
+        csv.field_size_limit(len(text))
+    try:
+        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise _problem(f"from_csv() was given a string that is not CSV: {error}") from error
+
+
+def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
+    name = error.function_name
+    if name.endswith("_by"):
+        found = _WORDS.get(error.actual_type, error.actual_type)
+        return f"{name}() takes an expression that is a string, or a number, for every item, not {found}"
+    takes = " or ".join(_WORDS[kind] for kind in error.expected_types)
+    found = shown(error.current_value)
+    is_inside = not any(argument is error.current_value for argument in arguments)
+    return f"{name}() takes {takes}, not {f'one that contains {found}' if is_inside else found}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def strings_in(value: Any) -> Iterable[str]:
+    """Return the strings that a function returned: one, or a list of them."""
+    return [value] if isinstance(value, str) else [item for item in value if isinstance(item, str)]

@@ -1,0 +1,341 @@
+"""What is known of an expression before a run: which values it reads, what type it has, what cannot be right.
+
+A shape is what is known of one value. Where nothing is known, nothing is reported: a value may be of any
+type until its declaration says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.expressions.expression import Expression
+from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
+from pflow_mcp_plugin.host.workflow.expressions.syntax import Node
+
+Path = tuple[str | int, ...]
+"""Steps from the values in scope to one inside them."""
+Declared = Callable[[Path], Field | None]
+"""Returns the declaration of the value at a path, None if it is unknown."""
+
+_ANY: frozenset[str] = frozenset()
+"""Stands for a type of which nothing is known."""
+_NUMBERS = frozenset({"int", "float"})
+_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"str"}),
+    "number": _NUMBERS,
+    "boolean": frozenset({"bool"}),
+    "object": frozenset({"dict"}),
+    "array": frozenset({"list"}),
+    "array-string": frozenset({"list"}),
+    "array-number": frozenset({"list"}),
+}
+_LARGEST = 5_000
+"""Parts of a value that are declared: more than an expression of the greatest length can write down."""
+_KEEP_ITEMS = frozenset({"reverse", "sort", "sort_by", "unique"})
+_WORDS: Mapping[str, str] = {
+    "str": "a string",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "an object",
+    "None": "null",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Shape:
+    """The shape of a value in an expression.
+
+    Attributes:
+        types: Its possible types; empty if nothing is known.
+        path: Where it comes from; None if it is made.
+        item: The shape of its items.
+        members: The shapes of its members, if it is an object that the expression makes.
+        size: How many shapes are in it, those that it has twice counted twice.
+    """
+
+    types: frozenset[str] = _ANY
+    path: Path | None = None
+    item: Shape | None = None
+    members: Mapping[str, Shape] | None = None
+    size: int = attrs.field(init=False)
+
+    @size.default
+    def _size(self) -> int:
+        inside: list[Shape] = [*(self.members or {}).values(), *filter(None, [self.item])]
+        return 1 + sum(shape.size for shape in inside)
+
+    def schema(self) -> dict[str, JSON]:
+        """Return the JSON Schema of a made value's shape, for templates that lead into it.
+
+        `{a: @, b: @} | {a: @, b: @} | ...` doubles with each step; what is that large is not described.
+        """
+        schema: dict[str, JSON] = {"type": sorted(self.types)} if self.types else {}
+        if self.size > _LARGEST:
+            return schema
+        if self.members is not None:
+            schema["properties"] = {name: shape.schema() for name, shape in self.members.items()}
+            schema["additionalProperties"] = False
+        if self.item is not None:
+            schema["items"] = self.item.schema()
+        return schema
+
+    def field(self, key: str) -> Field:
+        """Return the declaration of an output that has this shape."""
+        return Field(key=key, type=" | ".join(sorted(self.types)) or "any", schema=self.schema() or None)
+
+
+@attrs.define(eq=False, repr=False)
+class Reading:
+    """What is known of an expression.
+
+    Attributes:
+        declared: What is known of the values in scope.
+        current: The shape of what names are looked up in.
+        paths: The values that it reads, in order.
+        compared: Names at the root that stand on one side of a comparison.
+        everything: Whether it reads all values in scope as a whole.
+        mistakes: What cannot be right, each with a step.
+        result: The shape of its value.
+    """
+
+    declared: Declared = lambda _: None
+    current: Shape = Shape(path=())
+    paths: dict[Path, None] = attrs.field(factory=dict)
+    compared: set[str] = attrs.field(factory=set)
+    everything: bool = False
+    mistakes: list[tuple[str, str]] = attrs.field(factory=list)
+    result: Shape = Shape()
+
+    @classmethod
+    def of(
+        cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
+    ) -> Reading:
+        """Read an expression.
+
+        Args:
+            expression: The expression.
+            declared: What is known of the values in scope.
+            current: The shape of what `@` stands for at first; all values in scope by default.
+        """
+        reading = cls(declared, current or Shape(path=()))
+        reading.result = reading._used(expression.syntax.tree, reading.current)
+        return reading
+
+    @property
+    def longest_paths(self) -> list[Path]:
+        """The paths that the expression reads, without those that lead to another one."""
+        leading = {path[:length] for path in self.paths for length in range(1, len(path))}
+        return [path for path in self.paths if path not in leading]
+
+    @property
+    def result_types(self) -> frozenset[str]:
+        """The types that the expression's value may have; empty if nothing is known."""
+        return self._types(self.result)
+
+    def _used(self, node: Node, current: Shape) -> Shape:
+        """Return the shape of a value that is used as a whole."""
+        shape = self._shape(node, current)
+        self.everything = self.everything or shape.path == ()
+        return shape
+
+    def _shape(self, node: Node, current: Shape) -> Shape:
+        read = getattr(self, f"_{node['type']}", None)
+        if read is not None:
+            shape: Shape = read(node, current)
+            return shape
+        for child in node["children"]:
+            if isinstance(child, dict):
+                self._used(child, current)
+        return Shape()
+
+    def _types(self, shape: Shape) -> frozenset[str]:
+        if shape.types or not shape.path:
+            return shape.types
+        field = self.declared(shape.path)
+        known = frozenset(map(type_name, field.types)) if field else _ANY
+        return known if known <= _WORDS.keys() else _ANY
+
+    def _item(self, shape: Shape) -> Shape:
+        if shape.item is not None:
+            return shape.item
+        return Shape(path=(*shape.path, 0)) if shape.path else Shape()
+
+    def _current(self, _: Node, current: Shape) -> Shape:
+        return current
+
+    _identity = _current
+
+    def _root(self, _: Node, __: Shape) -> Shape:
+        return Shape(path=())
+
+    def _literal(self, node: Node, _: Shape) -> Shape:
+        return Shape(types=frozenset({_type_of(node["value"])}))
+
+    def _field(self, node: Node, current: Shape) -> Shape:
+        name: str = node["value"]
+        if current.members is not None:
+            if name not in current.members:
+                self._mistake(f"there is no {name} among {', '.join(current.members)}", "Correct the name")
+            return current.members.get(name, Shape())
+        if self._types(current) == {"list"}:
+            self._mistake(f"{name} is looked up in a list", f"Write [].{name} for each of its items")
+        if current.path is None:
+            return Shape()
+        return self._at((*current.path, name))
+
+    def _index(self, node: Node, current: Shape) -> Shape:
+        if current.item is not None or not current.path:
+            return current.item or Shape()
+        return self._at((*current.path, node["value"]))
+
+    def _at(self, path: Path) -> Shape:
+        self.paths[path] = None
+        return Shape(path=path)
+
+    def _subexpression(self, node: Node, current: Shape) -> Shape:
+        for child in node["children"]:
+            current = self._shape(child, current)
+        return current
+
+    _pipe = _index_expression = _subexpression
+
+    def _slice(self, _: Node, current: Shape) -> Shape:
+        return Shape(types=self._list_types(current), item=self._item(current))
+
+    def _list_types(self, base: Shape) -> frozenset[str]:
+        return frozenset({"list"} if self._types(base) == {"list"} else {"list", "None"})
+
+    def _projection(self, node: Node, current: Shape) -> Shape:
+        base = self._used(node["children"][0], current)
+        item = self._shape(node["children"][1], self._item(base))
+        return Shape(types=self._list_types(base), item=self._kept(item))
+
+    def _filter_projection(self, node: Node, current: Shape) -> Shape:
+        base = self._used(node["children"][0], current)
+        self._shape(node["children"][2], self._item(base))
+        item = self._shape(node["children"][1], self._item(base))
+        return Shape(types=self._list_types(base), item=self._kept(item))
+
+    def _kept(self, item: Shape) -> Shape:
+        """Return the shape of an item of a projection, which drops null."""
+        types = self._types(item) - {"None"}
+        return attrs.evolve(item, types=types)
+
+    def _value_projection(self, node: Node, current: Shape) -> Shape:
+        self._used(node["children"][0], current)
+        self._shape(node["children"][1], Shape())
+        return Shape(types=frozenset({"list", "None"}))
+
+    def _flatten(self, node: Node, current: Shape) -> Shape:
+        base = self._used(node["children"][0], current)
+        item = self._item(base)
+        types = self._types(item)
+        flat = item if item.members is not None or (types and "list" not in types) else Shape()
+        return Shape(types=self._list_types(base), item=flat if types or item.members else _undeclared(item))
+
+    def _multi_select_list(self, node: Node, current: Shape) -> Shape:
+        for child in node["children"]:
+            self._used(child, current)
+        return Shape(types=frozenset({"list"}))
+
+    def _multi_select_dict(self, node: Node, current: Shape) -> Shape:
+        members = {pair["value"]: self._used(pair["children"][0], current) for pair in node["children"]}
+        return Shape(types=frozenset({"dict"}), members=members)
+
+    def _or_expression(self, node: Node, current: Shape) -> Shape:
+        one, other = (self._used(child, current) for child in node["children"])
+        types = self._types(one), self._types(other)
+        return Shape(types=types[0] | types[1] if all(types) else _ANY)
+
+    _and_expression = _or_expression
+
+    def _not_expression(self, node: Node, current: Shape) -> Shape:
+        self._used(node["children"][0], current)
+        return Shape(types=frozenset({"bool"}))
+
+    def _comparator(self, node: Node, current: Shape) -> Shape:
+        for child in node["children"]:
+            if child["type"] == "field" and current.path == ():
+                self.compared.add(child["value"])
+        one, other = (self._types(self._used(child, current)) for child in node["children"])
+        if node["value"] in ("eq", "ne"):
+            # Null stands for what is not there, whatever is declared.
+            known = one and other and "None" not in one | other
+            if known and _loose(one).isdisjoint(_loose(other)):
+                said = f"{_words(one)} is compared with {_words(other)}: they are never equal"
+                self._mistake(said, "Convert one, as in to_number(value)")
+            return Shape(types=frozenset({"bool"}))
+        orders = [_loose(types) & {"str", "float"} for types in (one, other) if types]
+        if not all(orders) or (len(orders) == 2 and orders[0].isdisjoint(orders[1])):
+            self._mistake(
+                f"{_words(one)} and {_words(other)} have no order: this is never true",
+                "Compare two numbers, or two strings; to_number(value) makes a number of a string",
+            )
+        return Shape(types=frozenset({"bool", "None"}))
+
+    def _expref(self, _: Node, __: Shape) -> Shape:
+        return Shape()  # `_function_expression` reads it, with the item that it is evaluated on
+
+    def _function_expression(self, node: Node, current: Shape) -> Shape:
+        name: str = node["value"]
+        arguments = [self._used(child, current) for child in node["children"]]
+        self._check_arguments(name, arguments)
+        lists = [
+            shape for shape, child in zip(arguments, node["children"], strict=True) if not _is_ref(child)
+        ]
+        item = self._item(lists[0]) if lists else Shape()
+        for child in filter(_is_ref, node["children"]):
+            inner = self._used(child["children"][0], item)
+            if name == "map":
+                return Shape(types=frozenset({"list"}), item=inner)
+        types = frozenset({RETURNS[name]}) if name in RETURNS else _ANY
+        return Shape(types=types, item=item if name in _KEEP_ITEMS and types == {"list"} else None)
+
+    def _check_arguments(self, name: str, arguments: list[Shape]) -> None:
+        signature = signatures()[name]
+        for number, shape in enumerate(arguments):
+            takes = signature.types_at(number)
+            wanted = frozenset().union(*(_ARGUMENTS.get(kind, _ANY) for kind in takes))
+            given = self._types(shape)
+            if wanted and given and given.isdisjoint(wanted):
+                message = f"argument {number + 1} of {name}() is {_words(given)}"
+                self._mistake(message, f"It takes {signature.usage}")
+
+    def _mistake(self, message: str, step: str) -> None:
+        self.mistakes.append((message, step))
+
+
+def _is_ref(node: Node) -> bool:
+    return bool(node["type"] == "expref")
+
+
+def _undeclared(item: Shape) -> Shape:
+    # Where the items are lists themselves, `[]` merges them, so a path is a guess that only names values.
+    return Shape(path=item.path) if item.path else Shape()
+
+
+def _loose(types: frozenset[str]) -> frozenset[str]:
+    """Return the types with one name for all numbers."""
+    return frozenset("float" if name in _NUMBERS else name for name in types)
+
+
+def _words(types: frozenset[str]) -> str:
+    return " or ".join(sorted({_WORDS[name] for name in types})) or "the other value"
+
+
+def _type_of(value: Any) -> str:
+    names = {bool: "bool", int: "int", float: "float", str: "str", list: "list", dict: "dict"}
+    return names.get(type(value), "None")
+
+
+def is_always_true(types: frozenset[str]) -> bool:
+    """Return whether a condition of these types is true whatever its value."""
+    return bool(types) and types <= _NUMBERS

@@ -1,0 +1,259 @@
+"""Checks a workflow together with the workflows that it runs as nodes, and those that they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from pflow_mcp_plugin.contract import FAILURES, Entry, Host, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.templates import has_template
+from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
+from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE, NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_file import read_workflow
+from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+
+DEEPEST = 16
+"""How many workflows may run one in another."""
+_NAME_ONE = "Write the name of a saved workflow, a file, or a workflow itself"
+_UNKNOWN = Interface(open=True, open_outputs=True)
+"""The interface of a workflow that cannot be found: nothing is said about it twice."""
+
+
+@attrs.frozen(kw_only=True)
+class WorkflowPlace:
+    """Where a workflow is, so where those that it runs are looked up.
+
+    Attributes:
+        library: The saved workflows, by the host that has them; None if there are none.
+        file: The file of the workflow; None if it has none, as one that is saved: it then names no files.
+        name: Its name among the saved workflows, or its file as it was named.
+    """
+
+    library: Host | None = None
+    file: Path | None = None
+    name: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What tells the workflow from any other; empty for one that is written inside another."""
+        return str(self.file.absolute().resolve()) if self.file else self.name
+
+    def of(self, name: str) -> WorkflowPlace:
+        """Return the place of a workflow that the one at this place names.
+
+        Raises:
+            PflowError: It names a file, and has none itself.
+        """
+        if not names_file(name):
+            return attrs.evolve(self, file=None, name=name)
+        if self.file is None:
+            step = "Save it too (pflow workflow save), and write its name"
+            message = f"A workflow that has no file of its own cannot run the file {name}"
+            raise PflowError(message, suggestions=(step,), kind="validation")
+        return attrs.evolve(self, file=self.file.parent / Path(name).expanduser(), name=name)
+
+    def read(self) -> JSONObject:
+        """Read the workflow at this place.
+
+        Raises:
+            PflowError: It is not there, or cannot be read.
+        """
+        if self.file is not None:
+            return read_workflow(self.file)
+        library = self.library.library if self.library else None
+        if library is None:
+            raise PflowError(f"No workflow is saved as {self.name}", kind="not_found")
+        return library.get(self.name)
+
+    @property
+    def source(self) -> str:
+        """The file of the workflow, for problems."""
+        library = self.library.library if self.library and self.name else None
+        if self.file is None and library is not None:
+            return str(library.describe(self.name).path)
+        return str(self.file or "")
+
+
+def names_file(name: str) -> bool:
+    """Return whether a node that runs a workflow of this name runs a file, and not one that is saved."""
+    return bool(set(name) & {"/", "\\", "."})
+
+
+def check_workflow(
+    workflow: JSON, types: NodeTypes, given: frozenset[str] | None = None, place: WorkflowPlace | None = None
+) -> Checked:
+    """Check a workflow and all the workflows that it runs: collect every problem.
+
+    Args:
+        workflow: Any JSON value; it is not changed.
+        types: The registry.
+        given: The names of the inputs of a run; None when the workflow is checked without a run.
+        place: Where the workflow is, so where those that it runs are looked up.
+    """
+    checked = check_one(workflow, types, given, _SubWorkflows(types, place or WorkflowPlace()).called)
+    return attrs.evolve(checked, unmet=tuple(types.unmet(_node_types(checked))))
+
+
+def _node_types(checked: Checked) -> Iterator[str]:
+    """Yield the known types of the nodes of a workflow, and of those that it runs."""
+    yield from (kind for kind, entry in checked.entries.items() if entry and kind not in checked.called)
+    for called in checked.called.values():
+        if called.checked:
+            yield from _node_types(called.checked)
+
+
+class _SubWorkflows:
+    """Finds and checks the workflows that workflows run; each file and saved one is checked once.
+
+    Args:
+        types: The registry.
+        place: Where the outermost workflow is.
+    """
+
+    def __init__(self, types: NodeTypes, place: WorkflowPlace) -> None:
+        self._types = types
+        self._known: dict[str, CalledWorkflow] = {}
+        self._chain = [place]
+        self._sources: set[str] = set()
+
+    def called(self, document: WorkflowDocument, findings: Findings) -> Mapping[str, CalledWorkflow]:
+        """Find the workflows that nodes run, and report those that cannot run and the problems in them."""
+        called: dict[str, CalledWorkflow] = {}
+        for node in document.nodes:
+            if node.runs is None:
+                continue
+            if node.entry_key not in called:
+                called[node.entry_key] = self._found(node, findings)
+        size = len(document.nodes) + sum(
+            called[node.entry_key].size for node in document.nodes if node.entry_key in called
+        )
+        if size > MOST_NODES:
+            message = f"With the workflows that it runs it has {size:,} nodes, more than {MOST_NODES:,}"
+            findings.error("$.nodes", message, "Use batch, or several workflows")
+        return called
+
+    def _found(self, node: NodeSpec, findings: Findings) -> CalledWorkflow:
+        path = f"{node.path}.params.{WORKFLOW_NODE}"
+        try:
+            place, workflow = self._read(node)
+            called = self._known.get(place.identity) if place.name else None
+            if called is None:
+                called = self._checked(node, place, workflow)
+                self._known |= {place.identity: called} if place.name else {}
+                findings.problems += self._moved(called, place, path)
+            self._require_shallow([called.name], called.depth)
+            _require_passable(called)
+        except PflowError as error:
+            step = next(iter(error.suggestions), "")
+            found = Problem(message=error.message, path=path, suggestion=step)
+            missing = error.kind == "not_found"
+            findings.problems.append(attrs.evolve(found, kind="not_found") if missing else found)
+            return CalledWorkflow(name=str(node.runs), entry=self._entry(_UNKNOWN))
+        return called
+
+    def _read(self, node: NodeSpec) -> tuple[WorkflowPlace, JSONObject]:
+        here = self._chain[-1]
+        if node.runs == "":
+            raise PflowError(f"Node {node.id} names no workflow", suggestions=(_NAME_ONE,), kind="validation")
+        if isinstance(node.runs, Mapping):
+            return attrs.evolve(here, name=""), node.runs
+        if has_template(node.runs):
+            message = f"Node {node.id} cannot choose a workflow when it runs: {node.runs} is not a name"
+            step = "Write the name of a saved workflow or a file, and choose between nodes by edges"
+            raise PflowError(message, suggestions=(step,), kind="validation")
+        place = here.of(str(node.runs))
+        above = [other.identity for other in self._chain if other.name]
+        if place.identity in above:
+            names = [other.name for other in self._chain if other.name]
+            way = " -> ".join([*names[above.index(place.identity) :], place.name])
+            raise PflowError(
+                f"Workflow {place.name} would run itself: {way}",
+                suggestions=("Repeat nodes by an edge that leads back, or with batch",),
+                details={"workflows": way.split(" -> ")},
+                kind="validation",
+            )
+        return place, place.read() if place.identity not in self._known else {}
+
+    def _checked(self, node: NodeSpec, place: WorkflowPlace, workflow: JSONObject) -> CalledWorkflow:
+        name = place.name or node.id
+        self._require_shallow([*(other.name or "..." for other in self._chain[1:]), name], 1)
+        self._chain.append(place)
+        try:
+            checked = check_one(workflow, self._types, None, self.called)
+        finally:
+            self._chain.pop()
+        below = [
+            checked.called[inner.entry_key]
+            for inner in checked.document.nodes
+            if inner.entry_key in checked.called
+        ]
+        return CalledWorkflow(
+            name=name,
+            entry=self._entry(_interface(checked, workflow), checked, workflow),
+            workflow=workflow,
+            checked=checked,
+            depth=1 + max((inner.depth for inner in below), default=0),
+            size=len(checked.document.nodes) + sum(inner.size for inner in below),
+        )
+
+    def _moved(self, called: CalledWorkflow, place: WorkflowPlace, path: str) -> Iterator[Problem]:
+        """Yield the problems of a workflow as those of the one that runs it.
+
+        Those of one that is written inside another have their path there; others name their workflow.
+        """
+        problems = called.checked.problems if called.checked else ()
+        source = place.source if place.name and problems else ""
+        self._sources |= {source} if source else set()
+        for problem in problems:
+            if problem.source and problem.source in self._sources and problem.source != source:
+                yield problem  # of a workflow further inside
+            elif place.name:
+                message = f"in workflow {place.name}: {problem.message}"
+                yield attrs.evolve(problem, message=message, source=source)
+            else:
+                yield attrs.evolve(problem, path=f"{path}{problem.path.removeprefix('$')}")
+
+    def _require_shallow(self, names: Sequence[str], depth: int) -> None:
+        if len(self._chain) + depth > DEEPEST:
+            message = f"Workflows are nested more than {DEEPEST} deep: {' -> '.join(names)}"
+            raise PflowError(message, suggestions=("Flatten them",), kind="validation")
+
+    def _entry(
+        self, interface: Interface, checked: Checked | None = None, workflow: JSONObject | None = None
+    ) -> Entry | None:
+        """Return the entry of a node that runs a workflow: it is as pure as all nodes there together."""
+        own = self._types.find(WORKFLOW_NODE)
+        if own is None or checked is None:
+            return own and attrs.evolve(own, interface=interface)
+        parts = [entry for node in checked.document.nodes if (entry := checked.entries[node.entry_key])]
+        is_pure = all(entry.purity == "flow_safe" for entry in parts)
+        claims = all("flow_safe" in (entry.purity, entry.claimed_purity) for entry in parts)
+        about = (workflow or {}).get("description")
+        return attrs.evolve(
+            own,
+            interface=interface,
+            description=about if isinstance(about, str) and about else own.description,
+            purity="flow_safe" if is_pure else "impure",
+            claimed_purity="flow_safe" if claims and not is_pure else "",
+            cacheable=all(entry.cacheable for entry in parts),
+            retryable=any(entry.retryable for entry in parts),
+        )
+
+
+def _interface(checked: Checked, workflow: JSONObject) -> Interface:
+    """Return the interface of a workflow as of a node: its actions are those of a failure inside it."""
+    entries = (checked.entries[node.entry_key] for node in checked.document.nodes)
+    failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
+    actions = ("default", "error", *sorted(failures - {"error"}))
+    return attrs.evolve(workflow_interface(checked, workflow), actions=actions)
+
+
+def _require_passable(called: CalledWorkflow) -> None:
+    if called.checked and WORKFLOW_NODE in called.checked.document.inputs:
+        message = f"Workflow {called.name} has an input {WORKFLOW_NODE}, which no node can pass on"
+        raise PflowError(message, suggestions=("Rename the input",), kind="validation")

@@ -1,0 +1,148 @@
+"""The program that a server's process runs: finding it, and a warning where it is missing.
+
+Importing this loads nothing that starts a process, so that lists and checks can use it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import attrs
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import ConnectionFailed, Where
+from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.variable_references import VariableReference, substitute
+
+
+def advise(server: Server) -> Problem | None:
+    """Warn of a server whose program, or working folder, a start would not find; nothing is started.
+
+    Args:
+        server: The server as configured. One with a variable that is not in the environment is not judged.
+    """
+    if not server.command:
+        return None
+    try:
+        expanded = attrs.evolve(
+            server,
+            command=_expanded(server.command),
+            cwd=None if server.cwd is None else _expanded(server.cwd),
+        )
+        path = _expanded(server.env.get("PATH", "${PATH}"))
+        find_program(expanded, {"PATH": path})
+    except KeyError:
+        return None
+    except ConnectionFailed as error:
+        return Problem(
+            message=error.message,
+            suggestion=next(iter(error.suggestions), ""),
+            severity="warning",
+            kind="config",
+            source="mcp",
+        )
+    return None
+
+
+def _expanded(text: str) -> str:
+    """Return a config value with the values of environment variables.
+
+    Raises:
+        KeyError: One of them is not set or is empty.
+    """
+
+    def value(reference: VariableReference) -> str:
+        found = os.environ.get(reference.name)
+        if not (found or reference.default):
+            raise KeyError(reference.name)
+        return found or reference.default or ""
+
+    return substitute(text, value)
+
+
+def find_program(server: Server, environment: Mapping[str, str]) -> str:
+    """Return the path of the program that starts a server.
+
+    Args:
+        server: The server, with expanded values.
+        environment: The variables of its process; `PATH` says where programs are.
+
+    Raises:
+        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
+    """
+    where = Where(server=server.name, phase="start")
+    if server.cwd is not None and not _is_dir(server.cwd):
+        wrong = "is not a folder" if _exists(server.cwd) else "does not exist"
+        message = f"The working folder of server {server.name} {wrong}: {server.cwd}"
+        raise ConnectionFailed(message, where=where, next_step=f"Correct cwd of server {server.name}")
+    if os.sep in server.command:
+        return _named_file(server, where)
+    import shutil
+
+    found = shutil.which(server.command, path=environment.get("PATH"))
+    if found is None:
+        _refuse_not_executable(server, environment, where)
+        from pflow_mcp_plugin.presets import missing_programs
+
+        # The login shell is not asked: other servers' connections would wait for it.
+        known = missing_programs.remedy(server.command, ask_shell=False)
+        near = None if known else closest_program(server.command, environment.get("PATH", ""))
+        otherwise = f"Did you mean {near}?" if near else "Install it, or give its full path as command"
+        raise ConnectionFailed(
+            f"Command not found: {server.command} (server {server.name})",
+            where=where,
+            next_step=known or otherwise,
+            closest=near,
+        )
+    return found
+
+
+def _exists(path: str | Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  # False, too, for a name that is too long or cannot be reached
+
+
+def _is_dir(path: str | Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  # likewise
+
+
+def _refuse_not_executable(server: Server, environment: Mapping[str, str], where: Where) -> None:
+    """Raise if the program is on PATH but not executable; return if it is not there at all."""
+    import shutil
+
+    there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
+    if there is not None:
+        raise _denied(there, server, where)
+
+
+def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
+    message = f"Permission denied: {path} is not executable (server {server.name})"
+    return ConnectionFailed(message, where=where, next_step=f"chmod +x {path}")
+
+
+def _named_file(server: Server, where: Where) -> str:
+    path = Path(server.cwd or ".", server.command)
+    if not _exists(path):
+        message = f"Command not found: {server.command} (server {server.name})"
+        raise ConnectionFailed(message, where=where, next_step="Correct the path in command")
+    if _is_dir(path) or not os.access(path, os.X_OK):
+        raise _denied(server.command, server, where)
+    return str(path.absolute())
+
+
+def closest_program(name: str, path: str) -> str | None:
+    """Return the program on `path` to suggest when spawning finds none of that name: the most similar one."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
+
+
+def _programs(path: str) -> Iterable[str]:
+    names: set[str] = set()
+    for folder in path.split(os.pathsep):
+        try:
+            names.update(path.name for path in Path(folder).iterdir())
+        except OSError:
+            continue
+    return sorted(names)

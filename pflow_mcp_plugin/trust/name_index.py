@@ -1,0 +1,88 @@
+"""The names of all servers and their tools, arranged for the checks."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+import attrs
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.trust.look_alikes import shapes
+
+_SHORTEST = 6
+_PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+
+
+class Named(NamedTuple):
+    """Something with a name: a server, its tool, or a node of the host (which has no server)."""
+
+    server: str
+    tool: str
+
+    def __str__(self) -> str:
+        if not self.server:
+            return f"the node {self.tool}"
+        return f"{self.tool} of server {self.server}" if self.tool else f"server {self.server}"
+
+
+@attrs.frozen
+class NameIndex:
+    """All names that the checks compare.
+
+    Attributes:
+        tools: The names of each server's tools, by server.
+        by_tool: The servers that have a tool of a name.
+        by_node: The tools that claim a node type.
+        by_shape: What has a shape: by whether it is a tool or node, and its name.
+    """
+
+    tools: Mapping[str, frozenset[str]]
+    by_tool: Mapping[str, tuple[str, ...]]
+    by_node: Mapping[str, tuple[Named, ...]]
+    by_shape: Mapping[str, Mapping[tuple[bool, str], Named]]
+
+
+def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = ()) -> NameIndex:
+    """Arrange names.
+
+    Args:
+        tools: The names of the tools of every server, by server; the one to be checked may be among them.
+        nodes: Node types that are not of servers, such as `shell`.
+    """
+    by_tool: dict[str, list[str]] = defaultdict(list)
+    by_node: dict[str, list[Named]] = defaultdict(list)
+    by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)
+    for named in (*_all(tools), *(Named("", node) for node in nodes)):
+        for name in _spellings(named):
+            for shape in shapes(name):
+                by_shape[shape].setdefault((bool(named.tool), name), named)
+        if named.server and named.tool:
+            by_tool[named.tool].append(named.server)
+            by_node[naming.node_name(*named)].append(named)
+    return NameIndex(
+        {server: frozenset(names) for server, names in tools.items()},
+        {name: tuple(found) for name, found in by_tool.items()},
+        {name: tuple(found) for name, found in by_node.items()},
+        by_shape,
+    )
+
+
+def is_unmistakable(name: str) -> bool:
+    """Return whether a name in a text means a tool and is no ordinary word: `create_issue`, `listPages`."""
+    parts = _PARTS.findall(name)
+    return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
+
+
+def _all(tools: Mapping[str, Collection[str]]) -> Iterator[Named]:
+    for server, names in tools.items():
+        yield Named(server, "")
+        yield from (Named(server, tool) for tool in dict.fromkeys(names))
+
+
+def _spellings(named: Named) -> tuple[str, ...]:
+    """Return the names to compare with; that of a node as tools would write it too."""
+    name = named.tool or named.server
+    return (name,) if named.server else (name, name.replace("-", "_"))

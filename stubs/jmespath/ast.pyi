@@ -1,0 +1,3 @@
+from typing import Any
+
+def literal(literal_value: object) -> dict[str, Any]: ...

@@ -1,0 +1,272 @@
+"""`pflow mcp auth`: who is signed in where is shown, and never a token."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.cli.auth import auth
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Tokens
+from pflow_mcp_plugin.config.locations import sign_in_folder
+from pflow_mcp_plugin.errors import McpError
+
+WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\n'
+PERSON = f'{WEB}auth = {{ type = "oauth" }}\n'
+
+
+@attrs.frozen
+class Settings:
+    """Settings that hold one key, whose value must not be asked for."""
+
+    key: str
+
+    def names(self):
+        return {self.key: "keyring"}
+
+    def get(self, name):
+        pytest.fail("the keyring was opened")
+
+
+def rows(desk, *arguments):
+    report = desk.run(auth, *arguments)
+    assert "planted" not in str(report.data) + report.render()
+    return report.data
+
+
+def test_a_login_is_shown_with_its_scopes_and_its_end(desk, signed_in):
+    desk.write(PERSON)
+    signed_in()
+    report = desk.run(auth)
+    (row,) = report.data
+    assert row.pop("signed_in_at") < row.pop("expires_at")
+    assert row == {
+        "server": "web",
+        "url": "https://example.com/mcp",
+        "type": "oauth",
+        "state": "ready",
+        "note": row["note"],
+        "next": None,
+        "flow": None,
+        "issuer": "https://login.example.com",
+        "client_id": "registered",
+        "scopes": ["read"],
+        "renewable": True,
+        "variables": {},
+    }
+    lines = report.render().splitlines()
+    assert lines[1].startswith("web     oauth  ready  signed in; its token is renewed at 2")
+    assert lines[3:] == [
+        "    issuer   https://login.example.com",
+        "    client   registered",
+        "    scopes   read",
+    ]
+    assert "planted" not in str(report.data) + report.render()
+
+
+@pytest.mark.parametrize(
+    ("config", "stored", "note"),
+    [
+        (PERSON, None, "nobody is signed in"),
+        (PERSON, {"expires_in": -10, "refresh": ""}, "the login expired at 2"),
+        (PERSON, {"tokens": None}, "the login has ended"),
+        (PERSON.replace(" }", ', scopes = ["write"] }'), {}, "the scope write was not granted"),
+        (PERSON.replace("/mcp", "/other"), {}, "nobody is signed in"),
+        (PERSON.replace(" }", ', client_id = "me" }'), {}, "nobody is signed in"),
+        (PERSON.replace(" }", ', issuer = "https://other.example" }'), {}, "nobody is signed in"),
+    ],
+)
+def test_a_server_that_needs_a_login_is_shown_with_the_reason_and_the_command(
+    desk, signed_in, config, stored, note
+):
+    desk.write(config)
+    if stored is not None:
+        signed_in(**stored)
+    row = rows(desk)[0]
+    assert (row["server"], row["state"], row["next"]) == ("web", "needs_login", "pflow mcp login web")
+    assert row["note"].startswith(note)
+
+
+@pytest.mark.parametrize("expires_in", [-10, None])
+def test_a_login_whose_token_expired_is_good_if_it_can_be_renewed_or_has_no_end(desk, signed_in, expires_in):
+    desk.write(PERSON)
+    signed_in(expires_in=expires_in)
+    (row,) = rows(desk)
+    assert (row["state"], row["expires_at"] is None) == ("ready", expires_in is None)
+    assert row["note"] == "signed in" + ("; its token is renewed when it is used" if expires_in else "")
+
+
+def test_a_sign_in_at_another_url_or_of_a_removed_server_is_shown_as_not_used(desk, signed_in):
+    desk.write(PERSON.replace("/mcp", "/other"))
+    signed_in()
+    signed_in(server="gone", url="https://gone.example/mcp?key=planted")
+    first, *others = rows(desk)
+    assert (first["server"], first["state"]) == ("web", "needs_login")
+    assert sorted((row["server"], row["state"]) for row in others) == [("gone", "unused"), ("web", "unused")]
+    assert {row["next"] for row in others} == {"pflow mcp logout gone", None}
+    (gone,) = rows(desk, "gone")
+    assert (gone["state"], gone["next"]) == ("unused", "pflow mcp logout gone")
+    assert "not used: no configured server has this URL" in gone["note"]
+
+
+def test_the_latest_of_two_issuers_is_used_unless_the_config_names_one(desk, signed_in):
+    desk.write(PERSON)
+    earlier = signed_in()
+    newer = AuthorizationServer(issuer="https://new.example", token_endpoint="https://new.example/token")
+    signed_in(authorization_server=newer, signed_in_at=earlier.signed_in_at + 1)
+    assert {(row["state"], row["issuer"]) for row in rows(desk)} == {
+        ("ready", "https://new.example"),
+        ("unused", earlier.issuer),
+    }
+    desk.write(PERSON.replace(" }", f', issuer = "{earlier.issuer}/" }}'))
+    assert {(row["state"], row["issuer"]) for row in rows(desk)} == {
+        ("ready", earlier.issuer),
+        ("unused", "https://new.example"),
+    }
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(desk, signed_in):
+    desk.write(PERSON)
+    signed_in()
+    (sign_in_folder(desk.paths) / "0000-1111.json").write_text("{")
+    assert {row["state"] for row in rows(desk)} == {"ready", "unused"}
+    shown = desk.run(auth).render()
+    assert re.search(r"^\(unreadable\) +oauth  unused +it cannot be read", shown, re.MULTILINE)
+    (file,) = sign_in_folder(desk.paths).glob("*-*[!1].json")
+    file.write_text("{")
+    row = rows(desk)[0]
+    assert row["state"] == "needs_login"
+    assert row["note"].startswith("its sign-in cannot be read: ")
+
+
+def test_a_file_with_a_time_that_no_calendar_has_is_shown(desk, signed_in):
+    desk.write(PERSON)
+    signed_in()
+    (file,) = sign_in_folder(desk.paths).glob("*.json")
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "tokens": {**content["tokens"], "expires_at": 1e300}}))
+    (row,) = rows(desk)
+    assert (row["state"], row["expires_at"]) == ("ready", None)
+
+
+def test_a_scope_that_the_authorization_server_does_not_name_is_missing(desk, signed_in):
+    desk.write(PERSON.replace('type = "oauth" }', 'type = "oauth", scopes = ["tickets:write"] }'))
+    named = AuthorizationServer(
+        issuer="https://login.example", token_endpoint="https://login.example/token", scopes_supported=("a",)
+    )
+    signed_in(authorization_server=named, tokens=Tokens(access="planted", refresh="planted"))
+    (row,) = rows(desk)
+    assert (row["state"], row["note"]) == ("needs_login", "the scope tickets:write was not granted")
+
+
+def test_a_machine_needs_no_login(desk, signed_in, monkeypatch):
+    monkeypatch.delenv("WEB_SECRET", raising=False)
+    machine = (
+        'auth = { type = "oauth", flow = "client_credentials", client_id = "me", '
+        'client_secret = "${WEB_SECRET}", issuer = "https://login.example.com" }'
+    )
+    desk.write(f"{WEB}{machine}\n")
+    (row,) = rows(desk)
+    assert (row["state"], row["flow"]) == ("lacks_variables", "client_credentials")
+    assert row["variables"] == {"WEB_SECRET": False}
+    monkeypatch.setenv("WEB_SECRET", "planted-secret")
+    (row,) = rows(desk)
+    assert (row["state"], row["note"]) == ("by_itself", "gets a token when it is used")
+    signed_in(client="me")
+    (row,) = rows(desk)
+    assert (row["state"], row["client_id"]) == ("ready", "me")
+
+
+@pytest.mark.parametrize(
+    ("auth_table", "kind", "note"),
+    [
+        ('auth = { type = "bearer", token = "${T}" }', "bearer", "bearer token in the header Authorization"),
+        ('auth = { token_env = "T" }', "bearer", "bearer token in the header Authorization"),
+        ('auth = { type = "api_key", key = "${T}" }', "api_key", "API key in the header X-API-Key"),
+        (
+            'auth = { type = "basic", username = "me", password = "${T}" }',
+            "basic",
+            "user name and password in the header Authorization",
+        ),
+        ('headers = { Authorization = "Bearer ${T}" }', "headers", "credentials in the header Authorization"),
+    ],
+)
+def test_other_credentials_are_shown_by_their_kind_and_whether_their_variables_are_set(
+    desk, monkeypatch, auth_table, kind, note
+):
+    monkeypatch.delenv("T", raising=False)
+    desk.write(f"{WEB}{auth_table}\n")
+    (row,) = rows(desk)
+    assert row == {
+        "server": "web",
+        "url": "https://example.com/mcp",
+        "type": kind,
+        "state": "lacks_variables",
+        "note": note,
+        "next": None,
+        "variables": {"T": False},
+    }
+    assert "  ! variable T is not set" in desk.run(auth).render()
+    monkeypatch.setenv("T", "planted-token")
+    (row,) = rows(desk)
+    assert (row["state"], row["variables"]) == ("ready", {"T": True})
+
+
+def test_a_variable_in_the_settings_counts_and_its_value_is_not_asked_for(desk, monkeypatch):
+    monkeypatch.delenv("T", raising=False)
+    desk.write(f'{WEB}auth = {{ type = "bearer", token = "${{OWN}}" }}\nenv = {{ OWN = "${{T}}" }}\n')
+    desk.settings = Settings("T")
+    assert [row["state"] for row in rows(desk)] == ["ready"]
+    desk.settings = Settings("OTHER")
+    assert [row["state"] for row in rows(desk)] == ["lacks_variables"]
+
+
+def test_a_server_without_credentials_is_shown_only_if_it_is_named(desk):
+    desk.write(f'{WEB}[mcpServers.clock]\ncommand = "a"\n')
+    assert rows(desk) == []
+    assert desk.run(auth).render().startswith("No server has auth, and nobody is signed in")
+    assert [row["note"] for row in rows(desk, "web")] == ["its config has no auth"]
+    assert [row["note"] for row in rows(desk, "clock")] == [
+        "its config has no auth, as it is reached over stdio"
+    ]
+
+
+def test_a_server_with_mistakes_is_shown_with_them_beside_the_others(desk, signed_in):
+    desk.write(PERSON + '[mcpServers.bad]\ntype = "http"\nurl = 7\n')
+    signed_in()
+    assert [(row["server"], row["state"]) for row in rows(desk)] == [
+        ("web", "ready"),
+        ("bad", "has_mistakes"),
+    ]
+
+
+def test_an_unknown_server_is_answered_with_the_nearest(desk):
+    desk.write(PERSON)
+    with pytest.raises(McpError, match="Server wep not configured") as caught:
+        desk.run(auth, "wep")
+    assert caught.value.suggestions == ("Did you mean web?",)
+
+
+PROGRAM = """
+import sys
+from pflow_mcp_plugin.__main__ import main
+sys.argv[1:] = ["mcp", "auth", "--json"]
+try:
+    main()
+finally:
+    heavy = ("mcp", "httpx2", "jwt", "keyring", "asyncio", "pocketflow")
+    print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+
+
+def test_nothing_that_talks_to_servers_is_imported_for_it(pflow_home, signed_in):
+    config = pflow_home / "config"
+    config.mkdir()
+    (config / "mcp-servers.toml").write_text(PERSON)
+    shown = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert json.loads(shown.stdout)["data"][0]["state"] == "needs_login"
+    assert shown.stderr == "[]\n"

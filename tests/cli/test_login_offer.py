@@ -1,0 +1,110 @@
+"""`pflow mcp sync` and `test` offer a login where a server needs one, on a terminal only."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+from program_terminal import run_on_terminal
+
+FOLLOWER = """
+import ssl, sys, urllib.request
+with open(sys.argv[1], "a") as file:
+    file.write(sys.argv[3] + "\\n")
+context = ssl.create_default_context(cafile=sys.argv[2])
+handlers = urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
+urllib.request.build_opener(*handlers).open(sys.argv[3], timeout=60).read()
+"""
+
+
+@pytest.fixture
+def opened(tmp_path, protected_server, monkeypatch):
+    """The file with the URLs that the browser was sent to; it follows them, and everybody approves."""
+    script, file = tmp_path / "follower.py", tmp_path / "opened"
+    script.write_text(FOLLOWER, encoding="utf-8")
+    command = [sys.executable, str(script), str(file), str(protected_server.ca_file)]
+    monkeypatch.setenv("BROWSER", f"{shlex.join(command)} %s")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return file
+
+
+@pytest.fixture
+def notes(pflow, opened, protected_server, monkeypatch):
+    """Add a server that wants a login, without `auth`."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(protected_server.ca_file))
+    assert pflow("mcp", "add", "notes", protected_server.url).exit_code == 0
+    return protected_server
+
+
+@pytest.fixture
+def typed(pflow_home, hosts):
+    """Run a command on a terminal, with this answer; return its exit code and what it showed."""
+
+    def typed(answer, *arguments):
+        screen = run_on_terminal(
+            "mcp", *arguments, home=pflow_home, answers={"Log in now?": answer}, started=hosts.append
+        )
+        return screen.exit_code, screen.shown
+
+    return typed
+
+
+@pytest.mark.parametrize("command", ["sync", "test"])
+def test_without_a_terminal_the_command_is_named_and_nothing_opened(
+    pflow, notes, opened, authorization_server, command
+):
+    for options in ((), ("--json",)):
+        failed = pflow("mcp", command, "notes", *options, stdin="y\n")
+        assert failed.exit_code == 3
+        assert "run: pflow mcp login notes" in failed.stdout + failed.stderr
+        assert "Log in now?" not in failed.stdout + failed.stderr
+    assert failed.envelope["error"]["details"]["login"] is True
+    assert not opened.exists()
+    assert authorization_server.requests() == []
+
+
+def test_of_several_servers_each_that_needs_a_login_is_named_with_its_command(pflow, notes):
+    assert pflow("mcp", "add", "more", notes.url).exit_code == 0
+    failed = pflow("mcp", "sync", "--json")
+    assert failed.exit_code == 3
+    steps = ["run: pflow mcp login notes", "run: pflow mcp login more"]
+    assert sorted(failed.envelope["error"]["suggestions"]) == sorted(steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["sync", "test"])
+@pytest.mark.parametrize("answer", ["y", ""])
+def test_on_a_terminal_the_login_is_made_and_the_command_goes_on(
+    notes, opened, typed, authorization_server, pflow_home, command, answer
+):
+    exit_code, said = typed(answer, command, "notes")
+    assert exit_code == 0, said
+    assert "Server notes needs a login. Log in now? [Y/n]" in said
+    assert ("notes: 3 tools" if command == "sync" else "notes: works") in said
+    (url,) = opened.read_text().splitlines()
+    assert url.startswith(authorization_server.url("authorize"))
+    assert len(authorization_server.requests("token")) == 1
+    assert 'type = "oauth"' in (pflow_home / "config" / "mcp-servers.toml").read_text()
+
+
+@pytest.mark.slow
+def test_a_login_that_is_declined_opens_nothing(notes, opened, typed, authorization_server):
+    for command in ("sync", "test"):
+        exit_code, said = typed("n", command, "notes")
+        assert exit_code == 3
+        assert "run: pflow mcp login notes" in said
+    assert not opened.exists()
+    assert authorization_server.requests() == []
+
+
+@pytest.mark.slow
+def test_a_login_that_fails_is_told_and_the_server_not_asked_again(
+    notes, typed, opened, authorization_server
+):
+    authorization_server.switch(metadata={"code_challenge_methods_supported": None})
+    exit_code, said = typed("y", "test", "notes")
+    assert exit_code == 3
+    assert "does not name S256" in " ".join(said.split())
+    assert "run: pflow mcp login notes" in said
+    assert not opened.exists()

@@ -1,0 +1,53 @@
+"""A server that wants access tokens, and a pool that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_realm import Realm
+from signing_in import Visitor
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+
+ACT = ToolCall(server="web", tool="act")
+
+
+@pytest.fixture(autouse=True)
+def _no_keyring_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the keyring of whoever runs the tests alone."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+
+
+@pytest.fixture
+def realm(tmp_path: Path) -> Iterator[Realm]:
+    """A server that wants access tokens."""
+    made = Realm(tmp_path / "oauth")
+    with made.server:
+        yield made
+
+
+@pytest.fixture
+def pool(realm: Realm, warnings_seen: list[str]) -> Iterator[Pool]:
+    """A pool whose sign-ins are those of the realm, closed before its servers."""
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as opened:
+        yield opened
+
+
+@pytest.fixture
+def call(pool: Pool, realm: Realm) -> Callable[..., str]:
+    """Call the tool and return its text."""
+
+    def made(launch: Launch | None = None) -> str:
+        return str(pool.call(launch or realm.launch(), ACT).content[0]["text"])
+
+    return made
+
+
+@pytest.fixture
+def visitor(protected_server: Any, tmp_path: Path) -> Visitor:
+    """Somebody who signs in at the protected server."""
+    return Visitor(protected_server, tmp_path / "oauth")

@@ -1,0 +1,84 @@
+"""Authorization requests carry PKCE, state and resource; codes are redeemed with our verifier."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+
+import pytest
+from signing_in import query_of
+
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+
+
+def test_the_verifier_of_a_challenge_is_sent_to_the_token_endpoint_only(
+    visitor, authorization_server, protected_server
+):
+    visitor.sign_in()
+    fields = query_of(visitor.urls[0])
+    (form,) = [entry.form for entry in authorization_server.requests("token")]
+    digest = sha256(form["code_verifier"].encode()).digest()
+    assert fields["code_challenge"] == urlsafe_b64encode(digest).decode().rstrip("=")
+    assert fields["code_challenge_method"] == "S256"
+    assert fields["response_type"] == "code"
+    assert fields["resource"] == form["resource"] == protected_server.url
+    assert fields["redirect_uri"] == form["redirect_uri"]
+    assert 43 <= len(form["code_verifier"]) <= 128
+    assert form["code_verifier"] not in "".join([*visitor.shown, *visitor.urls])
+
+
+def test_no_two_logins_have_a_state_or_challenge_in_common(visitor):
+    visitor.sign_in()
+    visitor.sign_in()
+    first, second = map(query_of, visitor.urls)
+    assert first["state"] != second["state"]
+    assert first["code_challenge"] != second["code_challenge"]
+
+
+def test_the_url_is_shown_in_full(visitor):
+    visitor.sign_in()
+    assert visitor.urls[0] in visitor.shown[0].split()
+
+
+def test_nothing_is_opened_without_a_browser(visitor):
+    visitor.sign_in(browser=False)
+    assert visitor.urls == []
+    assert visitor.shown[0].startswith("Open this URL in a browser:")
+
+
+def test_the_query_of_the_endpoint_is_kept(visitor, authorization_server):
+    endpoint = f"{authorization_server.url('authorize')}?tenant=a%20b&state=planted"
+    authorization_server.switch(metadata={"authorization_endpoint": endpoint})
+    visitor.sign_in()
+    assert query_of(visitor.urls[0])["tenant"] == "a b"
+    assert visitor.urls[0].count("state=") == 1
+
+
+def test_somebody_who_denies_is_not_signed_in(visitor, authorization_server):
+    authorization_server.switch(consent="deny")
+    with pytest.raises(NoAccessToken, match=r"nobody was signed in: .* answered access_denied") as failure:
+        visitor.sign_in()
+    assert failure.value.remedy == "login"
+    assert visitor.pages[0][0] == 200
+    assert "Not signed in" in visitor.pages[0][1]
+    assert visitor.stored() is None
+
+
+def test_a_code_that_has_expired_is_told_without_it(visitor, authorization_server):
+    def visit(url):
+        redirect = visitor.redirect_of(url)
+        authorization_server.expire_codes()
+        visitor.follow(redirect)
+
+    visitor.visit = visit
+    with pytest.raises(NoAccessToken, match="answered invalid_grant") as failure:
+        visitor.sign_in()
+    assert "Not signed in" in visitor.pages[0][1]
+    for secret in authorization_server.secrets():
+        assert secret not in str(failure.value)
+
+
+def test_the_page_at_the_end_says_that_the_login_worked(visitor):
+    visitor.sign_in()
+    assert visitor.pages[0][0] == 200
+    assert "<h1>Signed in</h1>" in visitor.pages[0][1]

@@ -1,0 +1,172 @@
+"""What is sent with an access token, and what is told when it does not suffice; never the token itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import attrs
+import pytest
+from signing_in import query_of
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import ToolCall
+
+ACT = ToolCall(server="web", tool="act")
+
+
+@pytest.mark.parametrize(
+    ("is_machine", "scope", "step"),
+    [
+        (False, "files:write", "run: pflow mcp login web --scope files:write"),
+        (False, "a b", "run: pflow mcp login web --scope a --scope b"),
+        (False, "a;rm", "run: pflow mcp login web --scope 'a;rm'"),
+        (True, "files:write", "add files:write to scopes in auth of server web"),
+    ],
+)
+def test_a_missing_scope_is_named_with_how_to_get_it(realm, pool, is_machine, scope, step):
+    async def more(request, reply):
+        if request.rpc != "tools/call":
+            return await realm.server._answer(request, reply)
+        challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+        return await reply.status(403, www_authenticate=challenge)
+
+    realm.sign_in()
+    realm.scripts["/mcp"] = more
+    with pytest.raises(McpError) as failure:
+        pool.call(realm.machine() if is_machine else realm.launch(), ACT)
+    assert f"it needs the scope {scope}" in failure.value.message
+    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
+    assert failure.value.facts["scope"] == scope
+    assert failure.value.suggestions == (step,)
+    assert realm.count("tools/call") == 1
+
+
+@pytest.mark.parametrize("is_machine", [True, False])
+def test_a_scope_that_the_token_has_already_leads_to_no_further_login(realm, pool, is_machine):
+    async def never(request, reply):
+        if request.rpc != "tools/call":
+            return await realm.server._answer(request, reply)
+        challenge = 'Bearer error="insufficient_scope", scope="read write"'
+        return await reply.status(403, www_authenticate=challenge)
+
+    granted = Tokens(access="planted-access-0", scopes=("read", "write", "more"))
+    realm.sign_in(tokens=granted)
+    realm.answers.append((200, {**realm.issue(), "scope": "read write"}))
+    realm.scripts["/mcp"] = never
+    with pytest.raises(McpError, match="needs the scope read write, which the token has already") as failure:
+        pool.call(realm.machine() if is_machine else realm.launch(), ACT)
+    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
+    assert failure.value.facts["scope"] == "read write"
+    assert failure.value.suggestions == ("report it to the server's operator",)
+    assert realm.count("tools/call") == 1
+
+
+def test_a_step_up_gets_the_scope_that_was_missing_and_keeps_the_others(visitor, tmp_path):
+    def call(tool, **arguments):
+        with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+            return pool.call(visitor.launch(), ToolCall(server="notes", tool=tool, arguments=arguments))
+
+    visitor.sign_in()
+    with pytest.raises(McpError) as failure:
+        call("write_note", text="x")
+    assert failure.value.suggestions == ("run: pflow mcp login notes --scope notes:write",)
+    visitor.sign_in("notes:write")
+    assert call("write_note", text="x").content
+    assert call("read_note").content
+    assert [query_of(url)["scope"] for url in visitor.urls] == [
+        "notes:read offline_access",
+        "notes:read offline_access notes:write",
+    ]
+
+
+def test_a_login_with_more_scopes_is_used_by_those_who_run_already(realm, pool):
+    async def wider(request, reply):
+        if request.rpc == "tools/call" and request.headers["authorization"] != "Bearer planted-access-1":
+            return await reply.status(403, www_authenticate='Bearer error="insufficient_scope"')
+        return await realm.server._answer(request, reply)
+
+    sign_in = realm.sign_in()
+    realm.scripts["/mcp"] = wider
+    with pytest.raises(McpError, match="its scope is not sufficient"):
+        pool.call(realm.launch(), ACT)
+    realm.store.write(realm.key, attrs.evolve(sign_in, tokens=Tokens(access="planted-access-1")))
+    assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+    assert realm.count("tools/call") == 3
+    assert realm.forms == []
+
+
+def test_no_token_is_told_even_if_the_server_repeats_it(realm, pool, warnings_seen, caplog):
+    learned = []
+
+    async def repeat(request, reply):
+        if request.rpc == "tools/call":
+            return await reply.status(500, f"{request.headers} planted-refresh-0 planted-access-1".encode())
+        return await realm.server._answer(request, reply)
+
+    realm.sign_in(expires_in=-10)
+    realm.scripts["/mcp"] = repeat
+    launch = realm.launch()
+    object.__setattr__(launch, "report", learned.extend)
+    with pytest.raises(McpError) as failure:
+        pool.call(launch, ACT)
+    told = [failure.value.message, repr(failure.value), failure.value.to_dict(), warnings_seen, caplog.text]
+    assert "planted" not in str(told)
+    assert {"planted-access-0", "planted-refresh-0", "planted-access-1", "planted-refresh-1"} <= set(learned)
+
+
+def test_the_token_takes_the_place_of_a_configured_header(realm, call):
+    realm.sign_in()
+    assert call(realm.launch(headers={"authorization": "Bearer other"})) == "done"
+
+
+def test_a_refusal_with_an_endless_body_is_not_read(realm, call):
+    async def endless(request, reply):
+        if request.headers.get("authorization") == "Bearer planted-access-0":
+            return await reply.raw(b"HTTP/1.1 401 No\r\ncontent-length: 99999999999\r\n\r\n" + b"x" * 70_000)
+        return await realm.server._answer(request, reply)
+
+    realm.sign_in()
+    realm.scripts["/mcp"] = endless
+    assert call() == "done"
+
+
+PROGRAM = """
+import sys
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
+auth = {"type": "bearer", "token": "planted-access-0"}
+server = Server(name="web", transport="http", url=sys.argv[1], auth=auth)
+with Pool(print) as pool:
+    pool.call(Launch(server=server), ToolCall(server="web", tool="act"))
+print([name for name in sys.modules if "client.oauth" in name or name in ("jwt", "keyring")])
+"""
+
+
+def test_for_a_server_with_other_auth_nothing_of_this_is_imported(realm):
+    realm.valid.add("planted-access-0")
+    command = [sys.executable, "-c", PROGRAM, realm.server.url()]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers", "step"),
+    [
+        ({}, {}, "run: pflow mcp login web"),
+        ({}, {"Authorization": "Bearer x"}, "the credentials in headers of server web were refused"),
+        ({"type": "bearer", "token": "x", "token_env": "T"}, {}, "set the variable T to a valid one"),
+    ],
+)
+def test_a_server_that_names_its_metadata_is_signed_in_to_unless_there_are_credentials(
+    realm, pool, auth, headers, step
+):
+    launch = realm.launch()
+    server = attrs.evolve(launch.server, auth=auth, headers=headers)
+    with pytest.raises(McpError, match="not logged in") as failure:
+        pool.call(attrs.evolve(launch, server=server), ACT)
+    assert step in failure.value.suggestions[0]
+    assert failure.value.details.get("login", False) is (not auth and not headers)
+    assert realm.paths == []

@@ -1,0 +1,319 @@
+"""Machines sign in by a secret or a private key, at the issuer that their config names."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from types import SimpleNamespace
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import ToolCall
+
+ACT = ToolCall(server="web", tool="act")
+
+PUBLIC = (
+    ec.generate_private_key(ec.SECP256R1())
+    .public_key()
+    .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+)
+UNUSUAL = ec.generate_private_key(ec.SECP256K1()).private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+)
+
+
+def written(key, path):
+    form = serialization.PrivateFormat.PKCS8
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return str(path)
+
+
+def token_request(realm):
+    return next(request for request in realm.server.requests if request.target == "/odd/token")
+
+
+@pytest.mark.parametrize("known", [None, ["client_secret_basic", "client_secret_post"], []])
+def test_a_secret_goes_in_a_header(realm, call, known):
+    realm.metadata = {} if known is None else {"token_endpoint_auth_methods_supported": known}
+    assert call(realm.machine(client_secret="a b+ü", scopes=["read", "write"])) == "done"
+    header = token_request(realm).headers["authorization"]
+    assert b64decode(header.removeprefix("Basic ")) == b"me:a%20b%2B%C3%BC"
+    assert realm.forms == [
+        {"grant_type": "client_credentials", "scope": "read write", "resource": realm.server.url()}
+    ]
+
+
+def test_a_secret_goes_in_the_form_where_only_that_is_known(realm, call):
+    realm.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    assert call(realm.machine()) == "done"
+    assert (realm.forms[0]["client_id"], realm.forms[0]["client_secret"]) == ("me", "planted-secret")
+    assert "authorization" not in token_request(realm).headers
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        (rsa.generate_private_key(65537, 2048), "RS256"),
+        (ec.generate_private_key(ec.SECP256R1()), "ES256"),
+        (ec.generate_private_key(ec.SECP384R1()), "ES384"),
+        (ec.generate_private_key(ec.SECP521R1()), "ES512"),
+        (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+    ],
+)
+def test_a_private_key_signs_an_assertion_for_this_issuer_only(realm, call, tmp_path, key, algorithm):
+    launch = realm.machine(private_key=written(key, tmp_path / "key.pem"))
+    del launch.server.auth["client_secret"]
+    assert call(launch) == "done"
+    (form,) = realm.forms
+    assert form["client_assertion_type"] == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+    claims = jwt.decode(
+        form["client_assertion"], key.public_key(), algorithms=[algorithm], audience=realm.issuer
+    )
+    assert (claims["iss"], claims["sub"], claims["exp"] - claims["iat"]) == ("me", "me", 120)
+    assert len(claims["jti"]) == 32
+
+
+KEYS = {
+    "RS256": rsa.generate_private_key(65537, 2048),
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+def as_jwk(key, algorithm, **fields):
+    return {**jwt.get_algorithm_by_name(algorithm).to_jwk(key, as_dict=True), **fields}
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+@pytest.mark.parametrize("named", [None, "of-jwk"])
+def test_a_private_key_may_be_a_jwk_with_its_id(realm, call, tmp_path, algorithm, named):
+    file = tmp_path / "key.jwk"
+    file.write_text(json.dumps(as_jwk(KEYS[algorithm], algorithm, **({"kid": named} if named else {}))))
+    launch = realm.machine(private_key=str(file))
+    del launch.server.auth["client_secret"]
+    assert call(launch) == "done"
+    assertion = realm.forms[0]["client_assertion"]
+    assert jwt.get_unverified_header(assertion).get("kid") == named
+    jwt.decode(assertion, KEYS[algorithm].public_key(), algorithms=[algorithm], audience=realm.issuer)
+
+
+@pytest.mark.parametrize("form", ["PEM", "JWK"])
+def test_the_authorization_server_finds_one_of_several_keys_by_its_id(
+    visitor, authorization_server, tmp_path, form
+):
+    first, second = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    public = [
+        as_jwk(key.public_key(), "ES256", kid=name) for key, name in ((first, "first"), (second, "second"))
+    ]
+    authorization_server.add_client(
+        "nightly",
+        token_endpoint_auth_method="private_key_jwt",
+        grant_types=["client_credentials"],
+        jwks={"keys": public},
+    )
+    file = tmp_path / "key"
+    if form == "PEM":
+        written(second, file)
+    else:
+        file.write_text(json.dumps(as_jwk(second, "ES256", kid="first")))
+    launch = visitor.launch(
+        flow="client_credentials",
+        issuer=authorization_server.issuer,
+        client_id="nightly",
+        private_key=str(file),
+        private_key_id="second",
+        scopes=["notes:read"],
+    )
+    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+        assert pool.call(launch, ToolCall(server="notes", tool="read_note")).content[0]["text"] == "the note"
+
+
+@pytest.mark.parametrize(
+    ("off", "note"), [(-600, "10 minutes behind that of"), (600, "10 minutes ahead of that of"), (0, None)]
+)
+def test_an_assertion_that_is_refused_as_the_clock_is_wrong_is_told_as_such(
+    visitor, authorization_server, tmp_path, monkeypatch, off, note
+):
+    key = ec.generate_private_key(ec.SECP256R1())
+    authorization_server.add_client(
+        "nightly",
+        token_endpoint_auth_method="private_key_jwt",
+        grant_types=["client_credentials"],
+        jwks={"keys": [as_jwk(key.public_key(), "ES256")]},
+    )
+    launch = visitor.launch(
+        flow="client_credentials",
+        issuer=authorization_server.issuer,
+        client_id="nightly",
+        private_key=written(key, tmp_path / "key.pem"),
+    )
+    clock = SimpleNamespace(time=lambda: time.time() + off)
+    for module in ("client_assertion", "token_endpoint"):
+        monkeypatch.setattr(f"pflow_mcp_plugin.client.oauth.{module}.time", clock)
+    if off == 600:  # by this library, too early is as good as in time
+        authorization_server.fail("token", status=401, body={"error": "invalid_client"})
+    note_call = ToolCall(server="notes", tool="read_note")
+    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+        if note is None:
+            assert pool.call(launch, note_call).content[0]["text"] == "the note"
+            return
+        with pytest.raises(McpError) as failure:
+            pool.call(launch, note_call)
+    assert "answered invalid_client" in failure.value.message
+    assert failure.value.message.endswith(f"; this machine's clock is {note} the authorization server")
+
+
+def test_rsa_keys_sign_with_pss_where_only_that_is_known(realm, call, tmp_path):
+    realm.metadata = {"token_endpoint_auth_signing_alg_values_supported": ["PS256", "ES256"]}
+    key = written(rsa.generate_private_key(65537, 2048), tmp_path / "key.pem")
+    assert call(realm.machine(private_key=key)) == "done"
+    assert jwt.get_unverified_header(realm.forms[0]["client_assertion"])["alg"] == "PS256"
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"not a key", b"", b"{}", b'{"kty": "oct", "k": "AA"}', PUBLIC, UNUSUAL]
+)
+def test_a_private_key_that_cannot_be_read_is_told(realm, pool, tmp_path, content):
+    file = tmp_path / "key.pem"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(McpError, match=r"the private key .*key\.pem cannot be (read|used): ") as failure:
+        pool.call(realm.machine(private_key=str(file)), ACT)
+    assert failure.value.suggestions == ("correct auth of server web",)
+    assert realm.forms == []
+
+
+def test_the_token_is_kept_for_the_next_run_and_the_secret_is_not(realm, call):
+    assert call(realm.machine()) == "done"
+    with Pool(pytest.fail, sign_in_folder=realm.folder) as pool:
+        pool.call(realm.machine(), ACT)
+    assert len(realm.forms) == 1
+    (file,) = realm.folder.glob("*.json")
+    assert "planted-access-1" in file.read_text(encoding="utf-8")
+    assert "planted-secret" not in file.read_text(encoding="utf-8")
+
+
+def test_other_credentials_do_not_use_its_token(realm, call):
+    assert call(realm.machine()) == "done"
+    assert call(realm.machine(client_id="another")) == "done"
+    assert len(realm.forms) == 2
+
+
+def test_a_token_that_was_refused_is_replaced_once(realm, call):
+    assert call(realm.machine()) == "done"
+    realm.valid.clear()
+    realm.refresh = "gone"
+    assert call(realm.machine()) == "done"
+    grants = [form["grant_type"] for form in realm.forms]
+    assert grants == ["client_credentials", "refresh_token", "client_credentials"]
+
+
+def test_credentials_that_are_refused_are_told_without_them(realm, pool):
+    text = "me: planted-secret is wrong\x1b[2J"
+    realm.answers.append((401, {"error": "invalid_client", "error_description": text}))
+    with pytest.raises(McpError) as failure:
+        pool.call(realm.machine(), ACT)
+    assert "invalid_client (me: *** is wrong?[2J)" in failure.value.message
+    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
+    assert failure.value.suggestions == ("correct auth of server web",)
+    assert "planted" not in repr(failure.value) + repr(failure.value.to_dict())
+
+
+def test_another_authorization_server_than_the_config_names_gets_nothing(realm, pool):
+    with pytest.raises(McpError, match=r"not https://login\.example\.com, which issuer in auth names"):
+        pool.call(realm.machine(issuer="https://login.example.com"), ACT)
+    assert realm.forms == []
+
+
+def test_a_scope_that_is_added_to_the_config_is_requested(realm, call):
+    assert call(realm.machine(scopes=["read"])) == "done"
+    assert call(realm.machine(scopes=["read"])) == "done"
+    assert call(realm.machine(scopes=["read", "write"])) == "done"
+    assert [form["scope"] for form in realm.forms] == ["read", "read write"]
+
+
+def test_a_scope_that_is_not_granted_is_named(realm, pool):
+    realm.answers.append((200, {**realm.issue(), "scope": "read"}))
+    with pytest.raises(McpError, match="the scope write was not granted") as failure:
+        pool.call(realm.machine(scopes=["read", "write"]), ACT)
+    assert (failure.value.action, failure.value.facts["scope"]) == ("auth_failed", "write")
+    step = "have the client me granted it, or remove it from scopes in auth of server web"
+    assert failure.value.suggestions == (step,)
+
+
+def test_a_scope_that_the_authorization_server_refuses_is_named(visitor, authorization_server, tmp_path):
+    authorization_server.add_client("nightly", "planted-secret", grant_types=["client_credentials"])
+    launch = visitor.launch(
+        flow="client_credentials",
+        issuer=authorization_server.issuer,
+        client_id="nightly",
+        client_secret="planted-secret",
+        scopes=["notes:read", "notes:admin"],
+    )
+    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool, pytest.raises(McpError) as failure:
+        pool.call(launch, ToolCall(server="notes", tool="read_note"))
+    endpoint = authorization_server.url("token")
+    said = f"the scope notes:admin was not granted: the token endpoint {endpoint} answered invalid_scope"
+    assert said in failure.value.message
+    assert (failure.value.action, failure.value.facts["scope"]) == ("auth_failed", "notes:admin")
+    assert failure.value.suggestions == ("correct scopes in auth of server notes",)
+
+
+def test_a_scope_that_was_just_not_granted_is_not_asked_for_by_the_next_runs(
+    visitor, authorization_server, tmp_path, monkeypatch
+):
+    authorization_server.add_client("nightly", "planted-secret", grant_types=["client_credentials"])
+    authorization_server.switch(granted=["notes:read"])
+    launch = visitor.launch(
+        flow="client_credentials",
+        issuer=authorization_server.issuer,
+        client_id="nightly",
+        client_secret="planted-secret",
+        scopes=["notes:read", "notes:write"],
+    )
+    note = ToolCall(server="notes", tool="read_note")
+    for _ in range(3):
+        with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+            for _ in range(2):
+                with pytest.raises(McpError, match="the scope notes:write was not granted") as failure:
+                    pool.call(launch, note)
+                assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
+                assert failure.value.facts["scope"] == "notes:write"
+    assert len(authorization_server.requests("token")) == 1
+    authorization_server.switch(granted=None)
+    monkeypatch.setattr("pflow_mcp_plugin.client.oauth.refresh._ASKED_AGAIN_SECONDS", 0.0)
+    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
+        assert pool.call(launch, note).content[0]["text"] == "the note"
+    assert len(authorization_server.requests("token")) == 2
+
+
+def test_an_assertion_that_is_repeated_in_a_refusal_is_not_told(realm, pool, tmp_path):
+    async def repeat(request, reply):
+        await reply.json({"error": "invalid_client", "error_description": request.body.decode()}, 400)
+
+    realm.scripts["/odd/token"] = repeat
+    key = written(ec.generate_private_key(ec.SECP256R1()), tmp_path / "key.pem")
+    with pytest.raises(McpError) as failure:
+        pool.call(realm.machine(private_key=key), ACT)
+    assert "client_assertion=***" in failure.value.message
+
+
+@pytest.mark.parametrize("state", ["corrupt", "a file in place of the folder"])
+def test_a_machine_signs_in_where_nothing_can_be_read_or_stored(realm, pool, warnings_seen, state):
+    if state == "corrupt":
+        pool.call(realm.machine(), ACT)
+        (file,) = realm.folder.glob("*.json")
+        file.write_text("{")
+    else:
+        realm.folder.write_text("")
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as next_run:
+        assert next_run.call(realm.machine(), ACT).content[0]["text"] == "done"
+        next_run.call(realm.machine(), ACT)
+    assert len(realm.forms) == (2 if state == "corrupt" else 1)
+    assert len(warnings_seen) == (0 if state == "corrupt" else 1)

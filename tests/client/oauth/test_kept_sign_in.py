@@ -1,0 +1,139 @@
+"""A sign-in that cannot be read or stored costs as little as possible, and says so."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+from scripted_realm import ACT, refused
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
+
+
+def test_without_a_login_nothing_is_sent(realm, pool):
+    failure = refused(pool, realm.launch())
+    assert failure.message == f"Server web: nobody is signed in at {realm.server.url()}"
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    assert realm.server.requests == []
+
+
+def test_a_login_at_another_issuer_than_the_config_names_is_not_used(realm, pool):
+    realm.sign_in()
+    auth = {"type": "oauth", "issuer": "https://login.example.com"}
+    assert "nobody is signed in" in refused(pool, realm.launch(auth)).message
+    assert realm.server.requests == []
+
+
+def test_a_login_that_cannot_be_read_is_told_with_its_file(realm, pool):
+    realm.sign_in()
+    (file,) = realm.folder.glob("*.json")
+    for content in ("{", '{"server": "planted"}', '{"schema_version": 2}'):
+        file.write_text(content)
+        failure = refused(pool, realm.launch())
+        assert failure.message.startswith(f"Server web: its sign-in could not be read: {file}")
+        assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+        assert failure.suggestions == ("Upgrade pflow" if "2" in content else "run: pflow mcp login web",)
+        assert file.read_text() == content
+
+
+def test_a_login_at_another_url_is_named_and_not_used(realm, pool):
+    sign_in = realm.sign_in()
+    (realm.folder / "0-1.json").write_text("{")  # the file of another one hides nothing
+    other = attrs.evolve(realm.launch().server, url=realm.server.url(path="/other"))
+    failure = refused(pool, attrs.evolve(realm.launch(), server=other))
+    where = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
+    assert where in failure.message
+    assert realm.server.requests == []
+    assert realm.stored() == sign_in.tokens
+
+
+def test_tokens_that_cannot_be_stored_are_good_for_this_run(realm, pool, warnings_seen):
+    realm.sign_in(expires_in=-10)
+    (file,) = realm.folder.glob("*.json")
+    realm.on_token = lambda: file.is_dir() or (file.unlink(), file.mkdir(), (file / "x").touch())
+    assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+    assert "its new token could not be stored" in warnings_seen[0]
+    realm.valid.clear()
+    assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+    assert [form["refresh_token"] for form in realm.forms] == ["planted-refresh-0", "planted-refresh-1"]
+    assert not any("planted" in line for line in warnings_seen)
+
+
+def test_no_refresh_token_is_spent_where_its_successor_could_not_be_stored(realm, pool, disk):
+    before = realm.sign_in(expires_in=-10).tokens
+    disk.full = True
+    failure = refused(pool, realm.launch())
+    assert "a new token could not be stored, so that none was requested: " in failure.message
+    assert "no space left" in failure.message
+    assert (failure.action, failure.exit_code, failure.ran) == ("auth_failed", 3, "not ran")
+    assert failure.suggestions == ("make room for it, or correct its permissions; the login is kept",)
+    assert realm.forms == []
+    disk.full = False
+    assert realm.stored() == before
+    assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+    assert sorted(path.suffix for path in realm.folder.iterdir()) == [".json", ".lock"]
+
+
+def test_what_could_not_be_stored_is_stored_at_the_end_of_the_run(realm, disk, warnings_seen):
+    realm.sign_in(expires_in=-10)
+
+    realm.on_token = disk.fill
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
+        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+        disk.full = False
+        assert realm.stored().refresh == "planted-refresh-0"
+    assert warnings_seen[0].endswith("; unless it can at the end, run: pflow mcp login web")
+    assert realm.stored().refresh == "planted-refresh-1"
+
+
+def test_what_could_not_be_stored_takes_the_place_of_no_login_that_was_made_meanwhile(
+    realm, disk, warnings_seen
+):
+    sign_in = realm.sign_in(expires_in=-10)
+
+    realm.on_token = disk.fill
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
+        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+        disk.full = False
+        later = attrs.evolve(sign_in, tokens=Tokens(access="later"), signed_in_at=sign_in.signed_in_at + 1)
+        realm.store.write(realm.key, later)
+    assert realm.stored().access == "later"
+
+
+def test_what_could_not_be_stored_is_not_stored_after_a_logout(realm, disk, warnings_seen):
+    realm.sign_in(expires_in=-10)
+
+    realm.on_token = disk.fill
+    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
+        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+        disk.full = False
+        (entry,) = realm.store.entries()
+        realm.store.take_out(entry)
+    assert list(realm.store.entries()) == []
+
+
+@pytest.mark.parametrize("is_machine", [False, True])
+def test_tokens_in_a_keyring_that_cannot_be_read_are_not_taken_for_a_login_that_has_ended(
+    realm, pool, is_machine
+):
+    launch = realm.machine() if is_machine else realm.launch()
+    realm.sign_in()
+    if is_machine:
+        assert pool.call(launch, ACT).content[0]["text"] == "done"
+    for file in realm.folder.glob("*.json"):
+        content = json.loads(file.read_text())
+        file.write_text(json.dumps({**content, "secrets": "keyring"}))
+    before = file.read_bytes()
+    with Pool(pytest.fail, sign_in_folder=realm.folder) as next_run:
+        if is_machine:
+            assert next_run.call(launch, ACT).content[0]["text"] == "done"
+            return
+        failure = refused(next_run, launch)
+    assert failure.message == "Server web: its tokens are in the keyring, which cannot be read"
+    assert (failure.action, failure.exit_code) == ("auth_failed", 3)
+    step = "unlock the keyring of this system; if it is gone, run: pflow mcp login web"
+    assert failure.suggestions == (step,)
+    assert file.read_bytes() == before
+    assert realm.server.requests == []

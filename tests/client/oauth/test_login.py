@@ -1,0 +1,269 @@
+"""A login chooses its flow, its client, its port and its scopes, and stores the sign-in."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from urllib.parse import urlsplit
+
+import pytest
+from signing_in import query_of
+
+from pflow_mcp_plugin.client.request_failures import HostRefused, NoAccessToken
+
+
+def test_a_login_is_stored_with_all_that_a_refresh_needs(visitor, authorization_server, protected_server):
+    sign_in = visitor.sign_in()
+    stored = visitor.stored()
+    assert stored == sign_in
+    assert stored.tokens.access
+    assert stored.tokens.refresh
+    assert stored.tokens.scopes == ("notes:read", "offline_access")
+    assert stored.resource == protected_server.url
+    assert stored.authorization_server.token_endpoint == authorization_server.url("token")
+    assert stored.registration.redirect_uris == (query_of(visitor.urls[0])["redirect_uri"],)
+
+
+def test_what_is_stored_is_private(visitor, tmp_path):
+    visitor.sign_in()
+    (file,) = (tmp_path / "oauth").glob("*.json")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_next_login_uses_client_and_port_again(visitor, authorization_server):
+    first, second = visitor.sign_in(), visitor.sign_in()
+    assert first.registration == second.registration
+    assert len(authorization_server.requests("register")) == 1
+    assert first.tokens.access != second.tokens.access
+
+
+def test_a_port_that_is_in_use_leads_to_another_client_where_one_can_be_registered(
+    visitor, authorization_server
+):
+    authorization_server.switch(loopback_ports=False)
+    first = visitor.sign_in()
+    taken = urlsplit(first.registration.redirect_uris[0])
+    with socket.create_server((taken.hostname, taken.port)):
+        second = visitor.sign_in()
+    assert first.registration.client_id != second.registration.client_id
+    assert first.registration.redirect_uris != second.registration.redirect_uris
+
+
+def test_the_tokens_of_a_client_that_another_takes_the_place_of_are_revoked(visitor, authorization_server):
+    visitor.sign_in()
+    visitor.change_stored(redirect_uris=("http://127.0.0.1:1/other",))  # the next login needs another client
+    second = visitor.sign_in()
+    revoked = {token["access"]: token["revoked"] for token in authorization_server.tokens()}
+    assert sorted(revoked.values()) == [False, True]
+    assert not revoked[second.tokens.access]
+
+
+def test_the_former_tokens_of_the_same_client_are_not_revoked_as_the_new_ones_might_end_with_them(
+    visitor, authorization_server
+):
+    visitor.sign_in()
+    visitor.sign_in()
+    assert authorization_server.requests("revoke") == []
+
+
+def test_a_login_succeeds_though_former_tokens_cannot_be_revoked(visitor, authorization_server):
+    visitor.sign_in()
+    visitor.change_stored(redirect_uris=("http://127.0.0.1:1/other",))
+    authorization_server.fail("revoke", status=503)
+    assert visitor.sign_in() == visitor.stored()
+    assert len(authorization_server.requests("revoke")) == 1
+
+
+def test_the_port_in_the_config_is_kept(visitor):
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+        with pytest.raises(
+            NoAccessToken,
+            match=f"port {port} of this machine cannot be listened on: [^(]*; .* change redirect_port",
+        ) as failure:
+            visitor.sign_in(redirect_port=port)
+        assert failure.value.remedy == "credentials"
+    sign_in = visitor.sign_in(redirect_port=port)
+    assert sign_in.registration.redirect_uris == (f"http://127.0.0.1:{port}/callback",)
+
+
+def test_a_client_that_was_forgotten_is_registered_again_once(visitor, authorization_server):
+    first = visitor.sign_in()
+    authorization_server.forget_clients()
+    second = visitor.sign_in()
+    assert first.registration.client_id != second.registration.client_id
+    assert len(authorization_server.requests("register")) == 2
+    assert len(visitor.urls) == 2  # nobody was sent to a page that only says that the client is unknown
+
+
+def test_a_client_is_registered_again_though_the_page_says_to_people_only_that_it_is_unknown(
+    visitor, authorization_server
+):
+    first = visitor.sign_in()
+    authorization_server.forget_clients()
+    authorization_server.fail("authorize", times=1, status=200, body="<h1>Unknown client</h1>")
+    second = visitor.sign_in()
+    assert first.registration.client_id != second.registration.client_id
+    assert len(visitor.urls) == 2
+
+
+def test_a_client_that_is_still_known_is_kept_with_a_hint_for_pages_that_say_otherwise(
+    visitor, authorization_server
+):
+    visitor.sign_in()
+    assert "does not know the client" not in "".join(visitor.shown)
+    authorization_server.fail("authorize", times=1, status=200, body="<h1>Sign in</h1>")
+    visitor.sign_in()
+    assert len(authorization_server.requests("register")) == 1
+    assert visitor.shown[-1].endswith("  pflow mcp logout notes\n  pflow mcp login notes")
+
+
+def test_a_token_endpoint_that_is_out_of_order_makes_no_client_unknown(visitor, authorization_server):
+    visitor.sign_in()
+    authorization_server.fail("authorize", times=1, status=200, body="<h1>Sign in</h1>")
+    authorization_server.fail("token", times=1, status=503)
+    visitor.sign_in()
+    assert len(authorization_server.requests("register")) == 1
+
+
+def test_a_client_that_only_the_token_endpoint_has_forgotten_is_registered_again(
+    visitor, authorization_server
+):
+    visitor.sign_in()
+    authorization_server.fail("token", times=1, status=401, body={"error": "invalid_client"})
+    visitor.sign_in()
+    assert len(authorization_server.requests("register")) == 2
+
+
+def test_a_new_client_that_is_refused_is_not_registered_again(visitor, authorization_server):
+    authorization_server.fail("token", status=401, body={"error": "invalid_client"})
+    with pytest.raises(NoAccessToken, match="invalid_client"):
+        visitor.sign_in()
+    assert len(authorization_server.requests("register")) == 1
+    assert visitor.stored() is None
+
+
+def test_a_client_of_the_config_that_is_refused_has_to_be_corrected(visitor, authorization_server):
+    authorization_server.add_client(
+        "known",
+        "planted-secret",
+        redirect_uris=["http://127.0.0.1:1/callback"],
+        grant_types=["authorization_code"],
+    )
+    with pytest.raises(NoAccessToken, match="invalid_client") as failure:
+        visitor.sign_in(client_id="known", client_secret="planted-wrong")
+    assert failure.value.remedy == "credentials"
+    assert "planted" not in str(failure.value)
+
+
+def test_the_secret_of_a_client_in_the_config_is_not_stored(visitor, authorization_server):
+    authorization_server.add_client(
+        "known",
+        "planted-secret",
+        redirect_uris=["http://127.0.0.1:1/callback"],
+        grant_types=["authorization_code"],
+    )
+    auth = {"client_id": "known", "client_secret": "planted-secret"}
+    assert visitor.sign_in(**auth).registration.client_secret == "planted-secret"
+    assert visitor.stored(**auth).registration.client_secret == ""
+    assert visitor.stored() is None
+
+
+@pytest.mark.parametrize(
+    ("more", "auth", "asked"),
+    [
+        ((), {}, "notes:read offline_access"),
+        ((), {"scopes": ["notes:write", "notes:delete"]}, "notes:write notes:delete offline_access"),
+        (
+            ("notes:write notes:delete", "notes:write"),
+            {},
+            "notes:read notes:write notes:delete offline_access",
+        ),
+    ],
+)
+def test_scopes_are_those_of_the_config_or_the_server_and_those_asked_for(visitor, more, auth, asked):
+    visitor.sign_in(*more, **auth)
+    assert query_of(visitor.urls[0])["scope"] == asked
+
+
+def test_scopes_are_added_to_those_of_the_last_login(visitor):
+    visitor.sign_in("notes:write")
+    visitor.sign_in("notes:delete")
+    assert query_of(visitor.urls[1])["scope"] == "notes:read notes:write offline_access notes:delete"
+    visitor.sign_in()
+    assert query_of(visitor.urls[2])["scope"] == "notes:read offline_access"
+
+
+def test_offline_access_is_asked_for_only_where_it_is_offered(visitor, authorization_server):
+    authorization_server.switch(scopes=["notes:read"])
+    visitor.sign_in()
+    assert query_of(visitor.urls[0])["scope"] == "notes:read"
+    assert "prompt" not in query_of(visitor.urls[0])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wrong"),
+    [
+        ({"code_challenge_methods_supported": None}, "code_challenge_methods_supported does not name S256"),
+        (
+            {"code_challenge_methods_supported": ["plain"]},
+            "code_challenge_methods_supported does not name S256",
+        ),
+        ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint in .*javascript:alert"),
+        (
+            {"authorization_endpoint": "http://login.example/"},
+            "authorization_endpoint in .*must be an https URL",
+        ),
+        (
+            {"authorization_endpoint": "file:///etc/passwd"},
+            "authorization_endpoint in .*must be an https URL",
+        ),
+        ({"issuer": "https://wrong.example"}, "is that of another issuer, https://wrong.example; refused"),
+        (
+            {"authorization_endpoint": None, "device_authorization_endpoint": None},
+            "has no authorization_endpoint",
+        ),
+    ],
+)
+@pytest.mark.parametrize("browser", [True, False])
+def test_metadata_that_do_not_fit_are_refused_before_anybody_is_sent_anywhere(
+    visitor, authorization_server, metadata, wrong, browser
+):
+    authorization_server.switch(metadata=metadata)
+    with pytest.raises((NoAccessToken, HostRefused), match=wrong):
+        visitor.sign_in(browser=browser)
+    assert visitor.urls == visitor.shown == []
+    assert authorization_server.requests("register") == []
+
+
+def test_a_redirect_of_metadata_to_another_host_is_refused(visitor, authorization_server):
+    away = {"Location": "https://localhost:1/metadata"}
+    authorization_server.fail("metadata", status=302, headers=away)
+    with pytest.raises(
+        NoAccessToken, match="redirects to another host, https://localhost:1/metadata; refused"
+    ):
+        visitor.sign_in()
+
+
+def test_another_issuer_than_that_of_the_config_gets_nothing(visitor, authorization_server):
+    with pytest.raises(NoAccessToken, match=r"not https://login\.example, which issuer in auth names"):
+        visitor.sign_in(issuer="https://login.example")
+    assert authorization_server.requests() == []
+
+
+def test_the_secrets_of_a_login_are_learned(visitor, authorization_server):
+    authorization_server.switch(registered_method="client_secret_basic")
+    learned = set()
+    launch = visitor.launch
+    import attrs
+
+    visitor.launch = lambda **auth: attrs.evolve(launch(**auth), report=learned.update)
+    sign_in = visitor.sign_in()
+    assert learned >= {sign_in.tokens.access, sign_in.tokens.refresh, sign_in.registration.client_secret}
+
+
+def test_a_stored_sign_in_that_cannot_be_read_is_replaced(visitor, tmp_path):
+    visitor.sign_in()
+    (file,) = (tmp_path / "oauth").glob("*.json")
+    file.write_text("{")
+    assert visitor.sign_in() == visitor.stored()

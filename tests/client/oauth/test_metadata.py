@@ -1,0 +1,286 @@
+"""Metadata is found in the order of the specification, and everything in it is checked before it is used."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+from http_server import FaultServer
+from scripted_realm import ACT, refused
+
+from pflow_mcp_plugin.client.oauth import metadata
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.types import NetworkRules
+
+RESOURCE = "/.well-known/oauth-protected-resource"
+SERVER = "/.well-known/oauth-authorization-server"
+OPENID = "/.well-known/openid-configuration"
+
+
+async def missing(request, reply):
+    await reply.status(404)
+
+
+def test_the_address_in_the_challenge_is_asked_first_and_then_the_usual_ones(realm, call):
+    url = realm.server.url(path="/named")
+
+    async def challenge(request, reply):
+        if "authorization" in request.headers:
+            del realm.scripts["/mcp"]
+            return await realm._script(request, reply) or await realm.server._answer(request, reply)
+        return await reply.status(401, www_authenticate=f'Bearer resource_metadata="{url}", scope="read"')
+
+    realm.scripts = {"/mcp": challenge, **dict.fromkeys(("/named", f"{RESOURCE}/mcp", SERVER), missing)}
+    assert call(realm.machine()) == "done"
+    assert realm.paths == ["/named", f"{RESOURCE}/mcp", RESOURCE, SERVER, OPENID, "/odd/token"]
+
+
+def test_a_server_without_metadata_is_its_own_authorization_server(realm, call):
+    realm.scripts = dict.fromkeys((f"{RESOURCE}/mcp", RESOURCE), missing)
+    assert call(realm.machine()) == "done"
+    assert realm.forms[0]["resource"] == realm.server.url()
+
+
+def test_a_page_where_metadata_should_be_is_no_metadata(realm, call):
+    async def page(request, reply):
+        await reply.status(200, b"<html>", content_type="text/html")
+
+    realm.scripts = {f"{RESOURCE}/mcp": page, SERVER: page}
+    assert call(realm.machine()) == "done"
+
+
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        ({"resource": "https://evil.example/mcp"}, "for another resource, https://evil.example/mcp"),
+        ({"resource": "{origin}/mcp2"}, "for another resource"),
+        ({"resource": "{origin}/mcp/more"}, "for another resource"),
+        ({"resource": 3}, "for another resource"),
+        ({"authorization_servers": []}, "names no authorization server"),
+        (
+            {"authorization_servers": ["https://evil.example"]},
+            "uses the authorization server https://evil.example, ",
+        ),
+    ],
+)
+def test_metadata_of_a_server_that_does_not_fit_is_refused(realm, pool, resource, words):
+    realm.resource = {
+        key: value.format(origin=realm.issuer) if isinstance(value, str) else value
+        for key, value in resource.items()
+    }
+    failure = refused(pool, realm.machine())
+    assert words in failure.message
+    assert (failure.exit_code, failure.ran) == (3, "not ran")
+    assert realm.forms == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"issuer": "https://evil.example"}, "is that of another issuer, https://evil.example"),
+        ({"issuer": 1}, "is that of another issuer"),
+        ({"token_endpoint": "http://evil.example/token"}, "token_endpoint in the metadata"),
+        ({"token_endpoint": "javascript:alert(1)"}, "must be an https URL: javascript:alert(1)"),
+        ({"token_endpoint": "https://me:pass@evil.example/"}, "must be an https URL: https://evil.example/"),
+        ({"token_endpoint": "https://a b/"}, "must be an https URL"),
+        ({"token_endpoint": 1}, "must be an https URL"),
+        ({"token_endpoint": ""}, "has no token_endpoint"),
+        ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint in the metadata"),
+        ({"authorization_endpoint": "http://evil.example/"}, "must be an https URL: http://evil.example/"),
+        ({"authorization_endpoint": "file:///etc/passwd"}, "must be an https URL"),
+    ],
+)
+def test_metadata_of_an_authorization_server_that_does_not_fit_is_refused(realm, pool, changed, words):
+    realm.metadata = changed
+    failure = refused(pool, realm.machine())
+    assert words in failure.message
+    assert realm.forms == []
+
+
+@pytest.mark.parametrize("path", [f"{RESOURCE}/mcp", SERVER])
+def test_a_redirect_to_another_host_is_refused(realm, pool, path):
+    async def elsewhere(request, reply):
+        await reply.status(302, location="https://evil.example/x?secret")
+
+    realm.scripts[path] = elsewhere
+    message = refused(pool, realm.machine()).message
+    assert "redirects to another host, https://evil.example/x; refused" in message
+    assert realm.forms == []
+
+
+def test_a_redirect_on_the_same_origin_is_followed_and_not_for_ever(realm, pool):
+    async def there(request, reply):
+        await reply.status(307, location="/there")
+
+    async def back(request, reply):
+        await reply.status(307, location=SERVER)
+
+    realm.scripts[SERVER] = there
+    realm.scripts["/there"] = realm.scripts.get(OPENID, missing)
+    assert "has no metadata" not in str(pool.call(realm.machine(), ACT))
+    realm.scripts["/there"] = back
+    with pytest.raises(McpError, match="redirects too often"):
+        pool.call(realm.machine(client_id="other"), ACT)
+
+
+def test_a_token_endpoint_that_redirects_gets_the_credentials_nowhere_else(realm, pool):
+    with FaultServer(missing) as other:
+
+        async def elsewhere(request, reply):
+            await reply.status(307, location=other.url(path="/token"))
+
+        realm.scripts["/odd/token"] = elsewhere
+        assert "redirects to" in refused(pool, realm.machine()).message
+        assert other.requests == []
+
+
+def test_a_challenge_that_names_another_host_is_refused(realm, pool):
+    async def challenge(request, reply):
+        await reply.status(401, www_authenticate='Bearer resource_metadata="https://evil.example/x"')
+
+    realm.scripts["/mcp"] = challenge
+    assert "names metadata on another host, https://evil.example/x" in refused(pool, realm.machine()).message
+
+
+def test_a_failing_authorization_server_is_told_as_something_that_may_pass(realm, pool):
+    async def busy(request, reply):
+        await reply.status(503)
+
+    realm.scripts[SERVER] = busy
+    failure = refused(pool, realm.machine())
+    assert f"{realm.issuer}{SERVER} answered HTTP 503" in failure.message
+    assert failure.retryable
+    assert failure.suggestions == ("try again later",)
+
+
+def test_the_servers_headers_go_to_its_own_metadata_and_nowhere_else(realm, call):
+    launch = realm.machine()
+    headers = {"X-Gateway-Key": "planted-gateway", "Authorization": "Bearer planted-header"}
+    launch = attrs.evolve(launch, server=attrs.evolve(launch.server, headers=headers))
+    assert call(launch) == "done"
+    own = [request for request in realm.server.requests if request.target in ("/mcp", f"{RESOURCE}/mcp")]
+    others = [request for request in realm.server.requests if request not in own]
+    assert len(others) == 2
+    assert "planted-gateway" not in str(others)
+    assert {request.headers["x-gateway-key"] for request in own} == {"planted-gateway"}
+    assert "planted-header" not in str(realm.server.requests)
+    assert realm.server.requests[-1].headers["x-gateway-key"] == "planted-gateway"
+
+
+def test_the_servers_headers_stay_on_its_origin(realm, pool):
+    launch = realm.machine()
+    launch = attrs.evolve(launch, server=attrs.evolve(launch.server, headers={"X-Gateway-Key": "planted"}))
+    with FaultServer(missing) as other:
+
+        async def elsewhere(request, reply):
+            await reply.status(307, location=other.url(path="/metadata"))
+
+        realm.scripts[f"{RESOURCE}/mcp"] = elsewhere
+        assert "redirects to another host" in refused(pool, launch).message
+        assert other.requests == []
+
+
+def test_a_gateway_that_wants_a_header_hides_no_metadata(visitor, authorization_server, protected_server):
+    protected_server.switch(gateway_key="planted-gateway")
+    launch = visitor.launch
+    headers = {"X-Gateway-Key": "planted-gateway"}
+    visitor.launch = lambda **auth: attrs.evolve(
+        launch(**auth), server=attrs.evolve(launch(**auth).server, headers=headers)
+    )
+    assert visitor.sign_in().resource == protected_server.url
+    asked = [each for each in authorization_server.requests() if each.endpoint != "introspect"]
+    assert {each.endpoint for each in asked} == {"metadata", "register", "authorize", "token"}
+    assert "planted" not in str([each.headers for each in asked])
+
+
+@pytest.mark.parametrize("is_machine", [True, False])
+def test_an_access_token_goes_to_its_server_only(realm, call, is_machine):
+    launch = realm.machine() if is_machine else realm.launch()
+    realm.sign_in()
+    assert call(launch) == "done"
+    realm.valid.clear()
+    assert call(launch) == "done"
+    others = [request for request in realm.server.requests if request.target != "/mcp"]
+    assert others
+    assert "planted-access" not in str(others)
+    assert not [request for request in others if "Bearer" in request.headers.get("authorization", "")]
+
+
+def test_the_rules_for_the_network_apply(realm, pool):
+    launch = realm.machine(issuer="https://login.example.com")
+    rules = NetworkRules(deny=("*.example.com",))
+    launch = attrs.evolve(launch, server=attrs.evolve(launch.server, network=rules))
+    realm.resource = {"authorization_servers": ["https://login.example.com"]}
+    assert 'login.example.com is denied by deny = ["*.example.com"]' in refused(pool, launch).message
+
+
+@pytest.mark.parametrize(
+    ("resource", "url", "fits"),
+    [
+        ("https://a.example/mcp", "https://a.example/mcp", True),
+        ("https://a.example/mcp/", "https://a.example/mcp", True),
+        ("https://A.example:443", "https://a.example/mcp", True),
+        ("https://a.example/", "https://a.example/mcp?x=1", True),
+        ("https://a.example/mc", "https://a.example/mcp", False),
+        ("http://a.example/mcp", "https://a.example/mcp", False),
+        ("https://a.example:8443/mcp", "https://a.example/mcp", False),
+        ("https://[::1/mcp", "https://a.example/mcp", False),
+    ],
+)
+def test_a_resource_covers_its_own_url_and_those_below(resource, url, fits):
+    assert metadata.covers(resource, url) is fits
+
+
+def test_issuers_are_compared_as_strings_but_for_a_root_slash():
+    assert metadata.same_issuer("https://a.example", "https://a.example/")
+    assert not metadata.same_issuer("https://a.example/x", "https://a.example/x/")
+    assert not metadata.same_issuer("https://a.example", "https://A.example")
+
+
+def test_the_issuer_is_written_as_its_own_metadata_has_it(realm, call):
+    realm.metadata = {"issuer": f"{realm.issuer}/"}
+    assert call(realm.machine()) == "done"
+    found = realm.store.read(SignInKey(realm.server.url(), "me"), realm.issuer)
+    assert found.issuer == f"{realm.issuer}/"
+
+
+def test_a_resource_has_neither_query_nor_user_info_of_the_url():
+    assert metadata.resource_of("https://me:pass@A.example/Mcp?key=secret#x") == "https://a.example/Mcp"
+
+
+@pytest.mark.parametrize("methods", [(), ("plain",)])
+def test_an_authorization_server_without_s256_is_refused_for_codes(methods):
+    found = AuthorizationServer(
+        issuer="https://a.example",
+        token_endpoint="https://a.example/t",
+        code_challenge_methods_supported=methods,
+    )
+    with pytest.raises(NoAccessToken, match=r"https://a\.example is refused: .* does not name S256"):
+        metadata.require_pkce(found)
+    metadata.require_pkce(attrs.evolve(found, code_challenge_methods_supported=("plain", "S256")))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "scopes"),
+    [
+        ('error="x", scope="read write"', ("read", "write")),
+        ("scope=read", ("read",)),
+        ('scope="", x="scope"', ()),
+        ("", ()),
+    ],
+)
+def test_the_scopes_of_a_challenge_are_those_that_a_request_needs(realm, parameters, scopes):
+    async def found():
+        async with AuthorizationRequests(realm.launch().server) as requests:
+            return await metadata.discovered(
+                requests, realm.launch().server, challenge=f"Bearer {parameters}"
+            )
+
+    realm.resource = {"scopes_supported": ["all"]}
+    discovery = asyncio.run(found())
+    assert (discovery.challenged_scopes, discovery.scopes) == (scopes, ("all",))

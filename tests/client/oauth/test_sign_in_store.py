@@ -1,0 +1,296 @@
+"""What is kept of sign-ins: private, apart for each server and issuer, in the keyring where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.client.oauth import token_keyring
+from pflow_mcp_plugin.client.oauth.sign_in_state import (
+    AuthorizationServer,
+    Registration,
+    SignIn,
+    Tokens,
+    as_json,
+    from_json,
+)
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+KEY = SignInKey("https://mcp.example.com/mcp?key=planted-query")
+SECRETS = ("planted-access", "planted-refresh", "planted-client")
+SIGN_IN = SignIn(
+    server="web",
+    server_url="https://mcp.example.com/mcp",
+    resource="https://mcp.example.com/mcp",
+    authorization_server=AuthorizationServer(
+        issuer="https://login.example.com",
+        token_endpoint="https://login.example.com/token",
+        scopes_supported=("read", "write"),
+        client_id_metadata_document_supported=True,
+    ),
+    registration=Registration(
+        client_id="me",
+        client_secret="planted-client",
+        method="client_secret_basic",
+        redirect_uris=("http://127.0.0.1:7000/callback",),
+    ),
+    tokens=Tokens(
+        access="planted-access",
+        refresh="planted-refresh",
+        expires_at=2_000.5,
+        issued_at=1_000.0,
+        scopes=("read",),
+    ),
+    signed_in_at=1_000.0,
+)
+KEYRING = """
+from pathlib import Path
+import json
+FILE = Path(__file__).with_name("entries.json")
+def _entries():
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+def _ask(question):
+    with FILE.with_name("asked").open("a") as asked:
+        asked.write(question + " ")
+def get_password(service, key):
+    _ask("get")
+    return _entries().get(key)
+def set_password(service, key, value):
+    _ask("set")
+    BEHAVIOUR
+    FILE.write_text(json.dumps({**_entries(), key: value}))
+def delete_password(service, key):
+    entries = _entries()
+    del entries[key]
+    FILE.write_text(json.dumps(entries))
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store."""
+    return SignInStore(tmp_path / "oauth")
+
+
+@pytest.fixture
+def keyring(tmp_path, monkeypatch):
+    """Return a function that installs a keyring which is a file, and returns its folder."""
+    folder = tmp_path / "keyring"
+
+    def install(behaviour="pass"):
+        folder.mkdir(exist_ok=True)
+        (folder / "keyring.py").write_text(KEYRING.replace("BEHAVIOUR", behaviour), encoding="utf-8")
+        monkeypatch.syspath_prepend(str(folder))
+        sys.modules.pop("keyring", None)
+        return folder
+
+    yield install
+    sys.modules.pop("keyring", None)
+    token_keyring._read.cache_clear()
+
+
+@pytest.fixture
+def no_keyring(monkeypatch):
+    """Nothing can be imported under the name of the keyring."""
+    monkeypatch.setitem(sys.modules, "keyring", None)
+
+
+def content(store):
+    (file,) = store._folder.glob("*.json")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_a_sign_in_is_read_as_it_was_written_and_its_file_is_private(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    assert store.read(KEY) == SIGN_IN
+    (file,) = store._folder.glob("*.json")
+    assert (file.stat().st_mode & 0o777, store._folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert "planted-query" not in file.name + file.read_text(encoding="utf-8")
+
+
+def test_what_is_printed_of_a_sign_in_has_no_secrets(store, no_keyring):
+    printed = f"{SIGN_IN!r} {SIGN_IN.tokens} {KEY!r}"
+    assert not any(secret in printed for secret in (*SECRETS, "planted-query"))
+    store.write(KEY, SIGN_IN)
+    (entry,) = store.entries()
+    shown = entry.sign_in
+    assert entry.is_refreshable
+    assert (shown.server, shown.issuer, shown.tokens.scopes) == ("web", SIGN_IN.issuer, ("read",))
+    assert (shown.tokens.access, shown.tokens.refresh) == ("", "")
+    assert not shown.registration.client_secret
+
+
+def test_sign_ins_are_apart_for_each_url_client_and_issuer(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    assert store.read(SignInKey("https://mcp.example.com/mcp")) is None
+    assert store.read(SignInKey(KEY.server_url, "me")) is None
+    assert store.read(KEY, "https://other.example.com") is None
+    other = attrs.evolve(
+        SIGN_IN,
+        authorization_server=attrs.evolve(SIGN_IN.authorization_server, issuer="https://other.example.com"),
+        signed_in_at=2_000.0,
+    )
+    store.write(KEY, other)
+    assert store.read(KEY) == other
+    assert store.read(KEY, "https://login.example.com/") == SIGN_IN
+    (entry,) = (each for each in store.entries() if each.sign_in.issuer == SIGN_IN.issuer)
+    assert store.take_out(entry) == SIGN_IN
+    assert store.read(KEY, SIGN_IN.issuer) is None
+    assert store.read(KEY) == other
+
+
+def test_an_ended_sign_in_keeps_its_registration(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    store.write(KEY, attrs.evolve(SIGN_IN, tokens=None))
+    found = store.read(KEY)
+    assert found.tokens is None
+    assert found.registration == SIGN_IN.registration
+
+
+def test_secrets_are_in_the_keyring_where_there_is_one(store, keyring):
+    folder = keyring()
+    store.write(KEY, SIGN_IN)
+    assert content(store)["secrets"] == "keyring"
+    assert not any(secret in json.dumps(content(store)) for secret in SECRETS)
+    assert all(secret in (folder / "entries.json").read_text() for secret in SECRETS)
+    assert store.read(KEY) == SIGN_IN
+    (entry,) = store.entries()
+    assert store.take_out(entry) == SIGN_IN
+    assert (folder / "entries.json").read_text() == "{}"
+
+
+def test_the_keyring_is_read_once_until_something_new_is_written(store, keyring):
+    asked = keyring() / "asked"
+    store.write(KEY, SIGN_IN)
+    asked.unlink()
+    for _ in range(3):
+        assert SignInStore(store._folder).read(KEY) == SIGN_IN
+    assert len(list(store.entries())) == 1
+    assert asked.read_text() == "get "
+    newer = attrs.evolve(SIGN_IN, tokens=Tokens(access="planted-newer"))
+    store.write(KEY, newer)
+    assert store.read(KEY) == newer
+
+
+@pytest.mark.parametrize("behaviour", ["return", "raise RuntimeError('it is locked')"])
+def test_secrets_are_in_the_file_where_the_keyring_does_not_take_them(store, keyring, behaviour):
+    keyring(behaviour)
+    store.write(KEY, SIGN_IN)
+    assert set(content(store)["secrets"]) == {"access", "refresh", "client_secret"}
+    assert store.read(KEY) == SIGN_IN
+
+
+def test_without_its_keyring_a_sign_in_has_no_secrets_and_without_its_entry_no_tokens(store, keyring):
+    keyring()
+    store.write(KEY, SIGN_IN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "keyring", None)
+        token_keyring._read.cache_clear()
+        found = store.read(KEY).tokens
+        assert (found.access, found.refresh, found.scopes) == ("", "", ("read",))
+    token_keyring._read.cache_clear()
+    token_keyring.remove(next(store._folder.glob("*.json")).stem)
+    assert store.read(KEY).tokens is None
+
+
+def test_what_cannot_be_removed_or_locked_is_named_once(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    (entry,) = store.entries()
+    (file,) = store._folder.glob("*.json")
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(StoreError) as failure:
+        store.take_out(entry)
+    assert failure.value.message.count(str(file)) == 1
+    lock = store._folder / f"{KEY.digest}.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+
+    async def locked():
+        async with store.locked(KEY):
+            pytest.fail("it was locked")
+
+    with pytest.raises(StoreError) as failure:
+        asyncio.run(locked())
+    assert str(lock) not in failure.value.message
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema_version": 1}', '{"server": 1}'])
+def test_a_file_that_holds_no_sign_in_is_told(store, no_keyring, text):
+    store.write(KEY, SIGN_IN)
+    (file,) = store._folder.glob("*.json")
+    file.write_text(text)
+    with pytest.raises(CorruptFile):
+        store.read(KEY)
+
+
+@pytest.mark.parametrize("number", ["1e300", "1e400", "-5", "9" * 400, "true", '"1"'])
+def test_a_time_that_no_calendar_has_is_unknown(store, no_keyring, number):
+    store.write(KEY, SIGN_IN)
+    (file,) = store._folder.glob("*.json")
+    text = re.sub(r'("expires_at"|"signed_in_at"): [\d.]+', rf"\1: {number}", file.read_text())
+    file.write_text(text)
+    found = store.read(KEY)
+    assert (found.tokens.expires_at, found.signed_in_at) == (None, 0.0)
+
+
+def test_the_file_of_a_newer_version_is_left_alone(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    (file,) = store._folder.glob("*.json")
+    file.write_text(json.dumps({**content(store), "schema_version": 2}))
+    before = file.read_bytes()
+    for use in (lambda: store.read(KEY), lambda: store.write(KEY, SIGN_IN)):
+        with pytest.raises(StoreError, match="a newer pflow wrote the sign-in"):
+            use()
+    assert file.read_bytes() == before
+
+
+def test_json_that_describes_no_sign_in_is_refused_by_field():
+    good = as_json(SIGN_IN)
+    assert from_json(good) == SIGN_IN
+    for key, value in (("resource", ""), ("server_url", None), ("authorization_server", []), ("tokens", 1)):
+        with pytest.raises(ValueError, match=f"{key}|AuthorizationServer|Tokens"):
+            from_json({**good, key: value})
+
+
+def test_the_lock_keeps_others_out_until_it_is_released(store, monkeypatch):
+    monkeypatch.setattr("pflow_mcp_plugin.client.oauth.sign_in_store._LOCK_SECONDS", 0.1)
+
+    async def both():
+        async with store.locked(KEY):
+            with pytest.raises(SignInBusy):
+                await SignInStore(store._folder).locked(KEY).__aenter__()
+            async with SignInStore(store._folder).locked(SignInKey("https://other")):
+                pass
+        async with SignInStore(store._folder).locked(KEY):
+            pass
+
+    asyncio.run(both())
+
+
+def test_a_file_that_cannot_be_read_is_listed_with_the_reason_beside_the_others(store, no_keyring):
+    store.write(KEY, SIGN_IN)
+    for name, text in (("0-1.json", "{"), ("0-2.json", '{"schema_version": 1}')):
+        (store._folder / name).write_text(text)
+    broken, wrong, good = store.entries()
+    assert (broken.sign_in, wrong.sign_in, good.sign_in.server) == (None, None, "web")
+    assert "0-1.json" in broken.problem
+    assert "not a sign-in" in wrong.problem
+    assert good.digest == KEY.digest
+    assert good.name == store.name_of(KEY, SIGN_IN.issuer)
+
+
+def test_a_listed_sign_in_is_taken_out_with_its_secrets(store, keyring):
+    folder = keyring()
+    store.write(KEY, SIGN_IN)
+    (entry,) = store.entries()
+    assert store.take_out(entry) == SIGN_IN
+    assert list(store.entries()) == []
+    assert json.loads((folder / "entries.json").read_text()) == {}
+    assert store.take_out(entry) is None

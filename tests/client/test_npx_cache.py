@@ -1,0 +1,155 @@
+"""Servers that npx has installed incompletely, as after a SIGKILL: the real npx installs them again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.process.npx_cache import incomplete_folder, remove
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.types import Server
+
+NPX = Server(name="tiny", command="npx")
+SERVER = """#!/usr/bin/env node
+const { greeting } = require('tiny-words')
+require('readline').createInterface({ input: process.stdin }).on('line', line => {
+  const { id, method, params } = JSON.parse(line)
+  if (method === 'initialize') {
+    const result = { protocolVersion: params.protocolVersion, capabilities: { tools: {} },
+      serverInfo: { name: greeting, version: '1' } }
+    console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  } else if (id !== undefined) {
+    console.log(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'none' } }))
+  }
+})
+"""
+
+
+def packed(path: Path, manifest: Mapping[str, object], code: str) -> Path:
+    """Write an npm package of two files."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in (("package.json", json.dumps(manifest)), ("index.js", code)):
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size, entry.mode = len(text), 0o755
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    """A server that npx installs from a file into an empty cache."""
+    if shutil.which("npx") is None:
+        pytest.skip("npx is not installed")
+    words = packed(
+        tmp_path / "words.tgz", {"name": "tiny-words", "version": "1.0.0"}, "exports.greeting = 'tiny'"
+    )
+    manifest = {
+        "name": "tiny-server",
+        "version": "1.0.0",
+        "bin": "index.js",
+        "dependencies": {"tiny-words": f"file:{words}"},
+    }
+    package = packed(tmp_path / "server.tgz", manifest, SERVER)
+    cache = {"npm_config_cache": str(tmp_path / "cache")}
+    return Launch(
+        server=Server(
+            name="tiny",
+            command="npx",
+            args=("-y", "--offline", f"--package={package}", "tiny-server"),
+            env=cache,
+        ),
+        era="handshake",
+    )
+
+
+@pytest.fixture
+def installed(launch: Launch, tmp_path: Path) -> Path:
+    """The folder of the npx cache in which the server is."""
+    with Pool(print) as pool:
+        assert pool.info(launch).name == "tiny"
+    (folder,) = (tmp_path / "cache/_npx").iterdir()
+    return folder
+
+
+@pytest.mark.programs
+def test_what_npx_installed_incompletely_is_removed_and_installed_again(
+    launch: Launch, installed: Path, pool: Pool, warnings_seen: list[str]
+) -> None:
+    (installed / "node_modules/tiny-words/index.js").unlink()
+    (installed / "node_modules/.package-lock.json").unlink()
+    assert pool.info(launch).name == "tiny"
+    (said,) = warnings_seen
+    assert said == (
+        f"server tiny was not completely installed by npx: {installed} was removed, and it is installed again"
+    )
+    assert [each.name for each in installed.parent.iterdir()] == [installed.name]
+
+
+@pytest.mark.programs
+def test_an_installation_is_made_again_only_once_in_a_run(
+    launch: Launch, installed: Path, pool: Pool, warnings_seen: list[str], tmp_path: Path
+) -> None:
+    packed(tmp_path / "words.tgz", {"name": "tiny-words", "version": "1.0.0"}, "require('gone')")
+    shutil.rmtree(tmp_path / "cache/_cacache")
+    (installed / "node_modules/tiny-words/index.js").unlink()
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed, match="exited 1 before the handshake"):
+            pool.info(launch)
+    assert len(warnings_seen) == 1
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """A folder like one of the npx cache."""
+    folder = tmp_path / "a cache/_npx/0123456789abcdef"
+    (folder / "node_modules").mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Error: Cannot find module 'ajv'\nRequire stack:\n- {folder}/node_modules/x/index.js",
+        "Error: Cannot find package '{folder}/node_modules/zod/index.js' imported from x",
+        "Error: Cannot find module 'file://{folder}/node_modules/zod/index.js' imported",
+        "npm error code ENOENT\nnpm error syscall open\nnpm error path {folder}/package.json",
+        "npm ERR! code ENOTEMPTY\nnpm ERR! syscall rename\nnpm ERR! path {folder}/node_modules/zod",
+    ],
+)
+def test_the_folder_is_found_in_what_node_or_npm_says(half: Path, says: str) -> None:
+    found = incomplete_folder(NPX, says.format(folder=half))
+    assert found is not None
+    assert found.samefile(half)
+
+
+def test_what_is_no_installation_or_belongs_to_another_program_stays(half: Path, tmp_path: Path) -> None:
+    says = f"Error: Cannot find module 'ajv'\n- {half}/node_modules/x/index.js"
+    assert incomplete_folder(Server(name="tiny", command="node"), says) is None
+    assert incomplete_folder(NPX, f"Error: wrong token\n    at {half}/node_modules/x/index.js") is None
+    assert incomplete_folder(NPX, says.replace("0123456789abcdef", "0123456789abcdee")) is None
+    assert incomplete_folder(NPX, "Error: Cannot find module 'ajv'") is None
+
+
+def test_a_folder_into_which_another_npx_installs_stays(half: Path) -> None:
+    says = f"npm error code ENOENT\nnpm error path {half}/package.json"
+    lock = half / "concurrency.lock"
+    lock.mkdir()
+    assert incomplete_folder(NPX, says) is None
+    os.utime(lock, (time.time() - 90,) * 2)
+    assert incomplete_folder(NPX, says) == half
+
+
+def test_a_folder_that_cannot_be_removed_is_not_reported_as_gone(half: Path) -> None:
+    assert remove(half)
+    assert not remove(half)
+    assert [*half.parent.iterdir()] == []

@@ -1,0 +1,24 @@
+"""How many servers are started at the same time."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pflow_mcp_plugin.config.start_limit import SETTING, starts_at_once
+from pflow_mcp_plugin.contract import PflowError
+
+
+def test_as_many_servers_are_started_at_once_as_there_are_cores_for():
+    assert starts_at_once(lambda name: None) == 4 * (os.cpu_count() or 1)
+
+
+def test_the_user_may_set_another_number():
+    assert starts_at_once({SETTING: "3"}.get) == 3
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5"])
+def test_anything_else_is_refused_by_its_name(given):
+    with pytest.raises(PflowError, match=SETTING):
+        starts_at_once({SETTING: given}.get)

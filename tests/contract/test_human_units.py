@@ -1,0 +1,70 @@
+"""Durations and ages for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pflow_mcp_plugin.contract.human_units import age_text, count_text, duration_text, running_text
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (0.4, "<1 ms"),
+        (12.3, "12 ms"),
+        (999, "999 ms"),
+        (999.7, "1.0 s"),
+        (4_700, "4.7 s"),
+        (9_960, "10 s"),
+        (59_900, "60 s"),
+        (59_960, "1 min"),
+        (125_000, "2 min 5 s"),
+        (3_600_000, "1 h"),
+        (12_000_000, "3 h 20 min"),
+        (200_000_000, "2 d 7 h"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(milliseconds, text):
+    assert duration_text(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        (timedelta(seconds=3), "just now"),
+        (timedelta(seconds=-30), "just now"),
+        (timedelta(seconds=45), "45 s ago"),
+        (timedelta(minutes=2), "2 min ago"),
+        (timedelta(hours=5), "5 h ago"),
+        (timedelta(days=29), "29 d ago"),
+    ],
+)
+def test_an_age_is_told_for_a_month(before, text):
+    assert age_text(NOW - before, NOW) == text
+    assert age_text((NOW - before).isoformat(), NOW) == text
+
+
+def test_an_older_time_is_a_date_and_text_that_is_no_time_stays():
+    assert age_text("2026-01-02T12:00:00.123Z", NOW) == "2026-01-02"
+    assert age_text("2027-01-02T12:00:00", NOW) == "2027-01-02"
+    assert age_text("some time", NOW) == "some time"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 tools"), (1, "1 tool"), (2, "2 tools"), (2_500, "2,500 tools")]
+)
+def test_a_count_has_a_singular_and_a_plural(count: int, shown: str):
+    assert count_text(count, "tool") == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0 s"), (0.41, "0.4 s"), (12.34, "12.3 s"), (59.9, "59.9 s"), (125, "2 min 5 s")],
+)
+def test_the_unit_of_what_still_runs_does_not_change_for_a_minute(seconds, text):
+    assert running_text(seconds) == text

@@ -1,0 +1,80 @@
+"""Lines that are drawn again and again at the bottom of a terminal."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from screen import screen_lines
+
+from pflow_mcp_plugin.contract.live_lines import LiveLines
+
+SECONDS = 10
+
+
+class Terminal(io.StringIO):
+    """What was written to a terminal; `drawn` is set when something is."""
+
+    def __init__(self):
+        super().__init__()
+        self.drawn = threading.Event()
+
+    def write(self, text):
+        count = super().write(text)
+        self.drawn.set()
+        return count
+
+    def again(self):
+        self.drawn.clear()
+        assert self.drawn.wait(SECONDS)
+
+
+@pytest.fixture
+def drawing():
+    """Draw lines; returns the terminal and what draws them, which is closed in the end."""
+    opened = []
+
+    def draw(now, **size):
+        terminal = Terminal()
+        rows, columns = size.get("rows", 24), size.get("columns", 20)
+        opened.append(
+            LiveLines(terminal, now, columns=lambda: columns, moves=True, coloured=False, rows=lambda: rows)
+        )
+        opened[-1].start()
+        terminal.again()
+        return terminal, opened[-1]
+
+    yield draw
+    for lines in opened:
+        lines.close()
+
+
+def test_what_is_drawn_stands_below_what_stays_and_is_erased_in_the_end(drawing):
+    terminal, lines = drawing(lambda: [[("⠋ one", "")], [("    two", "")]])
+    lines.keep([("✓ done", "good")])
+    terminal.again()
+    assert screen_lines(terminal.getvalue())[:3] == ["✓ done", "⠋ one", "    two"]
+    lines.close()
+    assert screen_lines(terminal.getvalue()) == ["✓ done"]
+
+
+def test_what_a_terminal_echoes_leaves_no_rest_of_what_was_drawn(drawing):
+    terminal, lines = drawing(lambda: [[("x" * 30, "")], [("y" * 30, "")]])
+    with lines.lock:  # the cursor stands in the first line, far from the edge where the echo would wrap
+        assert terminal.getvalue().endswith("\x1b[1A\r\x1b[C")
+        terminal.write("^C")
+    lines.close()
+    assert screen_lines(terminal.getvalue()) == []
+
+
+def test_lines_are_drawn_over_each_other_without_being_erased_first(drawing):
+    terminal, _ = drawing(lambda: [[("one", "")]])
+    terminal.again()
+    assert "\x1b[J" not in terminal.getvalue().partition("one")[0]
+    assert "\r\x1b[J\r" not in terminal.getvalue()
+
+
+def test_more_lines_than_the_terminal_has_rows_are_counted(drawing):
+    terminal, _ = drawing(lambda: [[(f"server {number}", "")] for number in range(30)], rows=5)
+    assert screen_lines(terminal.getvalue())[-4:] == ["server 0", "server 1", "server 2", "  and 27 more"]

@@ -1,0 +1,56 @@
+"""The width of text on a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract.text_width import cut, folded, padded, text_width, wrapped
+
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=30)
+
+
+@pytest.mark.parametrize(("text", "cells"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("🙂", 2), ("", 0)])
+def test_east_asian_characters_take_two_cells_and_marks_none(text, cells):
+    assert text_width(text) == cells
+
+
+@given(TEXTS, st.integers(min_value=1, max_value=20))
+def test_what_is_cut_fits_and_says_that_it_was(text, room):
+    shown = cut(text, room)
+    assert text_width(shown) <= room
+    assert shown == text or shown.endswith("…")
+
+
+@given(TEXTS, st.integers(min_value=0, max_value=60), st.booleans())
+def test_what_is_padded_fills_its_room(text, room, right):
+    assert text_width(padded(text, room, right=right)) == max(room, text_width(text))
+
+
+def test_long_lines_are_broken_at_spaces_and_no_command_is():
+    text = "Error: the key is missing in the file\n  -> Set it, then run: pflow settings set KEY\n  x: y"
+    assert wrapped(text, 24).split("\n") == [
+        "Error: the key is",
+        "  missing in the file",
+        "  -> Set it, then run:",
+        "     pflow settings set KEY",  # the terminal breaks it, and it can be copied
+        "  x: y",
+    ]
+    assert wrapped(text, 80) == text
+    assert wrapped("  hooks   one, two", 14).split("\n") == ["  hooks   one,", "          two"]
+
+
+@given(st.text(st.sampled_from("ab  \n"), max_size=60), st.integers(6, 30))
+def test_breaking_lines_loses_no_word(text, room):
+    assert wrapped(text, room).split() == text.split()
+    assert all(
+        text_width(line) <= room or " " not in line.strip() for line in wrapped(text, room).split("\n")
+    )
+
+
+@given(TEXTS, st.integers(2, 20))
+def test_what_is_folded_fits_and_is_all_there(text, room):
+    lines = folded(text, room)
+    assert all(text_width(line) <= room for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())

@@ -1,0 +1,129 @@
+"""An OAuth authorization server for tests: a program of its own on loopback, with TLS by a test's CA.
+
+Its grants are Authlib's. What it does is switched (`authorization_switches.py`), and it tells what it was
+asked, secrets and all.
+"""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from certificates import Authority
+from loopback_program import LoopbackProgram, Recorded, loopback_certificate
+
+_SCRIPT = Path(__file__).with_name("authorization_program.py")
+
+
+class AuthorizationServer(LoopbackProgram):
+    """One that runs. The endpoints in its log, and for `fail`, are `metadata`, `authorize`, `token`,
+    `register`, `device`, `verify`, `introspect`, `revoke` and `documents`.
+
+    Attributes:
+        issuer: Its issuer identifier.
+        introspection_secret: With which the client `resource-server` asks about tokens.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], origin: str, ca_file: Path) -> None:
+        super().__init__(process, origin, ca_file)
+        self.issuer = origin
+        self.introspection_secret = ""
+
+    def url(self, endpoint: str) -> str:
+        """Return the URL of an endpoint, such as `token`."""
+        return f"{self.issuer}/login/{endpoint}"
+
+    def add_client(self, client_id: str, client_secret: str = "", **metadata: Any) -> None:
+        """Know a client beforehand; its metadata are those of a registration (RFC 7591)."""
+        self.control("add_client", client_id=client_id, client_secret=client_secret, metadata=metadata)
+
+    def clients(self) -> list[dict[str, Any]]:
+        """Return the clients with their metadata."""
+        clients: list[dict[str, Any]] = self.control("clients")
+        return clients
+
+    def forget_clients(self) -> None:
+        """Forget every client that registered."""
+        self.control("forget_clients")
+
+    def publish(self, name: str, **document: Any) -> str:
+        """Publish a client metadata document, and return its URL, which is the client's id.
+
+        Any other JSON can be published too; a `client_id` that is None is left out.
+        """
+        url: str = self.control("publish", name=name, document=document)
+        return url
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Return the tokens issued so far, with `access`, `refresh`, `scope`, `resource`, `family` and
+        whether they are `revoked` and `spent`.
+        """
+        tokens: list[dict[str, Any]] = self.control("tokens")
+        return tokens
+
+    def secrets(self) -> list[str]:
+        """Return what nobody may see: what was issued, and what clients have sent to show who they are."""
+        sent = [
+            entry.form[field]
+            for entry in self.requests()
+            for field in ("code_verifier", "client_secret", "client_assertion")
+            if field in entry.form
+        ]
+        known = [client["client_secret"] for client in self.clients() if client["client_secret"]]
+        return sorted({*self.control("issued"), *sent, *known})
+
+    def refreshes(self, status: int = 200) -> list[Recorded]:
+        """Return the requests to redeem a refresh token that were answered with a status."""
+        asked = self.requests("token", grant_type="refresh_token")
+        return [entry for entry in asked if entry.status == status]
+
+    def expire_access_tokens(self) -> None:
+        """Let every access token end now, whatever its client was told."""
+        self.control("expire_access_tokens")
+
+    def revoke_tokens(self) -> None:
+        """Revoke every token."""
+        self.control("revoke")
+
+    def expire_codes(self) -> None:
+        """Let every authorization code end now."""
+        self.control("expire_codes")
+
+    def expire_devices(self) -> None:
+        """Let the codes of every device end now."""
+        self.control("expire_devices")
+
+    def decide(self, *, approved: bool, user_code: str | None = None) -> None:
+        """Approve or deny a device, or all that wait."""
+        self.control("decide", user_code=user_code, approved=approved)
+
+
+@contextmanager
+def authorization_server(
+    authority: Authority, *, path: str = "", tls: bool = True, **switches: Any
+) -> Iterator[AuthorizationServer]:
+    """Serve one for the `with` block; any number can run at the same time.
+
+    Args:
+        authority: The CA of its certificate, which is for 127.0.0.1 and localhost.
+        path: The path of its issuer identifier, such as `/tenant`.
+        tls: Whether it is reached by https.
+        switches: What it does at the start, and after `reset`.
+    """
+    introspection_secret = secrets.token_hex(16)
+    certificate = loopback_certificate(authority) if tls else None
+    settings = {
+        "certificate": certificate,
+        "ca_file": str(authority.file),
+        "path": path,
+        "switches": switches,
+        "introspection_secret": introspection_secret,
+    }
+    with AuthorizationServer.start(_SCRIPT, authority.file, settings) as server:
+        server.issuer = f"{server.origin}{path}"
+        server.introspection_secret = introspection_secret
+        yield server

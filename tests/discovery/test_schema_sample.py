@@ -1,0 +1,86 @@
+"""A value that shows what a schema asks for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from pflow_mcp_plugin.discovery.schema_sample import sample
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer", "minimum": 18},
+        "home": {"$ref": "#/$defs/home"},
+        "kind": {"enum": ["a", "b"]},
+        "labels": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"anyOf": [{"type": "null"}, {"type": "number"}]},
+        },
+        "note": {"type": "string"},
+    },
+    "required": ["name", "age", "home", "kind", "labels"],
+}
+HOME = {"type": "object", "properties": {"street": {"type": "string"}}, "required": ["street"]}
+ROOT = {"$defs": {"home": HOME, "loop": {"$ref": "#/$defs/loop"}}}
+
+
+def test_a_sample_has_all_that_is_required_to_its_innermost_properties():
+    found = sample(ROOT, PERSON)
+    assert found == {"name": "...", "age": 18, "home": {"street": "..."}, "kind": "a", "labels": [1.0]}
+    assert Draft202012Validator({**ROOT, **PERSON}).is_valid(found)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"anyOf": [{"type": "null"}, HOME]}, {"street": "..."}),
+        ({"type": ["null", "boolean"]}, True),
+        ({"type": "null"}, None),
+        ({"type": "string", "default": "x"}, "x"),
+        ({"const": 0}, 0),
+        ({"$ref": "#/$defs/loop"}, "..."),
+        (True, "..."),
+    ],
+)
+def test_a_sample_is_what_the_schema_states(schema, expected):
+    assert sample(ROOT, schema) == expected
+
+
+def test_a_schema_that_contains_itself_ends():
+    tree = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
+    tree["required"] = ["left", "right"]
+    assert len(json.dumps(sample(tree, tree))) < 10_000
+
+
+WORDS = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "required",
+        "items",
+        "minItems",
+        "anyOf",
+        "enum",
+        "$ref",
+        "a",
+        "minimum",
+        "default",
+    ]
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES, JSON_VALUES)
+def test_any_schema_has_a_sample(root, schema):
+    json.dumps(sample(root, schema))

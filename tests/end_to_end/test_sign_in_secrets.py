@@ -1,0 +1,321 @@
+"""No secret of a sign-in is found anywhere but in their store, however it was made and whatever failed.
+
+The real program signs in at a real authorization server, which tells what it issued and was sent: access and
+refresh tokens, codes, verifiers, device codes, client secrets and assertions. They are looked for in what was
+printed, on a terminal and off it, in all files, and in the command lines of whatever was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from urllib.parse import quote
+
+import attrs
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from joserfc.jwk import ECKey
+from planted_secrets import remains
+from typing_terminal import terminal
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.usefixtures("no_leftovers")]
+
+SECRET = "planted-client-Zq7xK2mP9wL4vB8nT3cR"
+PROGRAM = [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
+
+# Notes the command line of whatever a Python program starts.
+AUDIT = """
+import os, sys
+def _note(event, arguments):
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn"):
+        with open(os.environ["NOTED_COMMANDS"], "a") as file:
+            file.write(f"{event} {arguments[:2]!r}\\n")
+sys.addaudithook(_note)
+"""
+# Goes wherever it is sent, as a browser does.
+FOLLOWER = """
+import ssl, sys, urllib.request
+with open(sys.argv[1], "a") as file:
+    file.write(repr(sys.argv) + "\\n")
+context = ssl.create_default_context(cafile=sys.argv[2])
+handlers = urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
+try:
+    urllib.request.build_opener(*handlers).open(sys.argv[3], timeout=60).read()
+except urllib.error.HTTPError:
+    pass
+"""
+
+
+@attrs.define
+class Desk:
+    """A person, or a machine, at the program; everything that it shows is kept.
+
+    Attributes:
+        pflow: Runs the program.
+        home: Its `$PFLOW_HOME`.
+        folder: A folder outside it.
+        issuer: The authorization server.
+        server: The protected server.
+        printed: What was shown.
+        planted: Secrets that the authorization server does not know of.
+    """
+
+    pflow: object
+    home: object
+    folder: object
+    issuer: object
+    server: object
+    printed: list = attrs.field(factory=list)
+    planted: list = attrs.field(factory=list)
+
+    def run(self, *arguments, **options):
+        """Run the program, and keep what it prints."""
+        finished = self.pflow(*arguments, env={"NOTES_SECRET": SECRET}, **options)
+        self.printed += [finished.stdout, finished.stderr]
+        return finished
+
+    def add(self, **auth):
+        """Add the protected server."""
+        table = {"type": "http", "url": self.server.url, "ca_bundle": str(self.server.ca_file)}
+        if auth:
+            table["auth"] = {"type": "oauth", **auth}
+        assert self.run("mcp", "add", json.dumps({"notes": table})).exit_code == 0
+
+    @property
+    def commands(self):
+        """The command lines that were noted."""
+        file = self.folder / "commands"
+        return file.read_text() if file.exists() else ""
+
+    @property
+    def workflow(self):
+        """A workflow of one call."""
+        file = self.folder / "read.json"
+        file.write_text(json.dumps({"nodes": [{"id": "read", "type": "mcp-notes-read-note"}]}))
+        return file
+
+    @property
+    def sign_ins(self):
+        """The store of sign-ins."""
+        return self.home / "data" / "oauth"
+
+    def left(self):
+        """Return each place with a part of a secret, and the part."""
+        secrets = [*self.issuer.secrets(), *self.planted]
+        assert secrets
+        found = [
+            path for path in self.home.rglob("*") if path.is_file() and self.sign_ins not in path.parents
+        ]
+        found += [path for path in self.folder.iterdir() if path.is_file() and path.suffix != ".pem"]
+        texts = [*self.printed, *(path.read_bytes().decode("latin-1") for path in found)]
+        return [f"{secret}: {place}" for secret in secrets for place in remains(secret, texts)]
+
+
+@pytest.fixture
+def desk(pflow, pflow_home, tmp_path, authorization_server, protected_server, monkeypatch):
+    """A desk at which every command that is started is noted."""
+    folder, hooks = tmp_path / "desk", tmp_path / "hooks"
+    folder.mkdir()
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(AUDIT, encoding="utf-8")
+    (hooks / "follower.py").write_text(FOLLOWER, encoding="utf-8")
+    noted = folder / "commands"
+    follower = [sys.executable, str(hooks / "follower.py"), str(noted), str(protected_server.ca_file)]
+    monkeypatch.setenv("PYTHONPATH", str(hooks))
+    monkeypatch.setenv("NOTED_COMMANDS", str(noted))
+    monkeypatch.setenv("BROWSER", f"{shlex.join(follower)} %s")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return Desk(pflow, pflow_home, folder, authorization_server, protected_server)
+
+
+def by_secret(desk):
+    desk.issuer.add_client("me", SECRET, grant_types=["client_credentials"], scope="notes:read")
+    desk.planted.append(SECRET)
+    desk.add(
+        flow="client_credentials",
+        issuer=desk.issuer.issuer,
+        client_id="me",
+        client_secret="${NOTES_SECRET}",
+        scopes=["notes:read"],
+    )
+
+
+def by_private_key(desk):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file = desk.folder / "key.pem"
+    file.write_bytes(pem)
+    public = ECKey.import_key(pem).as_dict(private=False)
+    desk.issuer.add_client(
+        "me",
+        grant_types=["client_credentials"],
+        scope="notes:read",
+        token_endpoint_auth_method="private_key_jwt",
+        jwks={"keys": [{**public, "kid": "1"}]},
+    )
+    desk.planted += pem.decode().splitlines()[1:-1]
+    desk.add(
+        flow="client_credentials",
+        issuer=desk.issuer.issuer,
+        client_id="me",
+        private_key=str(file),
+        scopes=["notes:read"],
+    )
+
+
+def by_browser(desk):
+    desk.issuer.switch(registered_method="client_secret_post")
+    desk.add()
+    finished = desk.run("mcp", "login", "notes")
+    assert finished.exit_code == 0, finished.stderr
+    assert "subprocess.Popen" in desk.commands
+    assert desk.commands.count("follower.py', ") == 1
+
+
+def by_pasted_redirect(desk):
+    """On a terminal, which must not show what is pasted."""
+    desk.add()
+    command = [*PROGRAM, "mcp", "login", "notes", "--no-browser"]
+    env = {**os.environ, "PS1": "", "COLUMNS": "2000"}
+    with terminal(["bash", "--norc", "--noediting"], env, str(desk.folder)) as shell:
+        shown = shell.type(f"{shlex.join(command)}; echo EN''DED $?\n", "paste it here:\r\n")
+        with desk.issuer.client() as client:
+            redirect = client.get(re.search(r"https://\S+/authorize\S+", shown)[0]).headers["location"]
+        said = shell.type(f"{redirect}\n", r"ENDED \d+")
+        desk.printed.append(shell.shown)
+    assert said.endswith("ENDED 0"), said
+
+
+def by_device(desk):
+    desk.add(flow="device_code")
+    finished = desk.run("mcp", "login", "notes")
+    assert finished.exit_code == 0, finished.stderr
+    assert "follower.py" not in desk.commands
+
+
+FLOWS = {
+    "a secret": by_secret,
+    "a private key": by_private_key,
+    "a browser": by_browser,
+    "a pasted redirect": by_pasted_redirect,
+    "a device": by_device,
+}
+REQUESTING = ("a secret", "a private key", "a browser")
+"""Those that ask for tokens in different ways; after other logins it is done as after one in a browser."""
+STORED = ("a secret", "a browser")
+"""Those that keep different things; with a private key, the same is stored and sent as with a secret."""
+
+
+@pytest.fixture(params=FLOWS)
+def signed_in(request, desk):
+    """A desk that is signed in, in one of the ways, and whose server is synced."""
+    FLOWS[request.param](desk)
+    synced = desk.run("mcp", "sync", "notes")
+    assert synced.exit_code == 0, synced.stderr
+    return desk
+
+
+def test_row_37_no_secret_is_left_of_sign_ins_that_work(signed_in):
+    for arguments in (
+        ("run", signed_in.workflow),
+        ("run", signed_in.workflow, "--json"),
+        ("mcp", "test", "notes", "--json"),
+        ("mcp", "list", "--json"),
+        ("mcp", "list"),
+        ("trace", "list", "--json"),
+        ("mcp", "auth", "--json"),
+    ):
+        finished = signed_in.run(*arguments)
+        assert finished.exit_code == 0, finished.stderr
+    signed_in.issuer.expire_access_tokens()
+    assert signed_in.run("run", signed_in.workflow, "--json").exit_code == 0
+    assert len(signed_in.issuer.requests("token")) > 1
+    assert signed_in.left() == []
+
+
+def test_row_23_a_sign_in_is_private(signed_in):
+    (file,) = signed_in.sign_ins.glob("*.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def known(desk):
+    """Return what the program knows and a server may repeat: the stored tokens, and the client's secret."""
+    (file,) = desk.sign_ins.glob("*.json")
+    return " ".join([*json.loads(file.read_text())["secrets"].values(), SECRET])
+
+
+FAILURES = {
+    "the client is forgotten": lambda text: {
+        "status": 401,
+        "body": {"error": "invalid_client", "error_description": text},
+    },
+    "the refusal repeats it": lambda text: {
+        "status": 400,
+        "body": {"error": "invalid_grant", "error_description": text},
+    },
+    "the error repeats it": lambda text: {
+        "status": 400,
+        "body": {"error": text, "error_uri": f"https://x.example/?{quote(text)}"},
+    },
+    "a failure repeats it": lambda text: {"status": 503, "body": text},
+    "the answer is cut": lambda _: {"broken": True},
+    "a redirect repeats it": lambda text: {
+        "status": 307,
+        "headers": {"location": f"https://x.example/?{quote(text)}"},
+    },
+    "the answer is no JSON": lambda text: {"status": 200, "body": text},
+    "the token is of another type": lambda text: {
+        "status": 200,
+        "body": {"access_token": text.split()[0], "token_type": "mac"},
+    },
+}
+"""What the token endpoint may do, with text of its own."""
+
+
+@pytest.mark.parametrize("signed_in", REQUESTING, indirect=True)
+def test_row_37_no_secret_is_left_where_no_token_can_be_had(signed_in):
+    desk = signed_in
+    (file,) = desk.sign_ins.glob("*.json")
+    before, text = file.read_text(), known(desk)
+    desk.issuer.expire_access_tokens()
+    for failure in FAILURES.values():
+        desk.issuer.fail("token", **failure(text))
+        assert desk.run("run", desk.workflow, "--json").exit_code == 3
+        desk.issuer.mend()
+        file.write_text(before)
+    desk.issuer.fail("metadata", status=500, body=text)
+    desk.issuer.revoke_tokens()
+    for arguments in (("mcp", "test", "notes"), ("mcp", "sync", "--json"), ("run", desk.workflow)):
+        desk.run(*arguments)
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize("signed_in", STORED, indirect=True)
+def test_row_37_no_secret_is_left_where_the_server_repeats_it(signed_in):
+    desk, text = signed_in, known(signed_in)
+    challenge = f'Bearer error="insufficient_scope", scope="{text.split()[0]}", error_description="{text}"'
+    headers = {"www-authenticate": challenge, "location": f"https://x.example/?{quote(text)}"}
+    for status in (403, 500, 302, 200):
+        desk.server.fail("mcp", status=status, body=text, headers=headers, when={"method": "tools/call"})
+        assert desk.run("run", desk.workflow, "--json").exit_code != 0
+        desk.server.mend()
+    desk.server.fail("mcp", status=500, body=text)
+    assert desk.run("mcp", "sync", "notes").exit_code == 3
+    assert desk.left() == []
+
+
+@pytest.mark.parametrize("signed_in", STORED, indirect=True)
+def test_row_37_no_secret_is_left_where_a_sign_in_is_corrupt(signed_in):
+    desk = signed_in
+    (file,) = desk.sign_ins.glob("*.json")
+    before = file.read_text()
+    for spoilt in (before[:-9], before.replace('"resource"', '"x"'), before.replace(": 1", ": 9", 1)):
+        file.write_text(spoilt)
+        desk.run("run", desk.workflow, "--json")
+    desk.run("mcp", "test", "notes")
+    assert desk.left() == []

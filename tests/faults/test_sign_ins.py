@@ -1,0 +1,366 @@
+"""Faults of signing in: fault 56 and those that are of the same kind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+
+import attrs
+import pytest
+from http_server import FaultServer
+from scripted_realm import Realm
+from signing_in import Visitor
+
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import ToolCall
+from pflow_mcp_plugin.storage import StoreError
+
+ACT = ToolCall(server="web", tool="act")
+LOGIN = ("run: pflow mcp login web",)
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.types import Server
+server = Server(name="web", transport="http", url=sys.argv[1], auth={"type": "oauth"}, startup_timeout=60)
+with Pool(print, sign_in_folder=Path(sys.argv[2])) as pool:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(pool.call(Launch(server=server), ToolCall(server="web", tool="act")).content[0]["text"])
+"""
+
+
+async def well(request, reply):
+    return False
+
+
+@pytest.mark.timeout(90)
+def test_row_56_two_processes_with_one_refresh_token_redeem_it_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    realm = Realm(tmp_path)
+
+    async def slow(request, reply):
+        """Answer once nobody else has asked for a while."""
+        asked = len(realm.server.requests)
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if len(realm.server.requests) > asked:
+                break
+        await realm.token(request, reply)
+
+    realm.scripts["/odd/token"] = slow
+    with realm.server:
+        realm.sign_in(expires_in=-1)
+        command = [sys.executable, "-c", PROGRAM, realm.server.url(), str(tmp_path)]
+        pipe = subprocess.PIPE
+        running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
+        assert [process.stdout.readline() for process in running] == ["ready\n"] * 2
+        for process in running:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        outputs = [process.communicate(timeout=60)[0] for process in running]
+    assert [form["refresh_token"] for form in realm.forms] == ["planted-refresh-0"]
+    assert outputs == ["done\n"] * 2
+
+
+@pytest.fixture
+def realm(tmp_path, monkeypatch):
+    """A server that wants access tokens; the keyring of whoever runs the tests is left alone."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    made = Realm(tmp_path / "oauth")
+    with made.server:
+        yield made
+
+
+@pytest.fixture
+def call(realm):
+    """Call the tool in a run of its own, which warns of nothing."""
+
+    def made(launch=None):
+        with Pool(pytest.fail, sign_in_folder=realm.folder) as pool:
+            return pool.call(launch or realm.launch(), ACT).content[0]["text"]
+
+    return made
+
+
+@pytest.fixture
+def fails(call):
+    """Call the tool and return the failure; nothing was sent that the tool could have seen."""
+
+    def made(launch=None):
+        with pytest.raises(McpError) as failure:
+            call(launch)
+        assert (failure.value.exit_code, failure.value.ran) == (3, "not ran")
+        assert "planted" not in repr(failure.value.to_dict())
+        return failure.value
+
+    return made
+
+
+def test_row_65_an_expired_token_that_cannot_be_refreshed_is_not_sent(realm, fails):
+    sign_in = realm.sign_in(expires_in=-1)
+    realm.sign_in(tokens=attrs.evolve(sign_in.tokens, refresh=""))
+    failure = fails()
+    assert failure.message == "Server web: the login has expired"
+    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    assert realm.server.requests == []
+
+
+def test_row_66_a_refused_refresh_token_ends_the_login_that_it_is_of(realm, fails, call):
+    realm.sign_in(expires_in=-1)
+    realm.refresh = "another"
+    failure = fails()
+    assert "the login has ended: " in failure.message
+    assert "answered invalid_grant" in failure.message
+    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    assert realm.stored() is None
+    fails()
+    assert len(realm.forms) == 1
+    realm.sign_in()
+    assert call() == "done"
+
+
+def test_row_66_a_refused_refresh_token_ends_no_later_login(realm, fails, call):
+    sign_in = realm.sign_in(expires_in=-1)
+    realm.refresh = "another"
+    realm.valid.add("later")
+    later = attrs.evolve(sign_in, tokens=Tokens(access="later", refresh="later"))
+    realm.on_token = lambda: realm.store.write(realm.key, later)
+    fails()
+    assert realm.stored() == later.tokens
+    assert call() == "done"
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_row_67_a_failing_authorization_server_ends_no_login(realm, fails, call, status):
+    before = realm.sign_in(expires_in=-1).tokens
+    realm.answers.append((status, {"error": "invalid_grant"}))
+    failure = fails()
+    assert f"answered HTTP {status}" in failure.message
+    assert (failure.action, failure.retryable) == ("error", True)
+    assert failure.suggestions == ("try again later; the login is kept",)
+    assert realm.stored() == before
+    assert call() == "done"
+
+
+def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_login(realm, fails, call):
+    before = realm.sign_in(expires_in=-1).tokens
+
+    async def trickle(request, reply):
+        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        for _ in range(100):
+            await reply.raw(b" ")
+            await asyncio.sleep(0.1)
+
+    realm.scripts["/odd/token"] = trickle
+    failure = fails(realm.launch(timeout=1))
+    assert "/odd/token could not be asked: it did not answer within 1 s" in failure.message
+    assert failure.suggestions == ("try again later; the login is kept",)
+    assert realm.stored() == before
+    realm.scripts.clear()
+    assert call() == "done"
+
+
+def test_row_69_a_token_of_another_issuer_than_that_in_the_config_is_not_sent(realm, fails):
+    before = realm.sign_in().tokens
+    failure = fails(realm.launch({"type": "oauth", "issuer": "https://login.example.com"}))
+    assert f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only" in (
+        failure.message
+    )
+    assert failure.suggestions == LOGIN
+    assert realm.server.requests == []
+    assert realm.stored() == before
+
+
+def test_row_69_the_credentials_of_a_machine_go_to_no_other_issuer(realm, fails):
+    realm.resource = {"authorization_servers": ["https://evil.example"]}
+    failure = fails(realm.machine())
+    assert f"it uses the authorization server https://evil.example, not {realm.issuer}" in failure.message
+    assert failure.action == "auth_failed"
+    assert realm.forms == []
+
+
+def test_row_70_a_token_is_not_sent_to_another_url_of_its_server(realm, fails):
+    realm.sign_in()
+    moved = attrs.evolve(realm.launch().server, url=realm.server.url(path="/moved"))
+    failure = fails(attrs.evolve(realm.launch(), server=moved))
+    assert f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only" in (
+        failure.message
+    )
+    assert failure.suggestions == LOGIN
+    assert realm.server.requests == []
+
+
+@pytest.fixture
+def person(protected_server, tmp_path, monkeypatch):
+    """Somebody at a browser."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return Visitor(protected_server, tmp_path / "oauth")
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+def test_row_71_without_s256_no_browser_is_opened(person, authorization_server, methods):
+    authorization_server.switch(metadata={"code_challenge_methods_supported": methods})
+    with pytest.raises(NoAccessToken, match="code_challenge_methods_supported does not name S256") as failure:
+        person.sign_in()
+    assert failure.value.remedy == "operator"
+    assert person.urls == []
+    assert [request.endpoint for request in authorization_server.requests()] == ["metadata"]
+
+
+def test_row_74_a_client_that_was_forgotten_is_registered_again_once(person, authorization_server):
+    person.sign_in()
+    authorization_server.forget_clients()
+    person.sign_in()
+    assert len(authorization_server.requests("register")) == 2
+    assert person.stored().tokens.access == authorization_server.tokens()[-1]["access"]
+
+
+def test_row_74_a_client_that_is_never_known_is_not_registered_for_ever(person, authorization_server):
+    authorization_server.fail("token", status=401, body={"error": "invalid_client"})
+    with pytest.raises(NoAccessToken, match="invalid_client"):
+        person.sign_in()
+    assert len(authorization_server.requests("register")) == 1
+
+
+def test_row_74_a_forgotten_client_at_a_refresh_asks_for_a_login_and_keeps_the_tokens(realm, fails):
+    before = realm.sign_in(expires_in=-1).tokens
+    realm.answers.append((401, {"error": "invalid_client"}))
+    failure = fails()
+    assert "answered invalid_client" in failure.message
+    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    assert realm.stored() == before
+
+
+@pytest.mark.parametrize("issuer", ["https://evil.example", "{origin}/other", None, 1])
+def test_row_72_metadata_of_another_issuer_are_refused(realm, fails, issuer):
+    realm.metadata = {"issuer": issuer.format(origin=realm.issuer) if isinstance(issuer, str) else issuer}
+    failure = fails(realm.machine())
+    assert "is that of another issuer, " in failure.message
+    assert failure.suggestions == ("report it to the server's operator",)
+    assert realm.forms == []
+
+
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
+@pytest.mark.parametrize(
+    "url", ["http://login.example.com/x", "javascript:alert(1)", "file:///etc/passwd", "//login.example.com"]
+)
+def test_row_73_an_endpoint_of_an_unsafe_scheme_is_refused_by_name(realm, fails, name, url):
+    realm.metadata = {name: url}
+    failure = fails(realm.machine())
+    assert f"{name} in the metadata of its authorization server {realm.issuer} is refused" in failure.message
+    assert "must be an https URL" in failure.message
+    assert realm.forms == []
+
+
+def test_row_75_a_scope_that_was_not_granted_is_named_before_anything_is_sent(realm, fails):
+    realm.sign_in()
+    failure = fails(realm.launch({"type": "oauth", "scopes": ["read", "write"]}))
+    assert failure.message == "Server web: the scope write was not granted"
+    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write")
+    assert failure.suggestions == ("run: pflow mcp login web --scope write",)
+    assert realm.server.requests == []
+
+
+def test_row_75_a_scope_that_a_tool_needs_is_named_and_the_call_sent_once(realm, fails):
+    async def more(request, reply):
+        if request.rpc != "tools/call":
+            return await realm.server._answer(request, reply)
+        return await reply.status(403, www_authenticate='Bearer error="insufficient_scope", scope="write"')
+
+    realm.sign_in()
+    realm.scripts["/mcp"] = more
+    failure = fails()
+    assert failure.message.endswith("(HTTP 403): it needs the scope write")
+    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write")
+    assert failure.suggestions == ("run: pflow mcp login web --scope write",)
+    assert realm.count("tools/call") == 1
+    assert realm.forms == []
+
+
+@pytest.mark.parametrize("path", ["/.well-known/oauth-authorization-server", "/odd/token"])
+def test_row_76_nothing_follows_a_redirect_to_another_host(realm, fails, path):
+    with FaultServer(well) as other:
+
+        async def elsewhere(request, reply):
+            await reply.status(307, location=other.url(path="/x"))
+
+        realm.scripts[path] = elsewhere
+        failure = fails(realm.machine())
+        there = re.escape(other.url(path="/x"))
+        assert re.search(rf"redirects to (another host, )?{there}; refused", failure.message)
+        assert other.requests == []
+
+
+def test_row_77_a_locked_keyring_ends_no_login(realm, fails):
+    realm.sign_in()
+    (file,) = realm.folder.glob("*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "secrets": "keyring"}))
+    before = file.read_bytes()
+    failure = fails()
+    assert failure.message == "Server web: its tokens are in the keyring, which cannot be read"
+    assert failure.action == "auth_failed"
+    assert failure.suggestions[0].startswith("unlock the keyring of this system; if it is gone, run: pflow")
+    assert file.read_bytes() == before
+    assert realm.server.requests == []
+
+
+@pytest.mark.parametrize("content", ['{"server": "planted', '{"server": "planted"}', "[]"])
+def test_row_78_a_corrupt_sign_in_is_told_with_its_file_and_left_until_the_next_login(
+    realm, fails, call, content
+):
+    realm.sign_in()
+    (file,) = realm.folder.glob("*.json")
+    file.write_text(content)
+    failure = fails()
+    assert failure.message.startswith(f"Server web: its sign-in could not be read: {file}")
+    assert (failure.action, failure.suggestions) == ("auth_failed", LOGIN)
+    assert file.read_text() == content
+    assert realm.server.requests == []
+    realm.sign_in()
+    assert call() == "done"
+
+
+def test_row_79_a_sign_in_of_a_newer_schema_is_not_written_over(realm, fails):
+    sign_in = realm.sign_in()
+    (file,) = realm.folder.glob("*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "schema_version": 99}))
+    before = file.read_bytes()
+    failure = fails()
+    assert "a newer pflow wrote the sign-in" in failure.message
+    assert (failure.action, failure.suggestions) == ("auth_failed", ("Upgrade pflow",))
+    with pytest.raises(StoreError, match="newer pflow"):
+        realm.store.write(realm.key, sign_in)
+    assert file.read_bytes() == before
+    assert realm.server.requests == []
+
+
+def test_row_80_a_refresh_token_that_could_not_be_replaced_on_the_disk_is_not_spent(realm, fails, call, disk):
+    before = realm.sign_in(expires_in=-1).tokens
+    disk.full = True
+    failure = fails()
+    assert "a new token could not be stored, so that none was requested" in failure.message
+    assert "no space left" in failure.message
+    assert realm.forms == []
+    disk.full = False
+    assert realm.stored() == before
+    assert call() == "done"
+
+
+def test_row_80_a_token_that_cannot_be_stored_is_used_and_stored_later(realm, disk):
+    realm.sign_in(expires_in=-1)
+    realm.on_token = lambda: setattr(disk, "full", True)
+    warnings = []
+    with Pool(warnings.append, sign_in_folder=realm.folder) as pool:
+        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
+        disk.full = False
+    assert "its new token could not be stored" in warnings[0]
+    assert realm.stored().refresh == realm.refresh

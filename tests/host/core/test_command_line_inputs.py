@@ -1,0 +1,180 @@
+"""Where the inputs of `pflow run` come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def workflow(tmp_path):
+    """Write a workflow with some inputs and outputs of the same names."""
+
+    def write(**inputs):
+        outputs = {name: f"${{{name}}}" for name in inputs}
+        node = {"id": "e", "type": "echo", "params": {"message": "".join(outputs.values())}}
+        text = json.dumps({"inputs": inputs, "nodes": [node], "outputs": outputs})
+        (tmp_path / "wf.json").write_text(text)
+        return "wf.json"
+
+    return write
+
+
+TEXT = {"type": "str"}
+
+
+def outputs(ran):
+    assert ran.exit_code == 0, ran.stderr
+    return ran.envelope["data"]["outputs"]
+
+
+def test_a_value_comes_from_standard_input_or_a_file(pflow, workflow, tmp_path):
+    (tmp_path / "b.txt").write_text("zwei\nZeilen\n")
+    file = workflow(a=TEXT, b=TEXT, c=TEXT)
+    ran = pflow("run", file, "a=-", "b=@b.txt", "c=@@b.txt", "--json", stdin="one line\n")
+    assert outputs(ran) == {"a": "one line", "b": "zwei\nZeilen\n", "c": "@b.txt"}
+
+
+def test_a_value_from_a_file_is_read_as_the_declared_type(pflow, workflow, tmp_path):
+    (tmp_path / "n").write_text("[1, 2]\n")
+    assert outputs(pflow("run", workflow(n={"type": "list"}), "n=@n", "--json")) == {"n": [1, 2]}
+    refused = pflow("run", workflow(n={"type": "int"}), "n=@nowhere", "--json")
+    assert (refused.exit_code, refused.envelope["error"]["message"]) == (2, "no such file: nowhere")
+
+
+def test_an_object_of_inputs_is_written_as_yaml_too(pflow, workflow, tmp_path):
+    (tmp_path / "in.yaml").write_text("n: 3\na: typed\n")
+    file = workflow(n={"type": "int"}, a=TEXT)
+    assert outputs(pflow("run", file, "--inputs", "in.yaml", "--json")) == {"n": 3, "a": "typed"}
+    assert outputs(pflow("run", file, "--inputs", "-", "--json", stdin="n: 3\na: b\n")) == {"n": 3, "a": "b"}
+
+
+def test_a_missing_file_of_inputs_leads_to_the_nearest_one(pflow, workflow, tmp_path):
+    (tmp_path / "inputs.yaml").write_text("n: 3\n")
+    error = pflow("run", workflow(n=TEXT), "--inputs", "input.yaml", "--json").envelope["error"]
+    assert error["message"] == "No such file: input.yaml"
+    assert error["suggestions"] == ["Did you mean inputs.yaml?"]
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_an_object_of_inputs_comes_from_a_file_or_standard_input(pflow, workflow, tmp_path, piped):
+    given = {"n": 3, "a": "from the file", "o": None}
+    (tmp_path / "in.json").write_text(json.dumps(given))
+    file = workflow(n={"type": "int"}, a=TEXT, o={"type": "str", "default": "x"})
+    words = ["--inputs", "-"] if piped else ["--inputs", "in.json"]
+    ran = pflow("run", file, "a=typed", *words, "--json", stdin=json.dumps(given) if piped else "")
+    assert outputs(ran) == {"n": 3, "a": "typed", "o": "x"}
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": 1, "a": 2}', '{"a":', '{"nobody": 1}'])
+def test_a_wrong_object_of_inputs_is_refused(pflow, workflow, tmp_path, text):
+    (tmp_path / "in.json").write_text(text)
+    refused = pflow("run", workflow(a=TEXT), "--inputs", "in.json", "--json")
+    assert refused.exit_code == 2
+    assert "in.json" in refused.stdout or "nobody" in refused.stdout
+
+
+def test_only_one_value_comes_from_standard_input(pflow, workflow):
+    file = workflow(a=TEXT, b=TEXT)
+    for words in (["a=-", "b=-"], ["a=-", "--inputs", "-"]):
+        refused = pflow("run", file, *words, "--json", stdin="x")
+        assert refused.exit_code == 2
+        assert refused.envelope["error"]["message"] == "Standard input can be the value of only one input"
+
+
+def test_a_mistake_is_reported_without_waiting_for_standard_input(pflow_home, workflow, tmp_path):
+    file = workflow(a=TEXT, b=TEXT)
+    for words in (["a=-"], ["nobody=1", "--inputs", "-"]):
+        command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / file), *words]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
+            assert program.wait(60) == 2  # its standard input is still open
+
+
+def test_a_setting_has_the_value_and_the_trace_does_not(pflow, workflow, tmp_path):
+    file = workflow(
+        to={"type": "str", "setting": "REPORT_TO"}, by={"type": "str", "setting": "BY", "default": "me"}
+    )
+    refused = pflow("run", file, "--json")
+    assert "pflow settings set REPORT_TO VALUE" in refused.stdout
+    assert pflow("settings", "set", "REPORT_TO", "ann@example.org").exit_code == 0
+    ran = pflow("run", file, "--json")
+    assert outputs(ran) == {"to": "ann@example.org", "by": "me"}
+    trace = Path(ran.envelope["trace_path"]).read_text()
+    assert "ann@example.org" not in trace
+    assert outputs(pflow("run", file, "--json", env={"REPORT_TO": "bob"}))["to"] == "bob"
+    assert outputs(pflow("run", file, "to=eve", "--json"))["to"] == "eve"
+
+
+def test_a_workflow_inside_another_takes_no_setting_and_hides_its_secrets(pflow, tmp_path):
+    inner = {
+        "inputs": {"pin": {"type": "str", "setting": "PIN"}},
+        "nodes": [{"id": "e", "type": "echo", "params": {"message": "${pin}"}}],
+    }
+    top = {"nodes": [{"id": "sub", "type": "workflow", "params": {"workflow": inner}}]}
+    (tmp_path / "wf.json").write_text(json.dumps(top))
+    assert pflow("run", "wf.json", env={"PIN": "987654321"}).exit_code == 2
+    top["nodes"][0]["params"]["pin"] = "${p}"
+    (tmp_path / "wf.json").write_text(json.dumps({**top, "inputs": {"p": TEXT}}))
+    ran = pflow("run", "wf.json", "p=987654321", "--json")
+    assert outputs(ran) == {"message": "987654321"}
+    assert "987654321" not in Path(ran.envelope["trace_path"]).read_text()
+
+
+def on_terminal(words, cwd, answers):
+    """Run the program on a terminal, answer its questions; return what it shows, standard output too."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", *words]
+    process = subprocess.Popen(
+        command, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    screen, left, deadline = "", list(answers), time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            try:
+                screen += os.read(ours, 4096).decode()
+            except OSError:  # the program has ended, and its terminal with it
+                break
+            # The space follows when the terminal is ready: what is typed before it is discarded.
+            if left and screen.endswith(": ") and screen.split("\n")[-1].strip() == left[0][0]:
+                os.write(ours, f"{left.pop(0)[1]}\n".encode())
+        assert process.wait(30) is not None
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+    assert not left, screen
+    return process.returncode, screen
+
+
+def test_missing_inputs_are_asked_for_on_a_terminal(pflow_home, workflow, tmp_path):
+    number = {"type": "int", "description": "how many"}
+    file = workflow(n=number, pin={"type": "str", "secret": True}, o={"default": 1})
+    answers = [("n (how many) [int]:", "many"), ("n (how many) [int]:", "3"), ("pin:", "pass")]
+    code, screen = on_terminal([file], tmp_path, answers)
+    assert code == 0, screen
+    assert 'n must be int, got str "many"' in screen
+    assert screen.replace("\r", "").count("pass") == 1  # in the outputs only
+    assert "n: 3" in screen
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_the_end_of_the_input_at_a_question_is_named_with_the_input_that_lacks(workflow, tmp_path, secret):
+    end_of_file = "\x04"
+    code, screen = on_terminal([workflow(n={**TEXT, "secret": secret})], tmp_path, [("n:", end_of_file)])
+    assert code == 2
+    assert "Input n is required, and the input from the terminal ended" in screen
+    assert "Pass n=VALUE" in screen
+    assert "interrupted" not in screen
+
+
+def test_nothing_is_asked_of_a_workflow_with_mistakes(pflow_home, workflow, tmp_path):
+    code, screen = on_terminal([workflow(n={"type": "int"}), "m=1"], tmp_path, [])
+    assert code == 2, screen

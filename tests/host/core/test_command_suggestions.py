@@ -1,0 +1,92 @@
+"""What wrong words lead to; `test_cli.py` has the form of such an answer."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.contract import Command, hookimpl
+from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.hook_matching import create_manager
+
+WORKFLOW = {
+    "inputs": {"who": {"type": "str"}},
+    "nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}],
+}
+
+
+@pytest.fixture
+def suggested(tmp_path, monkeypatch, capsys):
+    """Run a command line that fails; return what was suggested, the exit code checked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.json").write_text(json.dumps(WORKFLOW))
+    assert main(["workflow", "save", "report.json", "--name", "daily-report"], create_manager()) == 0
+
+    def suggested(*words, plugins=()):
+        manager = create_manager()
+        for plugin in plugins:
+            manager.register(plugin)
+        capsys.readouterr()
+        assert main(words, manager) == 2
+        return [line[5:] for line in capsys.readouterr().err.splitlines() if line.startswith("  -> ")]
+
+    return suggested
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        # The next word decides which of several commands is meant.
+        ("rm daily-report", "Did you mean pflow workflow delete daily-report?"),
+        ("describe daily-report", "Did you mean pflow workflow show daily-report?"),
+        ("describe echo", "Did you mean pflow registry describe echo?"),
+        ("exec daily-report", "Did you mean pflow run daily-report?"),
+        ("exec report.json", "Did you mean pflow run report.json?"),
+        # A name in place of a command.
+        ("workflow daily-report", "Did you mean pflow workflow show daily-report?"),
+        ("registry echo", "Did you mean pflow registry describe echo?"),
+        # Without one, or where it is unknown, the word alone does.
+        ("exec", "Did you mean pflow run?"),
+        ("delete nothing", "Did you mean pflow workflow delete?"),
+        ("workflow rm", "Did you mean pflow workflow delete?"),
+        ("trace clean", "Did you mean pflow trace prune?"),
+        ("trace latest", "Did you mean pflow trace show latest?"),
+        # Commands that stand elsewhere.
+        ("workflow run daily-report", "Did you mean pflow run?"),
+        ("workflow validate daily-report", "Did you mean pflow validate?"),
+        ("config set KEY value", "Did you mean pflow settings set?"),
+        ("tokens", "Did you mean pflow settings?"),
+        ("version", "Did you mean pflow --version?"),
+    ],
+)
+def test_a_word_that_is_no_command_leads_to_the_one_that_is_meant(suggested, line, first):
+    assert suggested(*line.split())[0] == first
+
+
+def test_a_hidden_command_is_not_suggested(suggested):
+    command = Command(path=("voice", "sync"), help="Old.", load="x:y", hidden=True)
+    shown = Command(path=("voice", "upgrade"), help="New.", load="x:y")
+    plugin = SimpleNamespace(pflow_register_commands=hookimpl(lambda: [command, shown]))
+    assert suggested("update", plugins=[plugin])[0] == "Did you mean pflow voice upgrade?"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("daily_report", "Did you mean daily-report?"),
+        ("./daily-report.json", "Did you mean daily-report?"),
+        ("reprot.json", "Did you mean report.json?"),
+        ("report", "Did you mean report.json?"),
+        ("echo", "It is a node type, not a workflow; run it with: pflow echo"),
+        ("who=ann", "Name the workflow first: pflow run WORKFLOW NAME=VALUE"),
+        ("", "Name a file, or a saved workflow; see: pflow workflow list"),
+    ],
+)
+def test_a_workflow_is_looked_for_among_files_saved_ones_and_nodes(suggested, word, expected):
+    assert expected in suggested("run", word)
+
+
+def test_an_input_given_as_an_option_says_how_inputs_are_written(suggested):
+    assert "If who is an input: who=VALUE" in suggested("run", "report.json", "--who", "ann")

@@ -1,0 +1,169 @@
+"""Commands for every day: `run --dry-run` and `--timeout`, `validate A B`, `workflow init` and `save`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.hook_matching import create_manager
+
+SLEEPER = {"nodes": [{"id": "s", "type": "shell", "params": {"command": "sleep 60"}}]}
+SECRET = {
+    "inputs": {
+        "token": {"type": "str", "secret": True},
+        "names": {"type": "list", "default": ["a", "b"]},
+    },
+    "nodes": [
+        {"id": "make", "type": "shell", "params": {"command": "touch made"}},
+        {
+            "id": "each",
+            "type": "echo",
+            "params": {"message": "${item}"},
+            "batch": {"items": "${names}"},
+            "when": "make.stdout != 'x'",
+        },
+    ],
+    "edges": [{"from": "make", "to": "each"}],
+}
+
+
+@pytest.fixture
+def pflow(capsys):
+    """Run a command line; returns exit code, what it printed, and the errors."""
+
+    def run(*arguments):
+        code = main(arguments, create_manager())
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def envelope(text):
+    return json.loads(text)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, workflow):
+        (tmp_path / name).write_text(json.dumps(workflow), encoding="utf-8")
+
+    write("sleeper.json", SLEEPER)
+    write("secret.json", SECRET)
+    write("wrong.json", {"nodes": [{"id": "a", "type": "ecko"}]})
+    return tmp_path
+
+
+def test_a_dry_run_shows_what_would_run_and_runs_nothing(pflow, files):
+    code, out, _ = pflow("run", "secret.json", "token=planted-token", "--dry-run")
+    assert code == 0
+    assert "nothing was run" in out
+    assert "input names = " in out
+    assert "planted" not in out
+    assert not (files / "made").exists()
+    data = envelope(pflow("run", "secret.json", "token=planted-token", "--dry-run", "--json")[1])["data"]
+    assert data["inputs"] == {"token": "***", "names": ["a", "b"]}
+    assert [(node["id"], node["batch"], node["when"]) for node in data["nodes"]] == [
+        ("make", False, ""),
+        ("each", True, "make.stdout != 'x'"),
+    ]
+    assert data["servers"] == []
+
+
+def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files):
+    workflow = {
+        "inputs": {"who": {"type": "str"}, "ages": {"type": "list"}, "key": {"type": "str", "secret": True}},
+        "nodes": [
+            {"id": "a", "type": "echo", "params": {"message": "hi ${who}, ${ages[1]}, ${key}"}},
+            {"id": "b", "type": "echo", "params": {"message": "${a.message}"}, "batch": {"items": "${ages}"}},
+        ],
+        "edges": [{"from": "a", "to": "b"}],
+    }
+    (files / "known.json").write_text(json.dumps(workflow))
+    words = ("run", "known.json", "who=ann", "ages=[3, 4]", "key=planted-key", "--dry-run")
+    first, second = envelope(pflow(*words, "--json")[1])["data"]["nodes"]
+    assert first["params"] == {"message": "hi ann, 4, ***"}
+    assert second["params"] == {"message": "${a.message}"}
+    assert second["items"] == 2
+    out = pflow(*words)[1]
+    assert 'message="hi ann, 4, ***"' in out
+    assert "for each of 2 items" in out
+
+
+def test_a_dry_run_finds_what_a_run_would_refuse(pflow, files):
+    code, _, err = pflow("run", "wrong.json", "--dry-run")
+    assert (code, "ecko" in err) == (2, True)
+
+
+def test_a_run_that_lasts_longer_than_its_limit_is_stopped(pflow, files):
+    code, out, err = pflow("run", "sleeper.json", "--timeout", "0.3s", "--json")
+    assert (code, err.splitlines()[0]) == (1, "Error: The run was stopped after 0.3 s, its time limit")
+    assert envelope(out)["error"]["type"] == "execution"
+
+
+def test_a_limit_of_no_time_is_refused(pflow, files):
+    code, _, err = pflow("run", "sleeper.json", "--timeout", "0")
+    assert (code, "must be more than 0" in err) == (2, True)
+
+
+def test_several_workflows_are_validated_at_once(pflow, files):
+    code, out, _ = pflow("validate", "sleeper.json", "secret.json")
+    assert (code, out.splitlines()[:2]) == (0, ["sleeper.json is valid", "secret.json is valid"])
+    code, _, err = pflow("validate", "sleeper.json", "wrong.json")
+    assert code == 2
+    assert err.startswith("Error: 1 of 2 workflows are invalid: wrong.json\n")
+    assert "wrong.json: Unknown node type ecko" in err
+
+
+def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(pflow, files):
+    (files / "half.json").write_text('{"nodes": [')
+    words = ("validate", "wrong.json", "absent.json", "half.json", "sleeper.json")
+    code, out, err = pflow(*words)
+    assert (code, out) == (2, "sleeper.json is valid\n")
+    assert err.startswith("Error: 3 of 4 workflows are invalid: wrong.json, absent.json, half.json\n")
+    assert "- No such file: absent.json" in err
+    assert "- half.json is not valid JSON" in err
+    found = envelope(pflow(*words, "--json")[1])["error"]["details"]["data"]
+    assert [(it["workflow"], it["findings"]["valid"]) for it in found] == [
+        ("wrong.json", False),
+        ("absent.json", False),
+        ("half.json", False),
+        ("sleeper.json", True),
+    ]
+
+
+def test_the_first_workflow_is_valid_and_runs(pflow, files):
+    assert pflow("workflow", "init")[0] == 0
+    assert pflow("validate", "workflow.yaml") == (0, "workflow.yaml is valid\n", "")
+    code, out, _ = pflow("run", "workflow.yaml", "name=you", "--json")
+    assert (code, envelope(out)["data"]["outputs"]) == (0, {"greeting": "Hello, you"})
+
+
+@pytest.mark.parametrize(
+    ("file", "wrong"),
+    [
+        ("secret.json", "YAML"),
+        ("there.yaml", "exists already"),
+        ("", "workflow.yaml"),
+        ("/", "workflow.yaml"),
+    ],
+)
+def test_the_first_workflow_replaces_nothing(pflow, files, file, wrong):
+    (files / "there.yaml").write_text("mine")
+    code, _, err = pflow("workflow", "init", file)
+    assert (code, wrong in err) == (2, True)
+    assert (files / "there.yaml").read_text() == "mine"
+
+
+def test_a_workflow_is_saved_under_the_name_of_its_file(pflow, files):
+    (files / "Weekly Report.json").write_text((files / "secret.json").read_text())
+    assert pflow("workflow", "save", "Weekly Report.json")[1].startswith("Saved weekly-report, version 1")
+    (files / "Übersicht.json").write_text((files / "secret.json").read_text(), encoding="utf-8")
+    assert pflow("workflow", "save", "Übersicht.json")[1].startswith("Saved ubersicht, version 1")
+    (files / "!.json").write_text((files / "secret.json").read_text())
+    code, _, err = pflow("workflow", "save", "!.json")
+    assert (code, "--name NAME" in err) == (2, True)

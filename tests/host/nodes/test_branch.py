@@ -1,0 +1,199 @@
+"""The node `branch`: which way a run takes, and what is checked before."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.cli.trace_commands import _full
+from pflow_mcp_plugin.host.nodes.branch import Branch
+from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
+from pflow_mcp_plugin.host.rendering.mermaid import mermaid
+from pflow_mcp_plugin.host.rendering.python_export import python_script
+from pflow_mcp_plugin.host.rendering.svg_drawing import svg
+from pflow_mcp_plugin.host.rendering.timeline import trace_page
+
+CASES = [
+    {"when": "size.result > $.limit", "action": "large"},
+    {"when": "size.result == 0", "action": "empty"},
+]
+
+
+def workflow(cases=None, edges=None, inputs=None):
+    ways = [(None, "some"), ("large", "large"), ("empty", "empty")] if edges is None else edges
+    return {
+        "inputs": inputs or {"files": {"type": "list"}, "limit": {"type": "int", "default": 2}},
+        "nodes": [
+            {"id": "size", "type": "transform", "params": {"expression": "length(files)"}},
+            {"id": "decide", "type": "branch", "params": {"cases": CASES if cases is None else cases}},
+            *(
+                {"id": name, "type": "echo", "params": {"message": name}}
+                for name in ("large", "empty", "some")
+            ),
+        ],
+        "edges": [
+            {"from": "size", "to": "decide"},
+            *({"from": "decide", "to": to, **({"action": action} if action else {})} for action, to in ways),
+        ],
+    }
+
+
+def problems(bench, workflow):
+    return [(it.severity, it.path, it.message) for it in bench.host.runner.validate(workflow)]
+
+
+@pytest.mark.parametrize(("files", "way"), [([1, 2, 3], "large"), ([], "empty"), ([1], "some")])
+def test_the_first_case_that_is_true_gives_the_action(bench, files, way):
+    assert problems(bench, workflow()) == []
+    outcome = bench.run(workflow(), files=files)
+    assert outcome.outputs == {"message": way}
+    steps = json.loads(outcome.trace_path.read_text())["steps"]
+    assert [step["id"] for step in steps] == ["size", "decide", way]
+    assert steps[1]["outputs"] == {"case": "default" if way == "some" else way}
+
+
+def test_the_case_is_an_output(bench):
+    given = {**workflow(), "outputs": {"case": "${decide.case}"}}
+    assert bench.run(given, files=[]).outputs == {"case": "empty"}
+
+
+def test_a_trace_shows_the_case_and_no_failure(bench):
+    outcome = bench.run(workflow(), files=[])
+    trace = bench.host.traces.read(outcome.trace_path)
+    [line] = [line for line in _full(trace) if line.startswith("decide")]
+    assert line.endswith("ms  ok, case empty")
+    page = trace_page(trace)
+    assert "case empty" in page
+    assert 'class="step failed"' not in page
+    assert trace["steps"][1]["details"] == {"branch": {"case": "empty", "when": "size.result == 0"}}
+
+
+def test_drawings_show_a_branch_as_one_and_its_edges_unlike_failures(bench):
+    compiled = bench.host.runner.compile(workflow())
+    drawn = svg(DrawnWorkflow.of(compiled.document))
+    assert drawn.count("<polygon") == 1
+    assert 'class="action"' in drawn
+    assert " way" not in drawn
+    assert 'n1{"decide<br>branch"}' in mermaid(DrawnWorkflow.of(compiled.document))
+
+
+def test_a_branch_is_exported_as_it_is_written(bench):
+    compiled = bench.host.runner.compile(workflow())
+    program = python_script(compiled, workflow())
+    assert "size.result > $.limit" in program
+    assert "decide - 'large' >> large" in program
+
+
+def test_a_branch_works_in_a_plain_program():
+    node = Branch()
+    node.set_params({"cases": [{"when": "count > 3", "action": "many"}]})
+    assert node.run({"count": 4}) == "many"
+    assert node.run({"count": 3}) == "default"
+    node.set_params({})
+    with pytest.raises(PflowError, match="cases is missing"):
+        node.run({})
+
+
+def test_an_error_in_a_condition_can_be_routed(bench):
+    given = workflow(
+        [{"when": "length(files[0]) > 1", "action": "large"}], [("large", "large"), ("error", "empty")]
+    )
+    outcome = bench.run(given, files=[3])
+    assert outcome.outputs == {"message": "empty"}
+    failed = bench.run(
+        workflow([{"when": "length(files[0]) > 1", "action": "large"}], [("large", "large")]), files=[3]
+    )
+    assert "length() takes a string or a list or an object, not a number" in failed.error.message
+
+
+@pytest.mark.parametrize(
+    ("cases", "problem"),
+    [
+        ([{"when": "size.reslt > 1", "action": "large"}], ("when", "has no output reslt")),
+        (
+            [{"when": "siz.result > 1", "action": "large"}],
+            ("when", "siz.result in node decide names an unknown"),
+        ),
+        (
+            [{"when": "some.message == 'x'", "action": "large"}],
+            ("when", "node some, which does not run before"),
+        ),
+        ([{"when": "size.result == '3'", "action": "large"}], ("when", "a number is compared with a string")),
+        ([{"when": "limit == big", "action": "large"}], ("when", "big is not the name of a value")),
+        ([{"when": "length(files)", "action": "large"}], ("when", "is a number, so it is always true")),
+        ([{"when": "size.result >", "action": "large"}], ("when", "it ends too early at character 14")),
+        ([{"when": "size.result > 1"}], ("", "action is missing")),
+        ([{"when": 1, "action": "large"}], ("when", "when must be a string, found a number")),
+        ([{"when": "true", "action": "large", "then": 1}], ("then", "Unknown key then")),
+        (
+            [{"when": "true", "action": "timeout"}],
+            ("action", "The action timeout is reserved for failed nodes"),
+        ),
+        (["large"], ("", "Expected an object, found a string")),
+    ],
+)
+def test_a_mistake_in_a_case_is_an_error_at_its_place(bench, cases, problem):
+    place, message = problem
+    path = "$.nodes[1].params.cases[0]" + (f".{place}" if place else "")
+    found = [it for it in problems(bench, workflow(cases, [("large", "large")])) if it[0] == "error"]
+    assert any(it[1] == path and message in it[2] for it in found), found
+
+
+@pytest.mark.parametrize("first", ["limit > 3", "true"])
+def test_a_case_behind_one_that_holds_wherever_it_does_is_a_warning(bench, first):
+    cases = [{"when": first, "action": "large"}, {"when": " limit > 3", "action": "empty"}]
+    assert problems(bench, workflow(cases, [("large", "large"), ("empty", "empty"), (None, "some")])) == [
+        (
+            "warning",
+            "$.nodes[1].params.cases[1].when",
+            "The case is never taken: cases[0] holds wherever it does",
+        )
+    ]
+
+
+def test_cases_must_be_there_and_not_a_template(bench):
+    assert any("has no cases" in it[2] for it in problems(bench, workflow([])))
+    assert any("cases of node decide must be" in it[2] for it in problems(bench, workflow("${files}")))
+
+
+def test_a_case_without_an_edge_is_a_warning_and_an_edge_without_a_case_an_error(bench):
+    assert problems(bench, workflow(edges=[("large", "large"), ("emty", "empty"), (None, "some")])) == [
+        ("error", "$.edges[2].action", "Node decide (branch) never takes the action emty"),
+        (
+            "warning",
+            "$.nodes[1].params.cases[1].action",
+            "No edge takes the case empty of node decide: the run would end there",
+        ),
+    ]
+
+
+def test_an_action_that_an_own_node_cannot_take_is_an_error(bench):
+    given = workflow()
+    given["edges"].append({"from": "large", "to": "some", "action": "eror"})
+    assert ("error", "$.edges[4].action", "Node large (echo) never takes the action eror") in problems(
+        bench, given
+    )
+
+
+def test_a_loop_that_a_case_leaves_is_sound(bench):
+    given = workflow([{"when": "size.result > 2", "action": "large"}], [(None, "some"), ("large", "large")])
+    given["edges"].append({"from": "some", "to": "size"})
+    assert [it for it in problems(bench, given) if it[0] == "error"] == []
+
+
+def test_an_input_that_only_a_condition_names_is_used(bench):
+    assert not any("not used" in it[2] for it in problems(bench, workflow()))
+
+
+def test_nothing_behind_a_branch_is_certain_to_run(bench):
+    assert bench.host.runner.compile(workflow()).workflow.certain == {"size", "decide"}
+
+
+def test_a_branch_has_no_batch_and_its_result_is_not_kept(bench):
+    given = workflow()
+    given["nodes"][1] |= {"batch": {"items": [1]}, "cache": True}
+    found = problems(bench, given)
+    assert ("error", "$.nodes[1].batch", "A branch cannot have a batch") in found
+    assert any("is never cached: its results are not kept" in it[2] for it in found)

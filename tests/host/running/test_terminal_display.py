@@ -1,0 +1,295 @@
+"""What a run shows on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from screen import Screen, screen_lines
+
+from pflow_mcp_plugin.contract import Entry, NodeRef
+from pflow_mcp_plugin.contract.text_width import text_width
+from pflow_mcp_plugin.host.running.terminal_display import display_on
+from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
+
+ECHO = {"id": "say", "type": "echo", "params": {"message": "hi"}}
+FAIL = {"id": "fail", "type": "shell", "params": {"command": ["sh", "-c", "echo broken >&2; exit 3"]}}
+
+
+@pytest.fixture
+def shown(pflow_home, tmp_path):
+    """Run a workflow on a terminal; returns the screen after its end."""
+
+    def run(document, *options, **given):
+        path = tmp_path / "wf.json"
+        path.write_text(json.dumps(document))
+        return Screen(["run", str(path), *options], pflow_home, cwd=tmp_path, **given)
+
+    return run
+
+
+def waiting(name="end"):
+    """A command that ends when a file is there."""
+    return ["sh", "-c", f"until [ -e {name} ]; do sleep 0.05; done"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_each_step_leaves_a_line_and_the_end_a_summary(shown, pflow_home, columns):
+    screen = shown({"nodes": [ECHO, {**ECHO, "id": "a" * 40}]}, columns=columns)
+    assert screen.end() == 0
+    (trace,) = (pflow_home / "state" / "traces").glob("*.json")
+    first, second, summary, where, output = re.sub(r"\x1b\[[0-9]*m", "", "\n".join(screen.lines)).split("\n")
+    assert re.fullmatch(r"✓ say {25}\s+\S+ ms  echo", first)
+    assert re.fullmatch(r"✓ a{27}…\s+\S+ ms  echo", second)
+    assert re.fullmatch(r"✓ 2 steps in \S+ m?s", summary)
+    assert where == f"  trace: {trace}"
+    assert output == "hi"
+
+
+def test_off_a_terminal_nothing_is_shown_unless_it_is_asked_for(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
+    done = pflow("run", "wf.json")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "hi\n", "")
+    done = pflow("run", "wf.json", "--verbose")
+    assert done.stdout == "hi\n"
+    assert re.fullmatch(r"✓ say .* echo\n✓ 1 step in .*\n  trace: .*\n", done.stderr)
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
+def test_colours_are_used_only_where_they_are_wanted(shown, env):
+    screen = shown({"nodes": [ECHO]}, env=env)
+    assert screen.end() == 0
+    assert ("\x1b[32m✓" in screen.shown) is not env
+    assert ("\x1b" in screen.shown) is not env
+
+
+def test_quiet_shows_only_the_outputs(shown):
+    screen = shown({"nodes": [ECHO]}, "--quiet")
+    assert screen.end() == 0
+    assert screen.lines == ["hi"]
+
+
+def test_quiet_and_verbose_exclude_each_other(pflow, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
+    assert pflow("run", "wf.json", "-q", "-v").exit_code == 2
+
+
+def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
+    edges = [{"from": "fail", "to": "say", "action": "error"}]
+    screen = shown({"nodes": [FAIL, ECHO], "edges": edges}, env={"NO_COLOR": "1"})
+    assert screen.end() == 0
+    # There is no room for its type.
+    assert re.fullmatch(r"! fail .* ms  handled: .*exit code 3: broken", screen.lines[0])
+    assert ", 1 failed and handled" in screen.lines[2]
+    screen = shown({"nodes": [ECHO, FAIL]}, env={"NO_COLOR": "1"}, columns=200)
+    assert screen.end() == 1
+    assert re.fullmatch(r"✗ fail .* shell  .*exit code 3.*broken.*", screen.lines[1])
+    assert re.match(r"✗ failed after 2 steps in ", screen.lines[2])
+    assert sum("trace" in line for line in screen.lines) == 1
+
+
+def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):
+    screen = shown({"nodes": [FAIL]}, env={"NO_COLOR": "1"}, columns=50)
+    assert screen.end() == 1
+    start = next(number for number, line in enumerate(screen.lines) if line.startswith("Error: "))
+    assert screen.lines[start : start + 2] == [
+        "Error: Node fail (shell) failed: the command ended",
+        "  with exit code 3: broken",
+    ]
+
+
+def test_the_running_step_is_shown_and_erased_when_it_ends(shown, tmp_path):
+    node = {"id": "wait", "type": "shell", "params": {"command": waiting()}}
+    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}).until(r"[⠋-⠿] wait\s+0\.\d s  shell")
+    (tmp_path / "end").touch()
+    assert screen.end() == 0
+    assert re.fullmatch(r"✓ wait .* shell", screen.lines[0])
+    assert not re.search("[⠋-⠿]", "".join(screen.lines))
+
+
+def test_ctrl_c_leaves_the_terminal_clean(shown, tmp_path):
+    node = {"id": "wait", "type": "shell", "params": {"command": waiting()}}
+    screen = shown({"nodes": [ECHO, node]}, env={"NO_COLOR": "1"}).until(r"wait\s+0\.\d s").interrupt()
+    assert screen.end() == 130
+    assert re.fullmatch(r"■ wait .* shell  interrupted", screen.lines[1])
+    assert re.match("■ interrupted after 2 steps in ", screen.lines[2])
+    assert not re.search("[⠋-⠿]", "".join(screen.lines))
+    assert "\x1b[?25l" not in screen.shown  # the cursor is never hidden
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_the_bar_of_a_batch_grows_and_stays(shown, tmp_path, columns):
+    node = {
+        "id": "each",
+        "type": "shell",
+        "params": {"command": waiting("${item}")},
+        "batch": {"items": ["a", "b", "c", "d"]},
+    }
+    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=columns).until(r"░{6,} 0/4")
+    (tmp_path / "a").touch()
+    screen.until(r"█+░{5,} 1/4")
+    for name in "bcd":
+        (tmp_path / name).touch()
+    assert screen.end() == 0
+    assert all(text_width(line) < columns for line in screen_lines(screen.shown.partition("✓ each")[0]))
+    assert re.match(r"✓ each .*█{6,} 4/4", screen.lines[0])
+
+
+def test_the_bar_of_an_interrupted_batch_leaves_room_to_say_so(shown, tmp_path):
+    node = {
+        "id": "each",
+        "type": "shell",
+        "params": {"command": waiting("${item}")},
+        "batch": {"items": ["a", *"bcdefghijk"]},
+    }
+    (tmp_path / "a").touch()
+    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=52).until(" 1/11").interrupt()
+    assert screen.end() == 130
+    assert re.fullmatch(r"■ each .*░  1/11.*  interrupted", screen.lines[0])
+
+
+def test_failed_items_are_counted_beside_the_bar(shown):
+    node = {
+        "id": "each",
+        "type": "shell",
+        "params": {"command": ["sh", "-c", "exit ${item}"]},
+        "batch": {"items": ["0", "1", "0"], "error_handling": "continue"},
+    }
+    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"})
+    assert screen.end() == 0
+    assert "█ 3/3 1 failed  shell" in screen.lines[0]
+    assert screen.lines[1] == "Warning: each: 1 of 3 items failed: each[1]"
+    assert any(line.endswith(", 1 item failed") for line in screen.lines[2:])
+
+
+def runs(node_id, *nodes, **settings):
+    """A node that runs a workflow of these nodes."""
+    return {"id": node_id, "type": "workflow", "params": {"workflow": {"nodes": [*nodes]}}, **settings}
+
+
+def test_the_steps_of_a_workflow_stand_below_the_step_that_runs_it(shown):
+    nodes = [{**ECHO, "when": "1 > 2"}, runs("outer", runs("deep", {**ECHO, "id": "low"})), runs("bad", FAIL)]
+    screen = shown({"nodes": nodes}, env={"NO_COLOR": "1"}, columns=200)
+    assert screen.end() == 1
+    assert re.fullmatch(r"○ say\s+echo  skipped", screen.lines[0])
+    assert [re.match(r"(. +\w+) ", line)[1] for line in screen.lines[1:9]] == [
+        "▸ outer",
+        "▸   deep",
+        "✓     low",
+        "✓   deep",
+        "✓ outer",
+        "▸ bad",
+        "✗   fail",
+        "✗ bad",
+    ]
+    assert re.match("✗ failed after 3 steps in ", screen.lines[9])
+
+
+def test_a_failure_inside_another_workflow_that_an_edge_handles_is_one(shown):
+    edges = [{"from": "bad", "to": "say", "action": "error"}]
+    screen = shown({"nodes": [runs("bad", FAIL), ECHO], "edges": edges}, env={"NO_COLOR": "1"}, columns=200)
+    assert screen.end() == 0
+    _, inner, outer, _, summary = screen.lines[:5]
+    assert re.match(r"!   fail ", inner)
+    assert re.match(r"! bad .* handled: ", outer)
+    assert summary.endswith("1 failed and handled")
+
+
+def test_a_batch_over_a_workflow_has_one_line_with_its_bar(shown):
+    each = runs("each", ECHO, batch={"items": [1, 2, 3]})
+    screen = shown({"nodes": [each]}, env={"NO_COLOR": "1"})
+    assert screen.end() == 0
+    assert re.match(r"✓ each .*█ 3/3  workflow", screen.lines[0])
+    assert screen.lines[1].startswith("✓ 1 step in ")
+
+
+def test_a_warning_is_written_above_what_happens_now(shown, tmp_path):
+    workflow = {"inputs": {"unused": {"type": "str", "default": ""}}, "nodes": [ECHO]}
+    screen = shown(workflow, env={"NO_COLOR": "1"})
+    assert screen.end() == 0
+    assert screen.lines[0].startswith("Warning: ")
+    assert re.match("✓ say ", screen.lines[2])
+
+
+def test_a_direct_run_shows_what_happens_now_and_leaves_only_its_result(pflow_home, tmp_path):
+    words = ["shell", "--command", json.dumps(waiting())]
+    screen = Screen(words, pflow_home, cwd=tmp_path, env={"NO_COLOR": "1"}).until(r"shell\s+0\.\d s  shell")
+    (tmp_path / "end").touch()
+    assert screen.end() == 0
+    assert [line for line in screen.lines if line.strip()] == []
+
+
+def test_rich_is_not_imported_for_it(pflow_home, tmp_path):
+    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
+    (tmp_path / "program.py").write_text(
+        "import sys\nfrom pflow_mcp_plugin.host.cli.main import main\n"
+        "sys.stderr.isatty = lambda: True\nmain(['run', 'wf.json'])\nprint('rich' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "say" in done.stderr
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
+    entry = Entry(node="t-x", class_name="X", module="m", description="")
+    step = Step(NodeRef(id="each", type="t-x", entry=entry, host=None))
+    display = display_on(io.StringIO(), ["each"], "usual", terminal=False)
+    start = Preparation("server slow", frozenset({"each/inner"}))
+    display.preparing(start)
+    display.step_began(step)
+    (running,), (waiting,) = display._running, display._waiting
+    running.began -= 5
+    waiting.began -= 10
+    start.milliseconds = 10_000.0
+    display.prepared(start)
+    assert 5 <= running.waited < 6
+    display.items_ended("each", {"count": 9, "succeeded": 1, "failed": 0})
+    display.prepared(Preparation("server later", frozenset({"each/other"}), milliseconds=1.0))
+    assert 5 <= running.waited < 6  # its items run
+
+
+def test_retries_are_told_in_the_line_of_a_step(shown):
+    node = {
+        "id": "read",
+        "type": "read-file",
+        "params": {"file_path": "absent"},
+        "retry": {"max": 2, "wait": 0.01},
+    }
+    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=200)
+    assert screen.end() == 1
+    assert re.match(r"✗ read .* read-file  2 retries  ", screen.lines[0])
+
+
+@pytest.mark.parametrize(("state", "mark"), [("interrupted", "■"), ("failed", "✗")])
+def test_a_start_that_ends_with_its_run_is_told_from_one_that_fails(state, mark):
+    stream = io.StringIO()
+    display = display_on(stream, ["a"], "usual", terminal=False)
+    start = Preparation("server slow")
+    display.preparing(start)
+    start.milliseconds, start.error = 1_200.0, "the run ended first"
+    display.prepared(start)
+    assert stream.getvalue() == ""
+    display.summarize(state, "")
+    assert stream.getvalue().splitlines()[0] == f"{mark} start        1.2 s  server slow"
+
+
+def test_a_terminal_that_is_closed_ends_nothing():
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise OSError("gone")
+
+    display = display_on(Closed(), ["a"], "usual", terminal=True)
+    display.summarize("succeeded", "/a/trace.json")
+    display.close()

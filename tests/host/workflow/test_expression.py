@@ -1,0 +1,384 @@
+"""The expression language: what it says, what it refuses, and that nothing makes it run for ever."""
+
+from __future__ import annotations
+
+import time
+
+import jmespath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.expressions import Secrets, evaluation, is_true, parsed
+from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
+
+FILES = [{"name": "a.md", "size": 3, "tags": ["x"]}, {"name": "b.py", "size": 9, "tags": ["x", "y"]}]
+VALUES = {
+    "count": 3,
+    "ratio": 0.5,
+    "done": False,
+    "empty": [],
+    "limit": 5,
+    "files": FILES,
+    "said": {"stdout": '{"items": [{"n": 1}, {"n": 2}]}', "lines": "a\r\nb\n\nc\n"},
+    "read-file": {"content": "text"},
+    "pair": (1, 2),
+}
+
+
+def failure_of(text, values):
+    """Return the message of what evaluating an expression raises, None if it has a value."""
+    try:
+        value(text, values)
+    except PflowError as error:
+        return error.message
+    return None
+
+
+def value(text, values=VALUES, *current, **options):
+    return parsed(text).value(values, *(current or (values,)), **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("count == 3", True),
+        ("count == `3`", True),
+        ("count > 2.5 && done == false", True),
+        ("count == -1", False),
+        ("nothing == null", True),
+        ("count == '3'", False),
+        ("done || count", 3),
+        ('"read-file".content', "text"),
+        ("files[?size > $.limit].name", ["b.py"]),
+        ("files[0].name", "a.md"),
+        ("files[-1].size", 9),
+        ("files[].tags[]", ["x", "x", "y"]),
+        ("sort_by(files, &name)[*].size", [3, 9]),
+        ("sum(files[].size)", 12),
+        ("files[*].{file: name, large: size > 5}[1]", {"file": "b.py", "large": True}),
+        # The members of a text that is JSON, as in a template.
+        ("said.stdout.items[1].n", 2),
+        ("said.stdout.items[?n > 1] | [0].n", 2),
+        ("from_json(said.stdout).items[*].n", [1, 2]),
+        ("from_json('3')", 3),
+        ("to_json(files[0].tags)", '["x"]'),
+        ("lines(said.lines)", ["a", "b", "", "c"]),
+        ("lines('')", []),
+        ("words(said.lines)", ["a", "b", "c"]),
+        ("words(' \n')", []),
+        ("split('a, b', ', ')", ["a", "b"]),
+        ("split('ab', '')", ["a", "b"]),
+        ("join('-', split('a b', ' '))", "a-b"),
+        ("replace('a.b.c', '.', '')", "abc"),
+        ("files[].remove_suffix(name, '.md')", ["a", "b.py"]),
+        ("remove_prefix('aab', 'a')", "ab"),
+        ("remove_suffix('aab', '')", "aab"),
+        ("[upper('a'), lower('B'), trim(' c ')]", ["A", "b", "c"]),
+        ("zip(files[].name, files[].size)", [["a.md", 3], ["b.py", 9]]),
+        ("zip(files[].name, files[].size)[*].{n: [0], s: [1]} | [0]", {"n": "a.md", "s": 3}),
+        ("group_by(files, &tags[0]) | x[].name", ["a.md", "b.py"]),
+        ("items(group_by(files, &size > 5))[*].[@[0], length(@[1])]", [["false", 1], ["true", 1]]),
+        ("from_items(items({a: count}))", {"a": 3}),
+        ("unique(files[].tags[])", ["x", "y"]),
+        ("unique([true, `1`, `1.0`, '1'])", [True, 1, 1.0, "1"]),
+        ("from_csv('a,b\n1,\"x, y\"\n2\n')", [{"a": "1", "b": "x, y"}, {"a": "2", "b": None}]),
+        ("to_csv(files)", 'name,size,tags\na.md,3,"[""x""]"\nb.py,9,"[""x"",""y""]"\n'),
+        ("to_csv([['a', 'b'], [null, true]])", "a,b\n,true\n"),
+        ("to_csv(empty)", "\r\n".strip()),
+        ("to_number(' 12 ')", 12),
+        ("to_number('1e999')", None),
+        ("to_number('1_0')", None),
+        ("contains([true], `1`)", False),
+        ("contains(files[].name, 'b.py')", True),
+        ("range(count)", [0, 1, 2]),
+        ("range(2.0)", [0, 1]),
+        ("range(0)", []),
+        ("zip(range(length(files)), files[].name)", [[0, "a.md"], [1, "b.py"]]),
+        ("pair[1]", 2),
+        ("[1, 2.5, -3]", [1, 2.5, -3]),
+        ("'a' < `1`", None),
+        ("not_null(nothing, 'none')", "none"),
+    ],
+)
+def test_an_expression_has_its_value(text, expected):
+    found = value(text)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "step"),
+    [
+        ("", "it is empty", "Write one"),
+        ("count ==", "it ends too early at character 9", ""),
+        ("count = 3", "unexpected = at character 7", "Compare with =="),
+        ("count + 1", "unexpected + at character 7", "There is no arithmetic"),
+        ("read-file.content", "unexpected -file.content at character 5", "in double quotes"),
+        ("${count} > 1", "unexpected {count} at character 2", "without ${}"),
+        ("count > 'x", "at character 9", "single quotes"),
+        ("`{`", "`{` is not JSON at character 1", ""),
+        ("`NaN`", "is not JSON", ""),
+        ("lenght(files)", "there is no function lenght", "Did you mean length?"),
+        ("chunk(files)", "there is no function chunk", "The functions are abs, avg, "),
+        ("length()", "length() takes 1 argument, not 0", "Write length("),
+        ("sort_by(files, size)", "argument 2 of sort_by() is an expression with & before it", "&expression"),
+        ("length(&size)", "argument 1 of length() is an expression without &", ""),
+        ("&size", "& stands only before an argument", ""),
+        ("a" * 5_000, "it has 5,000 characters", "Split"),
+        ("(" * 3_000, "nested deeper than 60 levels", "Split"),
+        ("!" * 3_000 + "a", "nested deeper than 60 levels", "Split"),
+        ("a" + "|a" * 1_500, "nested deeper than 60 levels", "Split"),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, message, step):
+    with pytest.raises(PflowError) as caught:
+        parsed(text)
+    assert caught.value.kind == "validation"
+    assert message in caught.value.message
+    assert step in "".join(caught.value.suggestions)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("length(count)", "length() takes a string or a list or an object, not a number"),
+        ("words(said.text)", "words() takes a string, not null; said.text is null"),
+        ('upper("read-file".lines[0])', 'upper() takes a string, not null; "read-file".lines[0] is null'),
+        ("replace('a', $.b, c)", "replace() takes a string, not null; $.b is null and c is null"),
+        ("join('', [null])", "join() takes a list of strings, not one that contains null"),
+        ("files[].words(gone)", "words() takes a string, not null; gone is null"),
+        ("join('', said.files[*].name)", "not null; said.files is null"),
+        ("join('', said.lines[*].name)", "not null; said.lines is a string that is not JSON, not a list"),
+        ("join('', said[?n].name | [0])", "not null; said is an object with stdout, lines, not a list"),
+        ("join('', files[?gone].name | [0])", "join() takes a list of strings, not null"),
+        ("join('', count[].name)", "not null; count is a number, not a list"),
+        ("avg(count)", "avg() takes a list of numbers, not a number"),
+        ("avg(files[].name)", "avg() takes a list of numbers, not one that contains a string"),
+        ("sort([1, 'a'])", "a list of numbers, not one that contains a string"),
+        ("files[::0]", "slice step cannot be zero"),
+        ("from_json('{')", "from_json() was given a string that is not JSON at character 2"),
+        ("from_csv('a,a\n1,2')", "needs different names in the first row"),
+        ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
+        ("to_csv([`1`])", "to_csv() takes a list of objects, or a list of lists"),
+        ("group_by(files, &tags)", "group_by() groups by a string or a number, and was given a list"),
+        ("from_items([['a']])", "from_items() takes a list of pairs"),
+        ("from_csv('a\n\"1')", "from_csv() was given a string that is not CSV: unexpected end of data"),
+        ("sort_by(files, &tags)", "is a string, or a number, for every item, not a list"),
+        ("sort_by(files, &gone)", "is a string, or a number, for every item, not null"),
+        ("max_by([1, 'a'], &@)", "max_by() compares strings, or numbers, not one with the other"),
+        ("range(-1)", "range() takes a whole number that is not negative"),
+        ("range(ratio)", "range() takes a whole number that is not negative"),
+        ("range(9999999999)", "it takes more than 2,000,000 steps"),
+        ("range(`1" + "0" * 400 + "`)", "range() was given a number that is too large"),
+        ("sum([2.5, `1" + "0" * 400 + "`])", "sum() was given a number that is too large"),
+    ],
+)
+def test_an_expression_that_fails_says_which_and_why(text, message):
+    with pytest.raises(PflowError) as caught:
+        value(text)
+    assert message in caught.value.message
+    assert caught.value.details == {"expression": text}
+
+
+def test_a_function_that_gets_null_points_to_failed_items_of_a_batch():
+    with pytest.raises(PflowError) as caught:
+        value("items[].words(result.content)", {"items": [{"result": None, "error": "gone"}]})
+    assert "items[?!error].result" in caught.value.suggestions[1]
+    read = {"items": [{"result": None, "error": "gone"}, {"result": {"content": "a b"}, "error": None}]}
+    assert value("items[?!error].result | [].words(content)", read) == [["a", "b"]]
+
+
+@given(text=st.text(max_size=8), end=st.text(max_size=8))
+def test_a_prefix_or_suffix_is_removed_as_by_the_standard_library(text, end):
+    for given_text in (text, text + end, end + text):
+        values = {"t": given_text, "e": end}
+        assert value("remove_prefix(t, e)", values) == given_text.removeprefix(end)
+        assert value("remove_suffix(t, e)", values) == given_text.removesuffix(end)
+
+
+def test_a_cell_of_a_csv_text_may_be_long():
+    long = "x" * 200_000
+    assert value("from_csv(to_csv(rows))", {"rows": [{"text": long}]}) == [{"text": long}]
+
+
+@pytest.mark.parametrize(
+    ("found", "holds"), [(None, False), (False, False), ("", False), ([], False), ({}, False), (0, True)]
+)
+def test_what_counts_as_true_is_what_jmespath_says(found, holds):
+    assert is_true(found) is holds
+    assert value("v && 'yes' || 'no'", {"v": found}) == ("yes" if holds else "no")
+
+
+def test_an_expression_reads_values_and_nothing_else():
+    class Thing:
+        secret = "s"
+
+        def get(self, key):
+            raise AssertionError("an expression called a method")
+
+        values = get
+
+    values = {"thing": Thing(), "text": "abc", "list": [1]}
+    for text in ("thing.secret", "thing.*", "thing.get", "text.upper", "list.append", "thing.__class__"):
+        assert value(text, values) is None
+    with pytest.raises(PflowError):
+        value("to_json(thing)", values)
+
+
+def test_an_expression_changes_no_value():
+    values = {"list": [3, 1], "object": {"a": 1}}
+    for text in ("sort(list)", "reverse(list)", "merge(object, {b: list})", "list[]", "object.*"):
+        value(text, values)
+    assert values == {"list": [3, 1], "object": {"a": 1}}
+
+
+HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1] * 1_000] * 1_000}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|".join(["[@, @]"] * 40),
+        "|".join(["{a: @, b: @}"] * 40),
+        "|".join(["[@, @, @, @][]"] * 25),
+        "list | map(&[$.list, @], @) | map(&[$.list, @], @) | [*][*][*]",
+        "map(&sum($.list), $.list) | map(&sort($.list), $.list)",
+        "list[?contains($.list, `-1`)]",
+        "list[*].[$.list == $.list] | [*].[$.list == $.list]",
+        "|".join(["[@, @]"] * 18 + ["@ == [@, @]"] * 3),
+        "|".join(["join('', [@, @])"] * 40).replace("join('', [@, @])", "join('', $.texts)", 1),
+        "join(join('', texts), texts)",
+        "replace(join('', texts), 'x', join('', texts))",
+        "|".join(["ones"] + ["[@, @, @, @][]"] * 20),
+        "zip(" + ", ".join(["list"] * 600) + ") | map(&to_json(@), @) | map(&@, [@, @, @, @, @, @])[][]",
+        "|".join(["list"] + ["map(&[@, @], @)"] * 30),
+        "map(&group_by($.list, &@), list)",
+        "list | map(&unique($.list), @)",
+        "list[*].to_json($.ones)",
+        "list[*].to_csv($.ones)",
+        "list[*].join('', $.texts)",
+        "range(2000000) | map(&range(2000000), @)",
+        "list[*].range(1000000)",
+        "range(sum($.list))[*].range(@)",
+        "list[*].split(join('', $.texts), '')",
+        "list[*].contains($.ones, `[2]`)",
+    ],
+)
+def test_a_hostile_expression_ends_soon_and_without_much_memory(text, monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST_WORK", 200_000)  # a tenth, and a tenth of the time
+    began = time.process_time()
+    failure = failure_of(text, HUGE)
+    assert failure is None or "takes more than" in failure or "more than 2,000,000 parts" in failure
+    assert time.process_time() - began < 5
+
+
+def test_deep_and_circular_values_are_refused():
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    around: dict[str, object] = {}
+    around["again"] = around
+    for text in ("[v]", "to_json(v)", "v == [v]", "unique([v])"):
+        for found in (deep, around):
+            with pytest.raises(PflowError):
+                value(text, {"v": found})
+
+
+def test_what_a_function_makes_of_a_secret_is_a_secret():
+    added: list[str] = []
+    secrets = Secrets(
+        lambda: frozenset({"Sk-Abc_Def"}), lambda text: text.replace("Sk-Abc_Def", "***"), added.extend
+    )
+    values = {"token": "Sk-Abc_Def", "header": "Bearer Sk-Abc_Def", "other": "nothing"}
+    for text in (
+        "upper(header)",
+        "reverse(token)",
+        "split(header, '_')",
+        "upper(other)",
+        "replace(token, '_', '')",
+        "remove_prefix(token, 'Sk-')",
+        "remove_suffix(token, 'Def')",
+    ):
+        value(text, values, secrets=secrets)
+    assert added == ["SK-ABC_DEF", "feD_cbA-kS", "Sk-Abc", "Def", "Sk-AbcDef", "Abc_Def", "Sk-Abc_"]
+
+
+names = st.sampled_from(["a", "b", "c"])
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(['{"a": [1]}', "[[1], 2]", "1", "a,b\n1,2", "NaN"]),
+)
+data = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(names, inner, max_size=3), st.tuples(inner)
+    ),
+    max_leaves=12,
+)
+pieces = st.sampled_from(
+    [*"abc.*@$[]{}()|&!<>=,:?'`\"- \n", "[]", "[?", "[*]", "[0]", "[::-1]", "==", "&&", "||", "'x'", "`1`"]
+    + ["`[1,{}]`", "1", "2.5", "-1", "true", "null", "a: b", "&a", '"a b"', "é", "\\", "99999999999", "\x00"]
+    + [f"{name}(" for name in signatures()]
+)
+soup = st.lists(pieces, max_size=14).map("".join)
+
+
+def _call(name, arguments):
+    wanted = signatures()[name]
+    given = [f"&{text}" if "expref" in wanted.types_at(at) else text for at, text in enumerate(arguments)]
+    count = len(wanted.parameters)
+    return f"{name}({', '.join(given[:count])})"
+
+
+sound = st.recursive(
+    st.sampled_from(["a", "b", "@", "$", "$.c", "1", "2.5", "'x'", "true", "null", "`[1, [2]]`", "`{}`"]),
+    lambda inner: st.one_of(
+        st.builds(_call, st.sampled_from(sorted(signatures())), st.tuples(inner, inner, inner)),
+        st.builds("({}) {} ({})".format, inner, st.sampled_from(["==", "<", "&&", "||", "|", "!="]), inner),
+        st.builds("({})[?{}]".format, inner, inner),
+        st.builds("({}).{{a: {}, b: {}}}".format, inner, inner, inner),
+        st.builds("({})[*].[{}, {}]".format, inner, inner, inner),
+        st.builds("({})[]".format, inner),
+        st.builds("!({})".format, inner),
+        st.builds("({}).*".format, inner),
+        st.builds("({})[1:]".format, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@given(text=st.one_of(soup, st.text(max_size=40), sound), values=st.dictionaries(names, data, max_size=3))
+def test_an_expression_has_a_value_or_raises_our_error(text, values):
+    before = repr(values)
+    assert failure_of(text, values) != ""
+    assert repr(values) == before
+
+
+plain = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["", "x", "y"])),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)),
+    max_leaves=8,
+)
+STANDARD = ("a", "b.c", "a[0]", "a[*].b", "*.a", "a[?b == 'x'].c", "a[]", "[a, b]", "{x: a, y: b.c}", "a | b")
+
+
+@given(text=st.sampled_from(STANDARD), values=st.dictionaries(names, plain, max_size=3))
+def test_standard_expressions_mean_what_jmespath_says(text, values):
+    assert value(text, values) == jmespath.search(text, values)
+
+
+@given(
+    text=st.one_of(sound, st.builds("{}({})".format, st.sampled_from(sorted(signatures())), names)),
+    canary=data,
+)
+def test_the_error_of_an_expression_contains_no_data(text, canary):
+    failure = failure_of(
+        text, {"a": ["CANARY", canary], "b": {"CANARY": "CANARY"}, "c": 'CANARY,CANARY\n"CANARY'}
+    )
+    assert failure is None or "CANARY" not in failure

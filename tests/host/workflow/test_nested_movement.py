@@ -1,0 +1,97 @@
+"""Data flows through workflows that run in others."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
+from pflow_mcp_plugin.host.workflow import check_workflow
+from pflow_mcp_plugin.host.workflow.data_flows import find_flows
+
+EFFECTS = {"fetch": ("untrusted_output",), "post": ("sends_data",), "delete": ("destructive",)}
+
+
+class Types:
+    """Node types with effects, and the one that runs workflows."""
+
+    def find(self, node_type):
+        if node_type == "workflow":
+            return Entry(node="workflow", class_name="SubRun", module="m")
+        return Entry(
+            node=node_type,
+            class_name="N",
+            module="m",
+            effects=EFFECTS.get(node_type, ()),
+            interface=Interface(params=(Field(key="text"),), outputs=(Field(key="text"),)),
+        )
+
+    def unmet(self, node_types):
+        return ()
+
+    def upgrade(self, node):
+        return None
+
+
+def node(node_type, node_id="", **params):
+    return {"id": node_id or node_type, "type": node_type, "params": params}
+
+
+def inside(*nodes, node_id="sub", outputs=None, **params):
+    workflow = {"inputs": {name: {} for name in params}, "nodes": list(nodes), "outputs": outputs or {}}
+    return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
+
+
+def flows(*nodes, policy=None, **workflow):
+    checked = check_workflow({"nodes": list(nodes), **workflow}, Types())
+    assert not [problem for problem in checked.problems if problem.severity == "error"]
+    return find_flows(checked, policy or FlowPolicy(), every=policy is None).flows
+
+
+def test_data_flows_into_a_sub_workflow():
+    [flow] = flows(node("fetch"), inside(node("post", text="${given}"), given="${fetch.text}"))
+    assert str(flow) == (
+        "fetch (fetch: untrusted output) --text--> sub (workflow: given) --given--> "
+        "sub/post (post: sends data)"
+    )
+    assert flow.place == "$.nodes[1]"
+
+
+def test_data_flows_out_of_a_sub_workflow():
+    out = {"page": "${fetch.text}"}
+    [flow] = flows(inside(node("fetch"), node("keep"), outputs=out), node("delete", text="${sub.page}"))
+    assert str(flow) == (
+        "sub/fetch (fetch: untrusted output) --*--> sub --page--> delete (delete: destructive)"
+    )
+
+
+def test_data_flows_inside_a_sub_workflow_and_through_several():
+    inner = inside(node("fetch"), node("post", text="${fetch.text}"), node_id="inner")
+    assert [flow.path[-1].node for flow in flows(inside(inner))] == ["sub/inner/post"]
+    through = inside(node("keep", text="${given}"), outputs={"o": "${keep.text}"}, given="${fetch.text}")
+    [flow] = flows(node("fetch"), through, node("post", text="${sub.o}"))
+    assert [step.node for step in flow.path] == ["fetch", "sub", "sub/keep", "sub", "post"]
+
+
+def test_data_that_an_output_does_not_name_stays_inside():
+    out = {"kept": "${keep.text}"}
+    assert not flows(inside(node("fetch"), node("keep"), outputs=out), node("post", text="${sub.kept}"))
+    assert not flows(node("fetch"), inside(node("post"), given="${fetch.text}"))
+    assert flows(inside(node("fetch"), node("keep"), outputs=out), node("post", text="${sub.error}"))
+    assert flows(inside(node("fetch"), node("keep")), node("post", text="${sub.text}"))
+
+
+def test_an_input_may_leave_a_sub_workflow_as_it_came():
+    same = inside(node("keep", text="x"), outputs={"o": "${given}"}, given="${fetch.text}")
+    [flow] = flows(node("fetch"), same, node("post", text="${sub.o}"))
+    assert [step.node for step in flow.path] == ["fetch", "sub", "sub", "post"]
+
+
+def test_a_policy_denies_flows_through_sub_workflows():
+    rule = FlowRule(begin="inputs", end="post", path="flows.deny[0]")
+    found = flows(
+        inside(node("post", text="${given}"), given="${text}"),
+        policy=FlowPolicy(deny=(rule,)),
+        inputs={"text": {}},
+    )
+    assert [(flow.path[0].node, flow.path[-1].node, flow.rule) for flow in found] == [
+        ("inputs", "sub/post", "flows.deny[0]")
+    ]

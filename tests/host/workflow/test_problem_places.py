@@ -1,0 +1,83 @@
+"""Line and column of the problems of a workflow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.host.workflow.problem_places import json_places, located
+
+JSON_TEXT = """{
+  "nodes": [
+    {"id": "a", "type": "echo",
+     "params": {"massage": "${b.x}"}},
+\t{"id": "x", "type": "ecko"}
+  ]
+}
+"""
+YAML_TEXT = """\
+nodes:
+  - id: a
+    type: echo
+    params:
+      massage: ${b.x}
+  - {id: x, type: ecko}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        ("wf.json", JSON_TEXT, [(4, 17), (4, 6), (4, 17), (5, 14)]),
+        ("wf.yaml", YAML_TEXT, [(5, 7), (4, 5), (5, 7), (6, 13)]),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_each_problem_names_line_and_column(pflow, tmp_path, command, name, text, places):
+    (tmp_path / name).write_text(text)
+    refused = pflow(command, name, "--json")
+    assert refused.exit_code == 2
+    problems = refused.envelope["error"]["details"]["problems"]
+    errors = [problem for problem in problems if problem["severity"] == "error"]
+    assert [(it["line"], it["column"]) for it in errors] == places
+    line, column = places[0]
+    assert f"$.nodes[0].params.massage (line {line}, column {column}): " in pflow(command, name).stderr
+
+
+def test_a_single_problem_names_its_place_in_the_message(pflow, tmp_path):
+    (tmp_path / "wf.yaml").write_text("nodes:\n  - {id: a, type: ecko}\n")
+    refused = pflow("run", "wf.yaml", "--json")
+    assert refused.envelope["error"]["message"] == (
+        "Workflow wf.yaml: $.nodes[0].type (line 2, column 13): Unknown node type ecko"
+    )
+
+
+def test_a_workflow_in_yaml_runs_with_another_inside(pflow, tmp_path):
+    (tmp_path / "top.yml").write_text(
+        "inputs: {name: {type: str}}\n"
+        "nodes:\n"
+        "  - {id: sub, type: workflow, params: {workflow: sub.yaml, name: '${name}'}}\n"
+    )
+    sub = "inputs:\n  name: {}\nnodes:\n  - id: e\n    type: echo\n    params: {message: 'hi ${name}'}\n"
+    (tmp_path / "sub.yaml").write_text(sub)
+    assert pflow("run", "top.yml", "name=Ann").stdout == "hi Ann\n"
+    (tmp_path / "sub.yaml").write_text(sub.replace("message", "massage"))
+    found = pflow("validate", "top.yml", "--json").envelope["error"]["details"]["problems"]
+    assert [(it["line"], it["source"].endswith("sub.yaml")) for it in found] == [(6, True), (6, True)]
+
+
+def test_a_missing_part_has_the_place_of_what_it_is_missing_from(tmp_path):
+    (tmp_path / "wf.json").write_text('{\n "nodes": [\n  {"id": "a"}]}')
+    paths = ["$.nodes[0].params.x", '$.nodes[0].params["a b"].c', "$.nodes[1]", "$.inputs.n", "$", ""]
+    found = located([Problem(message="m", path=path) for path in paths], tmp_path / "wf.json")
+    assert [(it.line, it.column) for it in found] == [(3, 3), (3, 3), (2, 2), (1, 1), (1, 1), (0, 0)]
+
+
+def test_a_file_that_is_gone_or_broken_has_no_places(tmp_path):
+    (tmp_path / "wf.yaml").write_text("a: [")
+    for file in (None, tmp_path / "wf.json", tmp_path / "wf.yaml"):
+        [found] = located([Problem(message="m", path="$.a")], file)
+        assert (found.line, "line" in found.to_dict(), str(found)) == (0, False, "$.a: m")
+    json.dumps(json_places('}{]][,,:"a'))

@@ -1,0 +1,154 @@
+"""What is known of an expression before a run."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.workflow.expressions import parsed
+from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
+
+FIELDS = {
+    ("run", "stdout"): Field(key="stdout", type="str"),
+    ("run", "code"): Field(key="code", type="int"),
+    ("run", "rows"): Field(key="rows", type="list"),
+    ("run", "done"): Field(key="done", type="bool"),
+    ("run", "maybe"): Field(key="maybe", type="str | int"),
+}
+
+
+def read(text):
+    return Reading.of(parsed(text), FIELDS.get)
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("run.stdout", [("run", "stdout")]),
+        ("run.rows[0].name", [("run", "rows", 0, "name")]),
+        ("run.rows[*].{n: name, limit: $.limit}", [("run", "rows", 0, "name"), ("limit",)]),
+        (
+            "run.rows[?size > $.limit] | [0].name",
+            [("run", "rows", 0, "size"), ("limit",), ("run", "rows", 0, "name")],
+        ),
+        ("length(run.rows) > limit && done", [("run", "rows"), ("limit",), ("done",)]),
+        ("sort_by(run.rows, &size)[*].name", [("run", "rows", 0, "size"), ("run", "rows", 0, "name")]),
+        ("run", [("run",)]),
+    ],
+)
+def test_the_values_that_an_expression_reads_are_known(text, paths):
+    reading = read(text)
+    assert reading.longest_paths == paths
+    assert not reading.everything
+
+
+@pytest.mark.parametrize("text", ["@", "keys($)", "[$]", "*", "to_json(@)", "{all: $}", "map(&$, run.rows)"])
+def test_an_expression_that_reads_all_values_is_known(text):
+    assert read(text).everything
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("run.code == 3", "bool"),
+        ("length(run.rows)", "int"),
+        ("run.rows[*].name", "list"),
+        ("run.x[*].name", "list | None"),
+        ("{a: run.x, b: length(run.rows)}", "dict"),
+        ("'x'", "str"),
+        ("run.x", "any"),
+        ("run.x || 'none'", "any"),
+        ("from_json(run.stdout)", "any"),
+    ],
+)
+def test_the_type_of_an_expression_is_known(text, kind):
+    assert {*read(text).result.field("result").types} == {*map(str.strip, kind.split("|"))}
+
+
+def test_the_members_of_an_object_that_is_made_are_known():
+    schema = read("run.rows[*].{size: length(name), all: [`1`]}").result.schema()
+    assert schema["items"] == {
+        "type": ["dict"],
+        "properties": {"size": {"type": ["int"]}, "all": {"type": ["list"]}},
+        "additionalProperties": False,
+    }
+    json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|".join(["{a: @, b: @}"] * 40),
+        "|".join(["map(&{a: @, b: @}, @)"] * 30),
+        "|".join(["[*].{a: @, b: @, c: @, d: @}"] * 50),
+    ],
+)
+def test_a_value_that_doubles_with_each_step_is_not_described(text):
+    began = time.process_time()
+    assert len(json.dumps(read(text).result.schema())) < 1_000
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("run.code == '3'", "a number is compared with a string"),
+        ("run.stdout > 3", "have no order"),
+        ("run.rows < 3", "have no order"),
+        ("run.rows.name == 'x'", "name is looked up in a list"),
+        ("length(run.code) > 3", "argument 1 of length() is a number"),
+        ("{a: run.x}.b", "there is no b among a"),
+        ("run.rows[?length(name) == '3']", "a number is compared with a string"),
+    ],
+)
+def test_what_cannot_be_right_is_known(text, mistake):
+    assert mistake in " ".join(message for message, _ in read(text).mistakes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run.code == 3",
+        "run.code == 2.5",
+        "run.maybe == 3",
+        "run.x == run.y",
+        "run.stdout == null",
+        "run.x > 3",
+        "to_number(run.stdout) > 3",
+        "run.stdout.items[0].n",
+        "not_null(run.stdout, `1`) == `1`",
+        "run.rows[?length(name) > 3]",
+    ],
+)
+def test_what_may_be_right_is_no_mistake(text):
+    assert read(text).mistakes == []
+
+
+names = st.sampled_from(["run", "rows", "code", "stdout"])
+made = st.recursive(
+    st.one_of(names, st.sampled_from(["@", "$", "1", "'x'", "null", "run.rows", "run.code"])),
+    lambda inner: st.one_of(
+        st.builds("({}).{}".format, inner, names),
+        st.builds("({})[*].{}".format, inner, names),
+        st.builds("({})[?{} == {}]".format, inner, inner, inner),
+        st.builds("{{a: {}, b: {}}}".format, inner, inner),
+        st.builds("[{}, {}][]".format, inner, inner),
+        st.builds("map(&{}, {})".format, inner, inner),
+        st.builds("zip({}, {})".format, inner, inner),
+        st.builds("({}) | ({})".format, inner, inner),
+        st.builds("!({}) && ({}) < ({})".format, inner, inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@given(text=made)
+def test_every_expression_can_be_read_before_a_run(text):
+    reading = read(text)
+    json.dumps(reading.result.schema())
+    assert reading.result.field("result").types

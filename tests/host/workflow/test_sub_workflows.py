@@ -1,0 +1,197 @@
+"""The check of a workflow together with those that it runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
+from pflow_mcp_plugin.host.workflow import WorkflowPlace, check_workflow
+from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
+from pflow_mcp_plugin.host.workflow.sub_workflows import DEEPEST
+
+GREET = {
+    "inputs": {"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
+    "nodes": [{"id": "say", "type": "echo", "params": {"message": "hi ${name} ${times}"}}],
+    "outputs": {"text": "${say.message}"},
+}
+
+
+def step(workflow, node_id="greet", **params):
+    return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
+
+
+@pytest.fixture
+def problems(bench):
+    """Return the problems of a workflow: path, then message, of each."""
+
+    def check(*nodes, **workflow):
+        found = bench.host.runner.validate({"nodes": list(nodes), **workflow})
+        return [f"{problem.path}: {problem.message}" for problem in found]
+
+    return check
+
+
+def test_inputs_of_a_sub_workflow_are_checked_like_parameters(problems):
+    assert problems(step(GREET, name="Ann", times="3")) == []
+    assert problems(step(GREET, nam="Ann", times="often")) == [
+        "$.nodes[0].params.nam: Node greet (workflow) has no parameter nam",
+        '$.nodes[0].params.times: Parameter times of node greet must be int, got str "often"',
+        "$.nodes[0].params: Node greet (workflow) needs parameter name",
+    ]
+
+
+def test_outputs_of_a_sub_workflow_can_be_named_by_templates(problems):
+    show = {"id": "show", "type": "echo", "params": {"message": "${greet.text}"}}
+    assert problems(step(GREET, name="Ann"), show) == []
+    show["params"]["message"] = "${greet.txt}"
+    assert ["txt" in problem for problem in problems(step(GREET, name="Ann"), show)] == [True]
+    unsaid = {"inputs": GREET["inputs"], "nodes": GREET["nodes"]}  # then those of its last node
+    assert problems(step(unsaid, name="Ann"), show) == []
+
+
+def test_an_input_of_the_workflow_is_passed_on_under_its_own_name(problems):
+    assert problems(step(GREET), inputs={"name": {"type": "str"}}) == []
+
+
+def test_problems_in_a_workflow_written_in_place_have_their_path_there(problems):
+    broken = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "${b.x}"}}]}
+    [problem] = problems(step({"nodes": [step(broken)]}))
+    inside = "$.nodes[0].params.workflow.nodes[0].params.workflow"
+    assert problem.startswith(f"{inside}.nodes[0].params.message: ")
+
+
+def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
+    bench.host.library.save("inner", {"nodes": [{"id": "a", "type": "echo", "params": {"massage": 1}}]})
+    bench.host.library.save("outer", {"nodes": [step("inner")]})
+    found = bench.host.runner.validate({"nodes": [step("outer")]})
+    assert {problem.source for problem in found} == {str(bench.host.library.path("inner"))}
+    assert found[0].path == "$.nodes[0].params.massage"
+    assert found[0].message.startswith("in workflow inner: Node a (echo) has no parameter massage")
+    assert len(found) == len(set(found)) == 2
+
+
+def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "outer.json").write_text(json.dumps({"nodes": [step("greet.json", name="A")]}))
+    (tmp_path / "parts" / "greet.json").write_text(json.dumps(GREET))
+    top = {"nodes": [step("parts/outer.json")]}
+    runner = bench.host.runner.at(WorkflowPlace(file=tmp_path / "top.json", name="top.json"))
+    assert runner.validate(top) == ()
+    [problem] = bench.host.runner.validate(top)
+    assert "has no file of its own" in problem.message
+    [problem] = runner.validate({"nodes": [step("parts/gret.json")]})
+    assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "not_found")
+    assert problem.suggestion == f"Did you mean {tmp_path / 'parts' / 'greet.json'}?"
+
+
+@pytest.mark.parametrize(
+    ("called", "message"),
+    [
+        ("gret", "No workflow is saved as gret"),
+        ("${name}", "Node greet cannot choose a workflow when it runs"),
+        ([1], "Parameter workflow of node greet must be str | dict"),
+        (None, "needs parameter workflow"),
+        ("", "names no workflow"),
+        ({}, "The workflow has no nodes"),
+    ],
+)
+def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
+    node = step(called) if called is not None else {"id": "greet", "type": "workflow"}
+    bench.host.library.save("greet", GREET)
+    found = bench.host.runner.validate({"nodes": [node], "inputs": {"name": {"type": "str"}}})
+    errors = [problem for problem in found if problem.severity == "error"]
+    assert len(errors) == 1
+    assert message in errors[0].message
+
+
+def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, tmp_path):
+    for name, called in (
+        ("a.json", "b.json"),
+        ("b.json", {"nodes": [step("./c.json")]}),
+        ("c.json", "a.json"),
+    ):
+        (tmp_path / name).write_text(json.dumps({"nodes": [step(called)]}))
+    top = WorkflowPlace(file=tmp_path / "a.json", name="a.json")
+    [problem] = bench.host.runner.at(top).validate(json.loads((tmp_path / "a.json").read_text()))
+    assert "would run itself: a.json -> b.json -> ./c.json -> a.json" in problem.message
+    bench.host.library.save("self", {"nodes": [step("self")]})
+    [problem] = bench.host.runner.validate({"nodes": [step("self")]})
+    assert "would run itself: self -> self" in problem.message
+
+
+def test_workflows_may_run_one_in_another_so_deep_and_no_deeper(bench):
+    def nested(levels):
+        inner = {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]}
+        for _ in range(levels - 1):
+            inner = {"nodes": [step(inner)]}
+        return inner
+
+    assert bench.host.runner.validate(nested(DEEPEST)) == ()
+    [problem] = bench.host.runner.validate(nested(DEEPEST + 1))
+    assert f"more than {DEEPEST} deep" in problem.message
+
+
+def test_the_depth_counts_from_the_top_for_a_workflow_that_was_checked_before(bench):
+    library = bench.host.library
+    library.save("w0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
+    for level in range(1, DEEPEST):
+        library.save(f"w{level}", {"nodes": [step(f"w{level - 1}")]})
+    assert bench.host.runner.validate(library.get(f"w{DEEPEST - 1}")) == ()
+    found = bench.host.runner.validate({"nodes": [step("w3"), step(f"w{DEEPEST - 1}", "deep")]})
+    assert [problem.severity for problem in found] == ["error"]
+    assert f"more than {DEEPEST} deep" in found[0].message
+
+
+def test_workflows_that_multiply_are_refused_quickly(bench):
+    library = bench.host.library
+    library.save("w0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
+    for level in range(1, DEEPEST):
+        library.save(f"w{level}", {"nodes": [step(f"w{level - 1}", f"n{copy}") for copy in range(10)]})
+    found = bench.host.runner.validate(library.get(f"w{DEEPEST - 1}"))
+    assert any(f"more than {MOST_NODES:,}" in problem.message for problem in found)
+    with pytest.raises(PflowError):
+        bench.host.runner.run(library.get(f"w{DEEPEST - 1}"), {})
+    found, _ = bench.host.runner.validate_flows(library.get(f"w{DEEPEST - 1}"))
+    assert found
+
+
+def test_an_input_named_workflow_cannot_be_passed_on(problems):
+    taken = {
+        "inputs": {"workflow": {}},
+        "nodes": [{"id": "e", "type": "echo", "params": {"message": "${workflow}"}}],
+    }
+    assert any("has an input workflow" in problem for problem in problems(step(taken)))
+
+
+class Types:
+    """Node types of which some are pure."""
+
+    def __init__(self, **purities):
+        self.purities = purities
+
+    def find(self, node_type):
+        if node_type == "workflow":
+            return Entry(node="workflow", class_name="SubRun", module="m")
+        interface = Interface(outputs=(Field(key="x", type="int"),), actions=("default", "error", "timeout"))
+        purity = self.purities[node_type]
+        return Entry(node=node_type, class_name="N", module="m", interface=interface, purity=purity)
+
+    def missing(self, node_type):
+        raise AssertionError(node_type)
+
+    def unmet(self, node_types):
+        return ()
+
+    def upgrade(self, node):
+        return None
+
+
+@pytest.mark.parametrize(("other", "purity"), [("flow_safe", "flow_safe"), ("impure", "impure")])
+def test_the_purity_of_a_whole_is_that_of_its_parts(other, purity):
+    inner = {"nodes": [{"id": "a"}, step({"nodes": [{"id": "b"}]})]}
+    checked = check_workflow({"nodes": [step(inner)]}, Types(a="flow_safe", b=other))
+    entry = checked.entries["workflow:{greet}"]
+    assert entry.purity == purity
+    assert entry.interface.actions == ("default", "error", "timeout")

@@ -1,0 +1,58 @@
+"""The program that starts a server: a warning before the start where it is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflow_mcp_plugin.presets.server_program import advise
+from pflow_mcp_plugin.types import Server
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """A program `acme` in a folder that is not on PATH."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    file = tmp_path / "programs" / "acme"
+    file.parent.mkdir()
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_missing_program_is_named_with_its_server_and_the_next_step(tool):
+    found = advise(Server(name="time", command="uvx", args=("mcp-server-time",)))
+    assert (found.severity, found.message) == ("warning", "Command not found: uvx (server time)")
+    assert "pip install uv" in found.suggestion
+
+
+def test_a_program_on_the_path_of_its_server_is_found(tool):
+    assert advise(Server(name="a", command="acme"))
+    for path in (str(tool.parent), f"{tool.parent}:${{PATH}}", f"${{NOT_SET:-{tool.parent}}}"):
+        assert advise(Server(name="a", command="acme", env={"PATH": path})) is None
+
+
+def test_a_path_is_looked_for_in_the_working_folder_of_its_server(tool):
+    folder = str(tool.parent)
+    assert advise(Server(name="a", command="./acme", cwd=folder)) is None
+    assert advise(Server(name="a", command="${HOME}/programs/acme")) is None
+    assert advise(Server(name="a", command="./other", cwd=folder)).suggestion == "Correct the path in command"
+    assert "does not exist" in advise(Server(name="a", command="./acme", cwd=f"{folder}/none")).message
+
+
+def test_a_file_that_is_not_executable_is_named(tool):
+    tool.chmod(0o644)
+    assert advise(Server(name="a", command=str(tool))).suggestion == f"chmod +x {tool}"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Server(name="a", transport="http", url="https://example.com/mcp"),
+        Server(name="a", command="${NOT_SET}"),
+        Server(name="a", command="acme", env={"PATH": "${NOT_SET}"}),
+        Server(name="a", command="./acme", cwd="${NOT_SET}"),
+    ],
+)
+def test_what_only_a_start_can_know_is_not_judged(tool, server):
+    assert advise(server) is None

@@ -1,0 +1,274 @@
+"""Calls from Python, without a workflow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import subprocess
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.calls import Session, call, call_async, session
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import CallFailed, McpError, Where
+from pflow_mcp_plugin.nodes import class_for
+
+FAULTY = Path(__file__).parent / "faults" / "stdio_server.py"
+
+pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
+
+
+@pytest.fixture
+def configured(pflow, pflow_home):
+    """Add a server and sync it."""
+
+    def configured(server, table):
+        assert pflow("mcp", "add", json.dumps({server: table})).exit_code == 0
+        assert pflow("mcp", "sync", server).exit_code == 0
+
+    return configured
+
+
+@pytest.fixture
+def counting(configured, tmp_path):
+    """Add a server that notes each of its starts; return the file."""
+    starts = tmp_path / "starts"
+    program = tmp_path / "counting.py"
+    program.write_text(
+        "import os\n"
+        "from mcp.server import MCPServer\n"
+        f"with open({str(starts)!r}, 'a') as file:\n"
+        "    file.write(f'{os.getpid()}\\n')\n"
+        "server = MCPServer('counting')\n"
+        "@server.tool()\n"
+        "def double(number: int) -> int:\n"
+        "    if number < 0:\n"
+        "        raise ValueError('number is negative')\n"
+        "    return 2 * number\n"
+        "server.run('stdio')\n",
+        encoding="utf-8",
+    )
+    configured("counting", {"command": sys.executable, "args": [str(program)]})
+    starts.unlink()
+    return starts
+
+
+def _starts(file):
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+def test_a_call_returns_the_result_of_the_tool(counting):
+    assert call("counting", "double", number=21) == 42
+    assert _starts(counting) == 1
+
+
+def test_a_call_that_fails_raises_the_error_of_the_tool(counting):
+    with pytest.raises(PflowError, match="Error executing tool double") as raised:
+        call("counting", "double", number=-1)
+    assert raised.value.ran == "ran"
+
+
+def test_the_text_of_a_failure_names_tool_and_server_once(counting):
+    with pytest.raises(PflowError) as raised:
+        call("counting", "double", number=-1)
+    assert str(raised.value) == f"{raised.value.message} (server counting)"
+    assert raised.value.message.startswith("Error executing tool double")
+    assert str(CallFailed("Server a did not answer tool b", where=Where(server="a", tool="b"))) == (
+        "Server a did not answer tool b"
+    )
+    assert str(CallFailed("Closed\nat once", where=Where(server="a"))) == "Closed (server a)\nat once"
+    assert str(CallFailed("429", where=Where(server="a", tool="b"))) == "429 (tool b on server a)"
+
+
+@pytest.mark.parametrize("way", [call, lambda *named, **given: asyncio.run(call_async(*named, **given))])
+def test_a_traceback_shows_the_next_steps_of_an_error(counting, way):
+    with pytest.raises(McpError, match=r"Server countin not configured in .*mcp-servers\.toml") as raised:
+        way("countin", "double", number=1)
+    assert "".join(traceback.format_exception(raised.value)).endswith("\n  -> Did you mean counting?\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [({"number": "x"}, "do not fit its input schema"), ({}, "do not fit its input schema")],
+)
+def test_arguments_are_checked_before_a_server_starts(counting, arguments, wrong):
+    with pytest.raises(McpError, match=wrong):
+        call("counting", "double", **arguments)
+    assert not counting.exists()
+
+
+def test_an_argument_that_the_tool_does_not_take_is_refused(configured):
+    configured(
+        "demo", {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}
+    )
+    with pytest.raises(McpError, match="takes no argument aa") as raised:
+        call("demo", "add", aa=1, b=2)
+    assert raised.value.suggestions == ("Did you mean a?",)
+
+
+@pytest.mark.parametrize(("server", "tool"), [("nowhere", "double"), ("counting", "treble")])
+def test_an_unknown_server_or_tool_is_an_error_that_names_it(counting, server, tool):
+    with pytest.raises(McpError, match=server if server == "nowhere" else tool):
+        call(server, tool, number=1)
+
+
+def test_one_session_serves_every_thread_of_the_program(counting):
+    """A thread that was not there when the session was opened uses its connection, by every way to call."""
+    made = class_for("mcp-counting-double")
+
+    def by_node(number):
+        shared = {}
+        made(number=number).run(shared)
+        return shared["result"]
+
+    with session() as tools, ThreadPoolExecutor(8) as threads:
+        ways = (
+            lambda number: tools.call("counting", "double", number=number),
+            lambda number: call("counting", "double", number=number),
+            by_node,
+        )
+        found = [list(threads.map(way, range(40))) for way in ways]
+    assert found == [[2 * number for number in range(40)]] * 3
+    assert _starts(counting) == 1
+
+
+def test_a_thread_with_a_session_of_its_own_uses_that(counting):
+    def alone():
+        with session():
+            return [call("counting", "double", number=number) for number in range(3)]
+
+    with session() as tools, ThreadPoolExecutor(2) as threads:
+        assert tools.call("counting", "double", number=1) == 2
+        assert [future.result() for future in [threads.submit(alone) for _ in range(2)]] == [[0, 2, 4]] * 2
+    assert _starts(counting) == 3
+
+
+def test_a_closed_session_makes_no_call(counting):
+    with session() as tools:
+        pass
+    with pytest.raises(McpError, match="The session is closed"):
+        tools.call("counting", "double", number=1)
+    assert not counting.exists()
+
+
+def test_calls_work_inside_a_running_event_loop(counting):
+    async def main():
+        with session():
+            return call("counting", "double", number=1), await call_async("counting", "double", number=2)
+
+    assert asyncio.run(main()) == (2, 4)
+    assert _starts(counting) == 1
+
+
+def test_many_asynchronous_calls_run_at_once_over_one_connection(counting):
+    async def main():
+        async with session() as tools:
+            calls = [tools.call_async("counting", "double", number=number) for number in range(200)]
+            return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == [2 * number for number in range(200)]
+    assert _starts(counting) == 1
+
+
+def test_an_asynchronous_call_needs_no_session(counting):
+    assert asyncio.run(call_async("counting", "double", number=2)) == 4
+
+
+def test_an_asynchronous_call_that_fails_raises_the_error_of_the_tool(counting):
+    with pytest.raises(PflowError, match="Error executing tool double"):
+        asyncio.run(call_async("counting", "double", number=-1))
+
+
+async def _noted(log, line):
+    while line not in log.read_text(encoding="utf-8"):  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.01)
+
+
+def test_cancelling_the_task_cancels_the_call(configured, tmp_path):
+    log = tmp_path / "log"
+    table = {"command": sys.executable, "args": [str(FAULTY), "Hangs"], "env": {"LOG": str(log)}}
+    configured("odd", {**table, "protocol": "handshake"})
+
+    async def main():
+        async with session() as tools:
+            task = asyncio.create_task(tools.call_async("odd", "act", value=1))
+            await _noted(log, "call 1")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await _noted(log, "cancelled")
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+_PROGRAM = """
+import multiprocessing
+import threading
+
+from pflow_mcp_plugin.calls import call, session
+from pflow_mcp_plugin.contract import PflowError
+
+def doubled(number):
+    return call("counting", "double", number=number)
+
+def doubled_by(tools, number):
+    return tools.call("counting", "double", number=number)
+
+def failing(context):
+    with context.Pool(1) as pool:
+        try:
+            pool.apply(doubled, (-1,))
+        except PflowError as error:
+            return f"{type(error).__name__} of {error.where.tool}: {error} ({error.action}, {error.ran})"
+
+def beside_a_calling_thread(context):
+    stop = threading.Event()
+    def always():
+        while not stop.is_set():
+            doubled(1)
+    caller = threading.Thread(target=always)
+    caller.start()
+    try:
+        with context.Pool(1) as pool:
+            return pool.apply(doubled, (3,))
+    finally:
+        stop.set()
+        caller.join()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("METHOD")
+    with session() as tools:
+        print(tools.call("counting", "double", number=1))
+        with context.Pool(2) as pool:
+            print(pool.map(doubled, range(4), chunksize=2))
+            print(pool.starmap(doubled_by, [(tools, number) for number in range(4)]))
+        print(beside_a_calling_thread(context))
+        print(tools.call("counting", "double", number=2))
+    print(failing(context))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_multiprocessing_make_calls_of_their_own(counting, tmp_path, method):
+    """Those that are forked while a session is open cannot use its connections, and do not hang on them."""
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM.replace("METHOD", method), encoding="utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines() == [
+        "2",
+        "[0, 2, 4, 6]",
+        "[0, 2, 4, 6]",
+        "6",
+        "4",
+        "CallFailed of double: Error executing tool double (server counting) (error, ran)",
+    ], done.stderr
+
+
+def test_a_session_is_handed_on_by_pickle_as_a_new_one():
+    with session() as tools:
+        assert isinstance(pickle.loads(pickle.dumps(tools)), Session)
