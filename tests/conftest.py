@@ -44,6 +44,10 @@ settings.load_profile("pflow")
 # The programs that tests start keep what they compile: where none does so, half of their time goes there.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# What a terminal is told by its user: tests say it themselves where they are about it.
+for _variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PAGER", "EDITOR", "VISUAL", "BROWSER"):
+    os.environ.pop(_variable, None)
+
 # Where the extra [semantic] is installed, tests of anything else are not about it.
 os.environ["PFLOW_SEMANTIC_MODEL"] = "off"
 

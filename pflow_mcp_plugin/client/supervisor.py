@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, require_processes
 from pflow_mcp_plugin.client.restart_limit import RestartLimit
 from pflow_mcp_plugin.client.transport.transport_selection import is_remote
@@ -123,9 +124,9 @@ class Supervisor:
             process, self._process = self._process, None
         if process is not None:
             process.signal_group(signal.SIGTERM)
-            end = time.monotonic() + _ABANDON_SECONDS
-            while process.returncode is None and time.monotonic() < end:
-                time.sleep(0.005)
+            if not _exits(process, _ABANDON_SECONDS) and runner(self.launch.server):
+                self._warn(ROLL_BACK_NOTICE)
+                _exits(process, ROLL_BACK_SECONDS)
             process.release()
         self._announce_end(_UNFINISHED)
 
@@ -154,7 +155,9 @@ class Supervisor:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait({self._opening})
-        self.abandon()
+        if self._process is not None:  # while it ends, others of the pool do
+            await asyncio.to_thread(self.abandon)
+        self._announce_end(_UNFINISHED)
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def _opened(self) -> None:
@@ -273,6 +276,14 @@ class Supervisor:
         require_processes(server)
         self._restarts.start(server.name)
         return self._start_process(self.launch)
+
+
+def _exits(process: ServerProcess, seconds: float) -> bool:
+    """Wait for a process to exit, and return whether it did in time."""
+    end = time.monotonic() + seconds
+    while process.returncode is None and time.monotonic() < end:
+        time.sleep(0.005)
+    return process.returncode is not None
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
-SAY = {"command": "python", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
+SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_is_approved_is_shown_in_full(desk, folder):
     assert report.data["servers"]["say"]["receives"] == ["SAY_TOKEN"]
     text = report.render()
     assert f"{folder / '.mcp.json'} has 1 server:" in text
-    assert "    runs      python -m say" in text
+    assert "    runs      sh -m say" in text
     assert "    receives  the values of SAY_TOKEN" in text
     assert "Next: pflow mcp sync" in text
     assert desk.refreshed == ["mcp"]
@@ -60,7 +60,7 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_is_approved(desk, fol
     with pytest.raises(PflowError) as refused:
         desk.run(approve, "--project")
     assert (refused.value.exit_code, refused.value.suggestions[0][-6:]) == (2, " --yes")
-    assert "python -m say" in capsys.readouterr().err
+    assert "sh -m say" in capsys.readouterr().err
     assert refused.value.details["servers"]["say"]["shown"]
     assert server_store(desk).names() == ()
 
@@ -73,7 +73,7 @@ def test_on_a_terminal_the_question_comes_after_what_is_shown(
     monkeypatch.setattr(project_approval, "is_interactive", lambda: True)
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer)
     assert desk.run(approve, "--project").data["approved"] is approved
-    assert "python -m say" in capsys.readouterr().err
+    assert "sh -m say" in capsys.readouterr().err
     assert (server_store(desk).names() == ("say",)) is approved
 
 
@@ -118,16 +118,16 @@ def test_the_folder_that_the_host_names_is_approved(desk, folder, tmp_path):
 
 
 def test_the_list_says_where_each_server_comes_from(desk, folder):
-    desk.write('[mcpServers.mine]\ncommand = "python"\n')
+    desk.write('[mcpServers.mine]\ncommand = "sh"\n')
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
     report = desk.run(list_)
     assert [(row["name"], row["source"]) for row in report.data] == [("mine", "user"), ("say", "project")]
-    assert "(project) python -m say" in report.render()
+    assert "(project) sh -m say" in report.render()
 
 
 def test_tools_of_servers_with_the_same_name_are_kept_apart(desk, folder, tmp_path):
-    desk.write('[mcpServers.say]\ncommand = "python"\n')
+    desk.write('[mcpServers.say]\ncommand = "sh"\n')
     sync(desk, "say")
     assert [*catalog(desk).records()]
     desk.write("")
@@ -157,7 +157,7 @@ def test_removing_a_projects_server_says_whose_it_is_and_keeps_its_tools(desk, f
 def test_adding_a_server_of_a_projects_name_says_that_it_takes_its_place(desk, folder):
     write(folder, say=SAY)
     desk.run(approve, "--project", "--yes")
-    report = desk.run(add, "say", "--", "python")
+    report = desk.run(add, "say", "--", "sh")
     assert "the one in mcp-servers.toml is used" in report.data["warnings"][0]["message"]
     assert [row["source"] for row in desk.run(list_).data] == ["user"]
 

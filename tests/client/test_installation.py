@@ -99,18 +99,23 @@ def test_other_programs_have_the_usual_time(npx: Callable[..., Launch], pool: Po
         pool.info(npx(60, "start"))
 
 
+@pytest.mark.parametrize("opening", [True, False], ids=["while it is opened", "before it is opened"])
 def test_the_end_of_a_run_lets_an_installation_undo_what_it_did(
-    npx: Callable[..., Launch], log: Path
+    npx: Callable[..., Launch], log: Path, opening: bool
 ) -> None:
     said: list[str] = []
     with Pool(said.append) as pool:
-        pool.prepare(npx(60))
+        if opening:
+            pool.prepare(npx(60))
+        else:
+            pool._supervisor(npx(60)).start()
         deadline = time.monotonic() + 20
-        while not log.exists() or not pool._supervisors or not begun(pool):
+        while not log.exists() or (opening and not begun(pool)):
             assert time.monotonic() < deadline
             time.sleep(0.01)
     assert log.read_text() == "rolled back"
-    assert said[1:] == ["server slow was still being installed: that has 10 s to be undone"]
+    # On a busy machine, it may first be said that it takes long.
+    assert said[-1:] == ["server slow was still being installed: that has 10 s to be undone"]
 
 
 def begun(pool: Pool) -> bool:

@@ -23,10 +23,18 @@ def special_path(kind: str, path: Path) -> Iterator[Path]:
         elif kind == "endless device":
             path.symlink_to("/dev/zero")
         elif kind == "socket":
-            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listening.bind(str(path))
+            bind(stack.enter_context(socket.socket(socket.AF_UNIX)), path)
         else:
             os.mkfifo(path)
             if kind == "pipe with a writer":
                 stack.callback(os.close, os.open(path, os.O_RDWR))
         yield path
+
+
+def bind(listening: socket.socket, path: Path) -> None:
+    """Bind a Unix socket to a path of any length; the system takes 107 bytes at most."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        listening.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)

@@ -32,6 +32,7 @@ def test_every_row_has_a_guard(matrix):
     assert {guard.row for guard in matrix.guards} == matrix.rows
 
 
+@pytest.mark.timeout(LONGEST)  # it collects all tests of a matrix, in a pytest of its own
 @pytest.mark.parametrize("matrix", MATRICES.values(), ids=list(MATRICES))
 def test_every_guard_has_tests_that_may_notice_its_absence(matrix):
     files = {row: matrix.files_of(row) for row in matrix.rows}

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from special_paths import bind
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import Problem
@@ -349,7 +350,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
 def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         place = tmp_path / "socket"
-        listening.bind(str(place))
+        bind(listening, place)
         with pytest.raises(StoreError, match="socket: could not be written: no such device"):
             storage.write_output(place, b"page")
         assert place.is_socket()

@@ -8,6 +8,7 @@ from pflow_mcp_plugin.types import Server
 
 ROLL_BACK_SECONDS = 10.0
 """How long a package runner has after SIGTERM to remove what it has installed so far."""
+ROLL_BACK_NOTICE = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
 _RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
 
 

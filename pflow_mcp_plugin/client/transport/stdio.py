@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
-from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS
+from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS
 from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.client.process.spawning import ServerProcess
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
@@ -87,14 +87,15 @@ class StdioTransport:
     async def _stop(self) -> None:
         with contextlib.ExitStack() as leaving:
             leaving.callback(self._release)
+            installing = self.installing  # asked before the pipe is closed: then, it is unknown
+            self._installs = False
             if self.finished:
                 await self.exited(LAST_WORDS_SECONDS)
             self._end_of.expect()
             self._messages.incoming.end()
-            installing = self.installing  # asked before the pipe is closed: then, it is unknown
             if installing:
-                told = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
-                notice = asyncio.get_running_loop().call_later(EXIT_GRACE, self._warn, told)
+                loop = asyncio.get_running_loop()
+                notice = loop.call_later(EXIT_GRACE, self._warn, ROLL_BACK_NOTICE)
                 leaving.callback(notice.cancel)
             await self._writer.close(0.5)
             await self._end_of.bring_about(

@@ -35,6 +35,8 @@ from pflow_mcp_plugin.server.http.token_verdict import Refusal
 
 OWNER = request("tools/call", {"name": "owner", "arguments": {}})
 EAGER = FetchLimits(pause=0)
+TOMORROW = time.time() + 86_400
+"""Cases are made when tests are collected, which may be minutes before they run."""
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +86,8 @@ def test_a_token_of_each_asymmetric_kind_is_accepted(standing, algorithm):
     [
         ({"exp": 1}, "has expired"),
         ({"exp": time.time() - 40}, "has expired"),
-        ({"nbf": time.time() + 300}, "not valid yet"),
-        ({"iat": time.time() + 300}, "not valid yet"),
+        ({"nbf": TOMORROW}, "not valid yet"),
+        ({"iat": TOMORROW}, "not valid yet"),
         ({"iss": "https://evil.example"}, "another issuer"),
         ({"aud": "https://other.example/mcp"}, "another audience"),
         ({"aud": ["https://other.example/mcp", AUDIENCE + "/"]}, "another audience"),
