@@ -82,13 +82,16 @@ ALLOWED_SKIPS = (
 
 
 PROGRAMS = ("end_to_end", "faults", "foreign_host", "plugins")
-"""The folders whose tests play whole programs, or many faults: they take minutes."""
+"""The folders whose tests play whole programs, or many faults: they take minutes.
+
+Tests elsewhere that ask for `pflow` start the program too.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what plays whole programs, and what plays a threat."""
     for item in items:
-        if item.path.parent.name in PROGRAMS:
+        if item.path.parent.name in PROGRAMS or "pflow" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.programs)
         if row := threat_rows.row_of(item.path, item.name):
             item.add_marker(pytest.mark.threat)
@@ -397,12 +400,15 @@ def protected_server(_protected_server: Any, authorization_server: Any) -> Itera
 
 @pytest.fixture
 def no_leftovers(pflow_home: Path, hosts: list[int]) -> Iterator[None]:
-    """Fail the test if a process it caused outlives it, or if it leaves a file descriptor open."""
-    before = _descriptors()
+    """Fail the test if a process it caused outlives it, or if it leaves a file descriptor open.
+
+    What an earlier test left behind is that test's failure alone.
+    """
+    open_before, running_before = _descriptors(), _processes_of(pflow_home, hosts)
     yield
-    left = _wait_for_none(lambda: _processes_of(pflow_home, hosts))
+    left = _wait_for_none(lambda: _processes_of(pflow_home, hosts) - running_before)
     assert not left, f"processes left behind: {left}"
-    left = _wait_for_none(lambda: _descriptors() - before)
+    left = _wait_for_none(lambda: _descriptors() - open_before)
     assert not left, f"file descriptors left open: {left}"
 
 
@@ -435,7 +441,7 @@ def _descriptors() -> set[str]:
 
 
 def _processes_of(home: Path, hosts: list[int]) -> set[str]:
-    """Return the command lines of programs run with `home`, and of servers and reapers of `hosts`."""
+    """Return the ids and command lines of programs run with `home`, and of servers and reapers of `hosts`."""
     markers = [f"PFLOW_HOME={home}".encode(), *(b"PFLOW_RUN_MARKER=%d-" % host for host in hosts)]
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
@@ -444,7 +450,7 @@ def _processes_of(home: Path, hosts: list[int]) -> set[str]:
             variables = (process / "environ").read_bytes().split(b"\0")
             marked = any(variable.startswith(tuple(markers)) for variable in variables)
             if command[0] and (marked or _reaps(command, hosts)):
-                found.add(b" ".join(command).decode(errors="replace"))
+                found.add(f"{process.name} {b' '.join(command).decode(errors='replace')}")
     return found
 
 

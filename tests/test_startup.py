@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.programs
 HEAVY = (
     "asyncio",
     "filelock",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
+
+
+@pytest.fixture
+def socket_path() -> Iterator[Path]:
+    """A place for a socket, short enough for the 107 bytes that its path may have."""
+    with TemporaryDirectory(prefix="pf", dir="/tmp") as folder:
+        yield Path(folder) / "s"
 
 
 @pytest.fixture

@@ -132,16 +132,16 @@ def test_a_second_ctrl_c_ends_servers_that_take_their_time(scripted: Scripted) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "uds"])
-def test_a_connection_whose_end_is_broken_off_still_ends_its_server(transport: str, tmp_path: Path) -> None:
+def test_a_connection_whose_end_is_broken_off_still_ends_its_server(
+    transport: str, socket_path: Path
+) -> None:
     """The other side hung up first: what its process has to say is waited for, and that may be cancelled."""
-    path = tmp_path / "s"
+    path = str(socket_path)
     serve = "import os, socket, sys, time; os.close(1); "
     if transport == "uds":
-        serve += (
-            f"s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen(); s.accept()[0].close();"
-        )
+        serve += f"s = socket.socket(socket.AF_UNIX); s.bind({path!r}); s.listen(); s.accept()[0].close();"
     command = {"command": sys.executable, "args": ("-c", f"{serve} time.sleep(60)")}
-    server = Server(name="s", transport=transport, path=str(path) if transport == "uds" else "", **command)
+    server = Server(name="s", transport=transport, path=path if transport == "uds" else "", **command)
     process = spawn(server, f"{os.getpid()}-test", shared_reaper.acquire())
 
     async def broken_off() -> None:

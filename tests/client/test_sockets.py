@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +25,9 @@ SERVER = Path(__file__).with_name("socket_server.py")
 
 
 @pytest.fixture
-def path() -> Iterator[Path]:
-    """A place for a socket, short enough for the 107 bytes that its path may have."""
-    folder = Path(tempfile.mkdtemp(prefix="pf"))
-    yield folder / "s"
-    shutil.rmtree(folder)
+def path(socket_path: Path) -> Path:
+    """The place for the socket of a test."""
+    return socket_path
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from pflow_mcp_plugin.contract.text_width import text_width
 from pflow_mcp_plugin.host.running.terminal_display import display_on
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
 
+pytestmark = pytest.mark.programs
+
 ECHO = {"id": "say", "type": "echo", "params": {"message": "hi"}}
 FAIL = {"id": "fail", "type": "shell", "params": {"command": ["sh", "-c", "echo broken >&2; exit 3"]}}
 
