@@ -22,6 +22,11 @@ from pflow_mcp_plugin.errors import McpError
 DEMO = (
     f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
 )
+# Nothing is drawn about what ends at once.
+SLOW = (
+    f'[mcpServers.demo]\ncommand = "sh"\n'
+    f'args = ["-c", "sleep 0.8; exec {sys.executable} -m pflow_mcp_plugin.server.demo_server"]\n'
+)
 BROKEN = '[mcpServers.broken]\ncommand = "no-such-program-anywhere"\n'
 ENDS_AT_ONCE = '[mcpServers.broken]\ncommand = "false"\n'
 
@@ -111,11 +116,11 @@ def test_on_a_terminal_the_right_type_is_offered_and_the_server_synced_again(
 def test_on_a_terminal_each_server_says_whether_it_worked(pflow_home, hosts):
     config = pflow_home / "config" / "mcp-servers.toml"
     config.parent.mkdir(parents=True)
-    config.write_text(DEMO + BROKEN)
+    config.write_text(SLOW + BROKEN)
     environment = {"PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
     screen = run_on_terminal("mcp", "sync", home=pflow_home, environment=environment, started=hosts.append)
     said = screen.shown
-    assert re.search(r"[\u280b-\u283f] demo +\d\.\d s", said)
+    assert re.search(r"[\u280b-\u283f] demo +\d+\.\d s", said)
     assert re.search(r"\u2717 broken +\d+\.\d s  Command not found: ", said)
     assert "\u2717" not in "".join(screen_lines(said))  # the report says it
 
