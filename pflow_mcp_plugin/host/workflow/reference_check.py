@@ -92,15 +92,20 @@ class ReferenceCheck:
         elif not self.scope.uncertain:  # else an unknown node type may have written it
             message = f"{reference.text} in {self.user} names an unknown value"
             known = (*self.scope.roots, *self.scope.earlier)
-            self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(root))
+            self._add_unnamed(_Unnamed(root, known, self.scope.open), path, message, self._nearest(reference))
 
-    def _nearest(self, root: str) -> str:
+    def _nearest(self, reference: TemplateReference) -> str:
+        """Return the suggestion for an unknown name, in the notation of the reference."""
+        root = reference.root
+        in_template = reference.text.startswith("${")
         holders = self.scope.holders(root)
         if holders:
-            return f"Did you mean ${{{holders[-1]}.{root}}}?"
+            meant = f"{holders[-1]}.{root}"
+            return f"Did you mean {f'${{{meant}}}' if in_template else meant}?"
         known = [*self.scope.roots, *self.scope.earlier]
         step = f"It can name {listing(known)}" if known else f"Declare {root} under inputs"
-        return did_you_mean(root, known, f"{step}; write $${{ for a literal ${{")
+        literal = "; write $${ for a literal ${" if in_template else ""
+        return did_you_mean(root, known, f"{step}{literal}")
 
     def _check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
         if entry is None or len(reference.path) == 1:  # `${node}` is the object of all its outputs

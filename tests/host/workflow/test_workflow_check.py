@@ -399,6 +399,8 @@ def test_an_expression_in_a_template_is_sent_to_transform():
         ({"nodes": [make(), make("b", title="${a.zzz}")]}, "It has issue_url, result, issue"),
         ({"nodes": [make("fetch"), make("b", title="${fetc.result}")]}, "Did you mean fetch?"),
         ({"nodes": [make("fetch"), make("b", title="${result.x}")]}, "Did you mean ${fetch.result}?"),
+        ({"nodes": [make("fetch"), make("b") | {"when": "result.x"}]}, "Did you mean fetch.result?"),
+        ({"nodes": [make("q"), make("b") | {"when": "zzz.y > `3`"}]}, "It can name q"),
         ({"nodes": [make("fetch")], "edges": [{"from": "fetch", "to": "fetsh"}]}, "Did you mean fetch?"),
         ({"nodes": [make()], "inputs": {"x": {"type": "strng"}}}, "Did you mean str?"),
         ({"nodes": [make()], "inputs": {"x": {"defualt": 1}}}, "Did you mean default?"),
