@@ -4,7 +4,7 @@ A plugin author needs this package and nothing else from the host:
 
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
 - `entries`: what a plugin contributes to the registry: `NodeSource`, `Entry`, `Interface`, `Field`,
-  `Sketch`; and what a host runs: `Node`.
+  `Sketch`; what a host runs: `Node`; and `NodeUse`, by which a source judges the use of a node before a run.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
   `suggestions`, to the completion of it in shells: `Suggestion`.
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
@@ -31,11 +31,13 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
 from pflow_mcp_plugin.contract.entries import (
     FAILURES,
+    UNKNOWN,
     Entry,
     Field,
     Interface,
     Node,
     NodeSource,
+    NodeUse,
     Sketch,
 )
 from pflow_mcp_plugin.contract.hookspecs import (
@@ -100,6 +102,7 @@ __all__ = [
     "JSON",
     "PROJECT",
     "THE_USER",
+    "UNKNOWN",
     "Command",
     "CommandLike",
     "Discovery",
@@ -116,6 +119,7 @@ __all__ = [
     "NodeOutcome",
     "NodeRef",
     "NodeSource",
+    "NodeUse",
     "Outcome",
     "Paths",
     "PflowError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, get_args
@@ -294,6 +295,39 @@ class Entry:
         return cls(extra=extra, **known)
 
 
+class Unknown(Enum):
+    """The type of `UNKNOWN`, which remains the same object when it is copied or pickled."""
+
+    UNKNOWN = "unknown"
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown.UNKNOWN
+"""Stands in a `NodeUse` for a value, or a part of one, that only the run will know."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeUse:
+    """One use of an entry's node in a workflow, as far as it is known before the run.
+
+    Attributes:
+        entry: The entry of the node.
+        params: Its params, coerced to their declared types. A value that a template will fill in is
+            `UNKNOWN`, at any depth; so is one that is of the wrong type, which the host reports itself.
+        supplied: The keys that may come from elsewhere: an input, a mapping, the shared store. None if that
+            cannot be told, so that any key may.
+        reads: The outputs that the rest of the workflow reads, as paths: `("issues", 0, "title")`. An
+            empty path stands for all of them. A node in a batch has the outputs of a single item here.
+    """
+
+    entry: Entry = attrs.field(validator=is_a(Entry))
+    params: Mapping[str, object] = attrs.field(factory=dict, validator=is_a(Mapping))
+    supplied: frozenset[str] | None = attrs.field(default=frozenset(), validator=is_a(frozenset, type(None)))
+    reads: frozenset[tuple[str | int, ...]] = attrs.field(default=frozenset(), validator=is_a(frozenset))
+
+
 @attrs.frozen(kw_only=True)
 class Sketch:
     """The part of an `Entry` that lists and searches need; not validated, as there may be ten thousand.
@@ -418,3 +452,20 @@ class NodeSource(ABC):
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Any plugin's source: convert a node written for an older entry; None, the default, keeps it."""
         return None
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Any plugin's source: find what is wrong with one use of one of its nodes; nothing by default.
+
+        Called with every check of a workflow and before every run, for each node, so that nothing has run
+        when a mistake is found. The host itself checks that required params are there, that no unknown ones
+        are, and their types; a source checks what only it knows. What concerns an `UNKNOWN` part is left to
+        the run. It takes a few ms at most.
+
+        Args:
+            use: The node, its params, and what is read of its outputs.
+
+        Returns:
+            The problems. Their paths are relative to the params: `labels[0].name`; empty for the node as a
+            whole. An error stops the run.
+        """
+        return ()

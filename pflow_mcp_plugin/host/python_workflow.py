@@ -20,7 +20,7 @@ from functools import partial
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Interface, NodeUse, Outcome, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import Plugin
@@ -161,6 +161,10 @@ class _Types:
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Return warnings about what the script's nodes need and this machine lacks."""
         return self._registry.unmet(node_types)
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Return what the source of one of the script's nodes finds wrong with its use."""
+        return self._registry.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""

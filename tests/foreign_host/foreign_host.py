@@ -99,6 +99,15 @@ class ForeignRegistry(contract.Registry):
     def forget(self, source: str) -> None:
         self._table = {name: entry for name, entry in self._table.items() if entry.source != source}
 
+    def check_use(self, entry: contract.Entry, params: Mapping[str, Any]) -> None:
+        """Refuse a use of a node that its source finds an error in."""
+        use = contract.NodeUse(entry=entry, params=_known(params), supplied=None)
+        sources = [source for source in self._sources() if source.name == entry.source]
+        for problem in (found for source in sources for found in source.check_use(use)):
+            if problem.severity == "error":
+                steps = (problem.suggestion,) if problem.suggestion else ()
+                raise contract.PflowError(str(problem), kind=problem.kind, suggestions=steps)
+
     def _sources(self) -> Iterator[contract.NodeSource]:
         for name, registered in self._host.collect("pflow_register_nodes"):
             for source in registered:
@@ -168,6 +177,7 @@ class ForeignRunner(contract.Runner):
         if reason := entry.withheld:
             steps = (reason.suggestion,) if reason.suggestion else ()
             raise contract.PflowError(f"{node['id']}: {reason.message}", kind=reason.kind, suggestions=steps)
+        self._host.registry.check_use(entry, node.get("params", {}))
         ref = contract.NodeRef(
             id=node["id"], type=node["type"], entry=entry, params=node.get("params", {}), host=self._host
         )
@@ -360,6 +370,15 @@ def _resolve(value: Any, store: Mapping[str, Any]) -> Any:
     if alone := _TEMPLATE.fullmatch(value):
         return _look_up(alone[1], store)
     return _TEMPLATE.sub(lambda match: str(_look_up(match[1], store)), value)
+
+
+def _known(value: Any) -> Any:
+    """Put UNKNOWN in place of every text with a template."""
+    if isinstance(value, Mapping):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return contract.UNKNOWN if isinstance(value, str) and _TEMPLATE.search(value) else value
 
 
 def _look_up(path: str, store: Mapping[str, Any]) -> Any:

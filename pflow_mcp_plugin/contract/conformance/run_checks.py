@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
+from pflow_mcp_plugin.contract.entries import UNKNOWN
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.runs import NodeRef, Run
@@ -91,6 +92,22 @@ def a_withheld_node_is_refused_before_anything_runs(trial: Trial) -> None:
         refused = refusal(subject, node("one"), node("two", "ode-recite"))
         assert_named(f"{refused} {refused.to_dict()}", reason.message, reason.suggestion)
         assert refused.exit_code == EXIT_CODES[reason.kind], "the exit code is that of the problem's kind"
+    assert not events, "nothing runs, and no context is entered"
+
+
+def a_use_that_its_source_rejects_is_refused_before_anything_runs(trial: Trial) -> None:
+    """Run check: a source sees each use of its nodes before any node runs; an error there stops the run."""
+    events: list[object] = []
+    reason = Problem(message="it does not rhyme", path="text", suggestion="Find another word")
+    odes = Poems("odes", "ode-", unfit=reason)
+    given = {"said": "${one.said}", "all": ["${one.said}", "a rose"]}
+    with trial.open(poetry=poetry(), odes=poetry(odes), a=Listening("a", events)) as subject:
+        if subject.host.runner is None:
+            return
+        refused = refusal(subject, node("one"), node("two", "ode-recite", text=given))
+        assert_named(f"{refused} {refused.to_dict()}", reason.message, reason.suggestion)
+        assert odes.uses[0].entry.node == "ode-recite"
+        assert odes.uses[0].params == {"text": {"said": UNKNOWN, "all": [UNKNOWN, "a rose"]}}
     assert not events, "nothing runs, and no context is entered"
 
 
@@ -278,6 +295,7 @@ CHECKS = (
     two_plugins_that_inject_one_parameter_are_both_named,
     a_plugin_that_fails_to_inject_stops_the_compilation,
     a_withheld_node_is_refused_before_anything_runs,
+    a_use_that_its_source_rejects_is_refused_before_anything_runs,
     values_keep_their_types_from_node_to_node,
     contexts_are_entered_in_order_and_left_in_reverse,
     a_failure_reaches_every_context_and_none_can_undo_it,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from pflow_mcp_plugin.contract.commands import Report
-from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeSource, NodeUse
 from pflow_mcp_plugin.contract.hookspecs import hookimpl
 from pflow_mcp_plugin.contract.hosts import Host
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
@@ -49,10 +49,12 @@ class Poems(NodeSource):
         prefix: The prefix of its node types.
         description: The description of its node.
         withheld: Why its node may not run.
+        unfit: What is wrong with every use of its node.
 
     Attributes:
         listed: The number of calls of `entries`.
         asked: The node types passed to `get`.
+        uses: What was passed to `check_use`.
     """
 
     def __init__(
@@ -61,13 +63,16 @@ class Poems(NodeSource):
         prefix: str = "poem-",
         description: str = "Recite a poem",
         withheld: Problem | None = None,
+        unfit: Problem | None = None,
     ) -> None:
         self.name = name
         self.prefixes = (prefix,)
         self.description = description
         self.withheld = withheld
+        self.unfit = unfit
         self.listed = 0
         self.asked: list[str] = []
+        self.uses: list[NodeUse] = []
 
     def fingerprint(self) -> str:
         """Return the sample source's description, the only part of its entry that changes."""
@@ -86,6 +91,11 @@ class Poems(NodeSource):
     def missing(self, node_type: str) -> Problem | None:
         """Explain that the sample poem was never written."""
         return Problem(message=f"{node_type} was never written", suggestion="Write it", kind="not_found")
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Note a use of the sample node, and return what is wrong with it."""
+        self.uses.append(use)
+        return (self.unfit,) if self.unfit else ()
 
     def _entry(self) -> Entry:
         return Entry(

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from pflow_mcp_plugin.contract import Entry, Paths, PflowError, Problem, Registry, Sketch
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
@@ -176,6 +178,17 @@ class NodeRegistry(Registry):
             if fitting and not origin.plugin.own:
                 found += asked(partial(origin.unmet, fitting), self._report) or ()
         return found
+
+    def check_use(self, use: NodeUse) -> list[Problem]:
+        """Return what the registry's source of a node finds wrong with its use; its failure is an error."""
+        named = (origin for origin in self.sources if origin.name == use.entry.source)
+        origin = next(named, None)
+        if origin is None or origin.plugin.own:
+            return []
+        try:
+            return origin.check_use(use)
+        except PluginFailed as failed:  # what was not judged must not run
+            return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""

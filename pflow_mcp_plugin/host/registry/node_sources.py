@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 
@@ -100,6 +100,18 @@ class Origin:
             for problem in found:
                 _expected(problem, isinstance(problem, Problem))
             return [attrs.evolve(problem, severity="warning") for problem in found]
+
+    def check_use(self, use: NodeUse) -> list[Problem]:
+        """Ask the origin's source what is wrong with one use of one of its nodes.
+
+        Raises:
+            PluginFailed: The source is broken.
+        """
+        with self._asking(f"check a use of {use.entry.node}"):
+            found = list(self.source.check_use(use))
+            for problem in found:
+                _expected(problem, isinstance(problem, Problem))
+            return found
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Ask the origin's source for a node rewritten from an older shape, or None.

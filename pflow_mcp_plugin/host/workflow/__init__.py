@@ -8,6 +8,7 @@
   `nested_declarations`: what is declared of the values inside those values.
 - `workflow_check`, with `reference_check`, `route_check` and `unused_inputs`: all problems at once, as
   `findings`.
+- `node_uses`: what is known of each node before a run, for the source of the node to judge.
 - `sub_workflows`: the check of a workflow together with those that it runs as nodes;
   `self_contained`: a workflow with the files that its nodes name written in it.
 - `flow_check`: whether data may flow as it does in a workflow: `data_movement` knows which node reads what of

@@ -9,7 +9,7 @@ import attrs
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.expression_places import ExpressionPlace
 from pflow_mcp_plugin.host.workflow.expressions import parsed
-from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
+from pflow_mcp_plugin.host.workflow.expressions.shapes import Path, Reading, Shape
 
 
 @attrs.frozen
@@ -18,13 +18,21 @@ class ExpressionRead:
 
     Attributes:
         param: The parameter with the expression.
-        root: The first name of the value.
-        key: The name after that; empty if it reads the whole.
+        path: The names and indexes that lead to the value.
     """
 
     param: str
-    root: str
-    key: str = ""
+    path: Path
+
+    @property
+    def root(self) -> str:
+        """The first name of the value that the expression reads."""
+        return str(self.path[0])
+
+    @property
+    def key(self) -> str:
+        """The name after that; empty if the expression reads the whole."""
+        return str(self.path[1]) if len(self.path) > 1 else ""
 
 
 def expression_reads(
@@ -44,6 +52,5 @@ def expression_reads(
             continue
         reading = Reading.of(expression, current=Shape() if on_data and place.param != "when" else None)
         if reading.everything:
-            yield from (ExpressionRead(place.param, name) for name in everything)
-        for path in reading.longest_paths:
-            yield ExpressionRead(place.param, str(path[0]), str(path[1]) if len(path) > 1 else "")
+            yield from (ExpressionRead(place.param, (name,)) for name in everything)
+        yield from (ExpressionRead(place.param, path) for path in reading.longest_paths)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, Problem
+from pflow_mcp_plugin.contract import Entry, Field, NodeUse, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import (
@@ -26,6 +26,7 @@ from pflow_mcp_plugin.host.workflow.expression_places import (
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
+from pflow_mcp_plugin.host.workflow.node_uses import OutputReads, item_values, known_params
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
@@ -50,6 +51,10 @@ class NodeTypes(Protocol):
 
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Return warnings for the check about what nodes need and this machine lacks."""
+        ...
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Return the problems that the source of a node finds in its use, for the check to report."""
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
@@ -80,6 +85,10 @@ class TrustedClaims(NodeTypes):
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Return warnings for the check about what nodes need and this machine lacks."""
         return self.types.unmet(node_types)
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Return the problems that the source of a node finds in its use, for the check to report."""
+        return self.types.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return the node that the check uses in place of one of an older shape, None to keep the node."""
@@ -192,6 +201,7 @@ class _Check:
         self.check_edge_conditions()
         self.check_mappings()
         self.check_outputs()
+        self.check_uses()
         check_inputs_are_used(self.document, self.entries, self.findings)
 
     @property
@@ -410,6 +420,47 @@ class _Check:
                 # The run may be given more than is declared, or an earlier node may write it.
                 severity="warning" if self.lenient or scope.open else "error",
             )
+
+    def check_uses(self) -> None:
+        """Have the source of each node judge its use."""
+        read = OutputReads(self.document, self.entries)
+        for node in self.document.nodes:
+            entry = self.entries[node.entry_key]
+            if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
+                continue  # reported already
+            use = NodeUse(
+                entry=entry,
+                params=known_params(node, entry),
+                supplied=self.supplied(node, entry),
+                reads=read.of(node),
+            )
+            found = list(self.types.check_use(use))
+            self.report_use(node, found)
+            items = item_values(node.batch) if node.batch and has_template(node.params) else ()
+            for index, lookup in items:
+                of_item = attrs.evolve(use, params=known_params(node, entry, lookup))
+                if of_item.params != use.params:
+                    more = [it for it in self.types.check_use(of_item) if it not in found]
+                    self.report_use(node, more, f" (item {index} of the batch)")
+
+    def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
+        """Return the keys that may come from elsewhere than a node's params; None if any may."""
+        scope = self.inner_scope(node)
+        if scope.uncertain or scope.open or self.lenient:
+            return None
+        earlier = self.earlier(node.id)
+        # In a loop a node finds what it wrote itself when it last ran.
+        own = {field.key for field in entry.interface.outputs} if node.id in earlier else set()
+        taken = {key for key in reads(entry) if key in scope.roots or key in own}
+        return frozenset({*taken, *self.document.mapping(node.id).inputs})
+
+    def report_use(self, node: NodeSpec, problems: Iterable[Problem], of: str = "") -> None:
+        is_lenient = bool(of and node.batch and not node.batch.fail_fast)  # the other items may well run
+        for problem in problems:
+            dot = "" if problem.path.startswith("[") else "."
+            path = f"{node.path}.params{dot}{problem.path}" if problem.path else node.path
+            moved = attrs.evolve(problem, path=path, message=f"{problem.message}{of}")
+            self.findings.problems.append(attrs.evolve(moved, severity="warning") if is_lenient else moved)
 
     def check_mappings(self) -> None:
         for node_id in self.document.mappings:

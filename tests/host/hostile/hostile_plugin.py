@@ -248,6 +248,10 @@ class Source(NodeSource):
         at("source_unmet")
         return 5 if PLACE == "invalid_unmet" else ()
 
+    def check_use(self, use):
+        at("source_check_use")
+        return 5 if PLACE == "invalid_check_use" else ()
+
     def upgrade(self, node):
         at("source_upgrade")
         return 5 if PLACE == "invalid_upgrade" else None

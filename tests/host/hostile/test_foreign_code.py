@@ -83,6 +83,7 @@ PLACES = {
     "source_sketches": ["registry list", "registry search node", "registry discover node"],
     "source_missing": ["registry describe hostile-nothing", "validate missing.json"],
     "source_unmet": ["validate hostile.json", "run hostile.json"],
+    "source_check_use": ["validate hostile.json", *RUNS],
     "source_upgrade": ["validate hostile.json", "run echo.json"],
     "node_import": [*RUNS, "registry validate"],
     "node_init": [*RUNS, "registry validate"],

@@ -184,6 +184,9 @@ class Types:
     def unmet(self, node_types):
         return ()
 
+    def check_use(self, use):
+        return ()
+
     def upgrade(self, node):
         return None
 

@@ -61,6 +61,9 @@ class Types:
     def unmet(self, node_types):
         return ()
 
+    def check_use(self, use):
+        return ()
+
     def upgrade(self, node):
         return {**node, "type": "open"} if node.get("type") == "old" else None
 

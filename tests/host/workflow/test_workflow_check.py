@@ -104,6 +104,9 @@ class Types:
     def unmet(self, node_types):
         return ()
 
+    def check_use(self, use):
+        return ()
+
     def upgrade(self, node):
         return (
             {**node, "type": "make", "params": {"title": "old"}} if node.get("type") == "old_make" else None

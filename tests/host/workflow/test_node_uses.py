@@ -1,0 +1,258 @@
+"""What is known of the uses of nodes before a workflow runs, as the sources of nodes are told."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from types import SimpleNamespace
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, Problem, hookimpl
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.plugins import create_manager
+from pflow_mcp_plugin.host.workflow import check_workflow
+
+POST = Entry(
+    node="post",
+    class_name="Post",
+    module="m",
+    source="posts",
+    interface=Interface(
+        params=(
+            Field(key="title", type="str", required=True),
+            Field(key="count", type="int"),
+            Field(key="labels", type="list"),
+            Field(key="more", type="dict"),
+        ),
+        inputs=("title", "count", "labels", "more"),
+        outputs=(
+            Field(key="id", type="int"),
+            Field(key="count", type="int"),
+            Field(key="items", type="list"),
+        ),
+    ),
+)
+
+
+@attrs.define
+class Types:
+    """A registry of one node type, whose source finds `problems` in each use, or asks `judge`."""
+
+    judge: object = None
+    uses: list = attrs.field(factory=list)
+
+    def find(self, node_type):
+        interface = Interface(params=(Field(key="workflow"),), open=True, open_outputs=True)
+        others = {
+            "workflow": Entry(
+                node="workflow", class_name="W", module="m", source="pflow", interface=interface
+            ),
+            "transform": Entry(
+                node="transform",
+                class_name="T",
+                module="m",
+                source="pflow",
+                interface=Interface(params=(Field(key="expression", type="str"), Field(key="data"))),
+            ),
+        }
+        return POST if node_type == "post" else others.get(node_type)
+
+    def missing(self, node_type):
+        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
+
+    def unmet(self, node_types):
+        return ()
+
+    def check_use(self, use):
+        if use.entry.source == "pflow":
+            return ()
+        self.uses.append(use)
+        return self.judge(use) if self.judge else ()
+
+    def upgrade(self, node):
+        return None
+
+
+def uses(*nodes, given=None, **workflow):
+    types = Types()
+    check_workflow({"nodes": list(nodes), **workflow}, types, given)
+    return types.uses
+
+
+def post(node_id="a", **params):
+    return {"id": node_id, "type": "post", "params": {"title": "t", **params}}
+
+
+def test_a_use_has_params_in_their_declared_types_with_unknown_where_templates_are():
+    first, second = uses(
+        post("a", count="3"),
+        post("b", title="${a.id}", labels=["x", "${a.id}", "no ${a.id}", "a $${b}"], more={"n": "${a.id}"}),
+    )
+    assert first.params == {"title": "t", "count": 3}
+    assert second.params == {
+        "title": UNKNOWN,
+        "labels": ["x", UNKNOWN, UNKNOWN, "a ${b}"],
+        "more": {"n": UNKNOWN},
+    }
+
+
+def test_a_value_of_the_wrong_type_is_unknown_as_the_host_reports_it():
+    (use,) = uses(post(count="three"))
+    assert use.params["count"] is UNKNOWN
+
+
+def test_a_use_knows_the_items_that_are_written_in_its_batch():
+    node = post(title="no ${it.n}: ${it.text}", count="${it.n}", labels=["${it.text}"], more={"a": "${x.y}"})
+    node["batch"] = {"items": [{"n": 1, "text": "one"}, {"n": "${x.y}", "text": "two"}, {"n": 3}], "as": "it"}
+    plain, *items = uses(node)
+    assert plain.params == {"title": UNKNOWN, "count": UNKNOWN, "labels": [UNKNOWN], "more": {"a": UNKNOWN}}
+    assert [item.params for item in items] == [
+        {"title": "no 1: one", "count": 1, "labels": ["one"], "more": {"a": UNKNOWN}},
+        {"title": UNKNOWN, "count": UNKNOWN, "labels": ["two"], "more": {"a": UNKNOWN}},
+        {"title": UNKNOWN, "count": 3, "labels": [UNKNOWN], "more": {"a": UNKNOWN}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workflow", "supplied"),
+    [
+        ([post()], {}, set()),
+        ([post()], {"inputs": {"count": {"type": "int"}, "other": {"type": "int"}}}, {"count"}),
+        ([post()], {"mappings": {"a": {"input_mappings": {"labels": "x"}}}}, {"labels"}),
+        ([{**post(), "batch": {"items": [1], "as": "count"}}], {}, {"count"}),
+        # What the node wrote itself when it last ran.
+        ([post()], {"edges": [{"from": "a", "to": "a", "action": "error"}]}, {"count"}),
+        ([post()], {"enable_namespacing": False}, None),
+        ([{"id": "x", "type": "lost"}, post()], {"enable_namespacing": False}, None),
+    ],
+)
+def test_a_use_names_the_keys_that_may_come_from_elsewhere(nodes, workflow, supplied):
+    *_, use = uses(*nodes, **workflow)
+    assert use.supplied == (None if supplied is None else frozenset(supplied))
+
+
+def test_in_a_run_without_namespacing_what_is_given_is_known_to_be_there():
+    (use,) = uses(post(), enable_namespacing=False, given=frozenset({"count", "other"}))
+    assert use.supplied == {"count"}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "read"),
+    [
+        ({}, set()),
+        (
+            {"nodes": [post("b", title="${a.id}", more={"x": ["${a.items[0].url}"]})]},
+            {("id",), ("items", 0, "url")},
+        ),
+        ({"nodes": [{**post("b"), "batch": {"items": "${a.items}"}}]}, {("items",)}),
+        ({"nodes": [{**post("b"), "when": "a.id > `3`"}]}, {("id",)}),
+        (
+            {"nodes": [{"id": "b", "type": "transform", "params": {"expression": "a.items[0].url"}}]},
+            {("items", 0, "url")},
+        ),
+        ({"nodes": [{"id": "b", "type": "transform", "params": {"expression": "@"}}]}, {()}),
+        ({"outputs": {"all": "${a}"}}, {()}),
+        ({"outputs": {"one": "${a.items.0}"}}, {("items", "0")}),
+        ({"edges": [{"from": "a", "to": "b", "when": "a.id == `1`"}], "nodes": [post("b")]}, {("id",)}),
+        ({"mappings": {"b": {"input_mappings": {"count": "a.id"}}}, "nodes": [post("b")]}, {("id",)}),
+        (
+            {"mappings": {"a": {"output_mappings": {"items": "found"}}}, "outputs": {"x": "${found.url}"}},
+            {("items",), ("items", "url")},
+        ),
+        (
+            {
+                "enable_namespacing": False,
+                "nodes": [{"id": "b", "type": "post", "params": {"title": "${id}"}}],
+            },
+            {("id",), ("count",)},
+        ),
+    ],
+)
+def test_a_use_names_the_outputs_that_are_read(workflow, read):
+    nodes = [post("a", count=1), *workflow.pop("nodes", [])]
+    assert uses(*nodes, **workflow)[0].reads == read
+
+
+def test_what_is_read_of_a_batch_is_what_is_read_of_an_item():
+    outputs = {
+        "one": "${a.results[0].id}",
+        "two": "${a.items[1].result.items[0].x}",
+        "three": "${a.succeeded}",
+        "four": "${a.items[1].item}",
+    }
+    (use,) = uses({**post(), "batch": {"items": [1]}}, outputs=outputs)
+    assert use.reads == {("id",), ("items", 0, "x")}
+    for whole in ("${a.results}", "${a.results[0]}", "${a}", "${a.items}", "${a.items[0].result}"):
+        (use,) = uses({**post(), "batch": {"items": [1]}}, outputs={"all": whole})
+        assert use.reads == {()}
+
+
+def long(use):
+    title = use.params["title"]
+    if title is not UNKNOWN and len(title) > 5:
+        yield Problem(message="Too long", path="title", suggestion="Cut it")
+    if use.params.get("labels") == ["x"]:
+        yield Problem(message="Too few", path='["labels"][0]', severity="warning")
+
+
+def found(*nodes, **workflow):
+    problems = check_workflow({"nodes": list(nodes), **workflow}, Types(long)).problems
+    return [(problem.severity, problem.path, problem.message) for problem in problems]
+
+
+def test_what_a_source_finds_is_reported_at_its_place():
+    assert found(post(labels=["x"]), post("b", title="longer")) == [
+        ("warning", '$.nodes[0].params["labels"][0]', "Too few"),
+        ("error", "$.nodes[1].params.title", "Too long"),
+    ]
+
+
+def test_what_a_source_finds_in_a_workflow_that_another_runs_is_reported_there():
+    inner = {"nodes": [post(title="longer")]}
+    assert found({"id": "sub", "type": "workflow", "params": {"workflow": inner}}) == [
+        ("error", "$.nodes[0].params.workflow.nodes[0].params.title", "Too long")
+    ]
+
+
+@pytest.mark.parametrize(("handling", "severity"), [("fail_fast", "error"), ("continue", "warning")])
+def test_what_is_wrong_with_an_item_names_it_and_leaves_the_others_their_chance(handling, severity):
+    batch = {"items": ["one", "longer"], "error_handling": handling}
+    assert found({**post(title="${item}", labels=["x"]), "batch": batch}) == [
+        ("warning", '$.nodes[0].params["labels"][0]', "Too few"),
+        (severity, "$.nodes[0].params.title", "Too long (item 1 of the batch)"),
+    ]
+
+
+def test_unknown_remains_itself_when_it_is_copied_or_sent_to_another_process():
+    assert repr(UNKNOWN) == "UNKNOWN"
+    for same in (copy.copy(UNKNOWN), copy.deepcopy(UNKNOWN), pickle.loads(pickle.dumps(UNKNOWN))):
+        assert same is UNKNOWN
+
+
+class Source(NodeSource):
+    name, prefixes = "posts", ("post",)
+
+    def fingerprint(self):
+        return "1"
+
+    def get(self, node_type):
+        return attrs.evolve(POST, source="") if node_type == "post" else None
+
+    def entries(self):
+        yield attrs.evolve(POST, source="")
+
+    def check_use(self, use):
+        raise LookupError("no scale")
+
+
+def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(pflow_home):
+    manager = create_manager()
+    manager.register(SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Source()])), "posts")
+    with open_host(manager) as host:
+        (problem,) = host.runner.validate({"nodes": [post()]})
+    assert problem.severity == "error"
+    assert problem.path == "$.nodes[0]"
+    assert "Plugin posts" in problem.message
+    assert "no scale" in problem.message
