@@ -100,7 +100,7 @@ LATE = (
     "logging",
     "mcp",
     "pflow_mcp_plugin.client.connection",
-    "pflow_mcp_plugin.execution.argument_validation",
+    "pflow_mcp_plugin.schemas.argument_validation",
     "pflow_mcp_plugin.execution.result",
     "pflow_mcp_plugin.host.running.attempts",
     "pflow_mcp_plugin.host.running.batch",

@@ -14,11 +14,11 @@ from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.human_units import age_text
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import printable
-from pflow_mcp_plugin.discovery.schema_outline import outline
-from pflow_mcp_plugin.discovery.schema_sample import sample
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.schemas.schema_outline import outline
+from pflow_mcp_plugin.schemas.schema_sample import sample
 from pflow_mcp_plugin.types import Tool
 
 

@@ -17,8 +17,6 @@
   synced servers, or what a server lists now, with it
 - `tool_hashes`: hashes of a tool and of all tools of a server
 - `tool_changes`: the difference between two lists of tools, breaking or compatible
-- `schema_document`: a JSON Schema: its local references, its friendly types
-- `schema_properties`: the keys that an object schema names and requires
 
 Nothing here starts a server: `tool_sync` receives a pool.
 """

@@ -6,9 +6,6 @@
 - `current_host`: the host of a process in which no run is active
 - `call_progress`: the progress of calls, for the trace and the host
 - `call_arguments`: params and the shared store become the arguments to send
-- `argument_validation`: checks arguments against the input schema of a tool; `quick_check`
-  accepts simple cases early, `schema_reduction` drops the keywords that cannot be checked safely,
-  `linear_patterns` decides which regular expressions are safe
 - `result`: an answer becomes values and files; `artifacts` writes the files
 - `actions`: the action that a failure takes
 - `failure_words`: the kind of failure that a tool's message describes

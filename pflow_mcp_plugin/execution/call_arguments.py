@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
-from pflow_mcp_plugin.discovery.schema_properties import Declaration
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_properties import Declaration
 
 
 def gather(

@@ -19,7 +19,6 @@ from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
@@ -27,11 +26,12 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
+from pflow_mcp_plugin.schemas.schema_properties import Declaration, declaration
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
-    from pflow_mcp_plugin.execution.argument_validation import Validator
+    from pflow_mcp_plugin.schemas.argument_validation import Validator
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Called by the runtime's pool with the progress of a call: amount done, total, message."""
@@ -303,7 +303,7 @@ class Runtime:
         problem = withheld(record, self._store.get(server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
-        from pflow_mcp_plugin.execution.argument_validation import Validator
+        from pflow_mcp_plugin.schemas.argument_validation import Validator
 
         where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, validator=Validator(schema, where))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.discovery.schema_properties import declaration
+from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
+from pflow_mcp_plugin.schemas.schema_properties import declaration
 from pflow_mcp_plugin.types import Tool
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")

@@ -16,7 +16,7 @@ from jsonschema.validators import validator_for
 from probes import ENOUGH, Maker, as_json, how_many
 
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.execution.argument_validation import Validator
+from pflow_mcp_plugin.schemas.argument_validation import Validator
 
 pytestmark = pytest.mark.slow
 

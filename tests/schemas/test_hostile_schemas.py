@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.execution.argument_validation import Validator
+from pflow_mcp_plugin.schemas.argument_validation import Validator
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.schema_outline import outline
+from pflow_mcp_plugin.schemas.schema_outline import outline
 
 LABEL = {"type": "object", "properties": {"name": {"type": "string", "description": "Its name"}}}
 

@@ -163,7 +163,7 @@ def _is_keys(value: object) -> bool:
 
 
 def _is_pattern(value: object) -> bool:
-    from pflow_mcp_plugin.execution.linear_patterns import (
+    from pflow_mcp_plugin.schemas.linear_patterns import (
         is_linear,
     )  # imported late: few schemas have patterns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 
 _VISITS = 200
 

@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.execution.quick_check import plainly_fits
-from pflow_mcp_plugin.execution.schema_reduction import Reduction, SchemaTooLarge
+from pflow_mcp_plugin.schemas.quick_check import plainly_fits
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
 
 _MOST = 20  # errors of one check that are reported
 _REFERENCES = 20_000

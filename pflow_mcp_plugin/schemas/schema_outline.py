@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 
 _DEEPEST = 8
 _MOST = 200

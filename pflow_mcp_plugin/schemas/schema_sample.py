@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 
 _DEEPEST = 8
 _MOST = 200

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.execution.argument_validation import Validator
-from pflow_mcp_plugin.execution.quick_check import plainly_fits
+from pflow_mcp_plugin.schemas.argument_validation import Validator
+from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 
 WHERE = Where(server="s", tool="t")
 KEYWORDS = [
@@ -284,7 +284,7 @@ def test_draft_7_tuples_and_definitions_are_understood():
 
 def test_plain_arguments_do_not_load_jsonschema():
     code = (
-        "import sys; from pflow_mcp_plugin.execution.argument_validation import Validator, Where;"
+        "import sys; from pflow_mcp_plugin.schemas.argument_validation import Validator, Where;"
         "schema = {'type': 'object', 'properties': {'a': {'anyOf': [{'type': 'string'}, {'type': 'null'}]}},"
         " 'required': ['a'], '$schema': 'x', 'title': 'T'};"
         "Validator(schema, Where()).check({'a': 'x'}); print('jsonschema' in sys.modules)"

@@ -1,0 +1,14 @@
+"""JSON Schemas of tools: reading them, showing them, and checking arguments against them.
+
+A schema comes from a server and may be anything: nothing here raises because of it, and all work is bounded.
+
+- `schema_document`: a JSON Schema: its local references, its friendly types
+- `schema_properties`: the keys that an object schema names and requires
+- `schema_outline`: what is inside a parameter, for people to read
+- `schema_sample`: a value that fits a schema
+- `argument_validation`: checks arguments against the input schema of a tool; `quick_check`
+  accepts simple cases early, `schema_reduction` drops the keywords that cannot be checked safely,
+  `linear_patterns` decides which regular expressions are safe
+"""
+
+__all__: list[str] = []
