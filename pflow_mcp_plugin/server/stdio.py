@@ -15,18 +15,21 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_REQUEST,
     PARSE_ERROR,
+    PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
@@ -95,11 +98,29 @@ async def _serve(server: Server[Any]) -> int:
         anyio.CancelScope() as scope,
         ended.by_signals(scope.cancel),
     ):
-        async with LineWriter(outgoing) as writer:
-            send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
-            with LineReader(incoming, send, writer):
-                await server.run(receive, writer, _initialization(server))
+        await serve_descriptors(server, incoming, outgoing)
     return ended.exit_code
+
+
+async def serve_descriptors(server: Server[Any], incoming: int, outgoing: int) -> None:
+    """Serve each request in the protocol era that it belongs to, with or without a handshake.
+
+    Args:
+        server: The server.
+        incoming: The file descriptor to read; serving ends with it.
+        outgoing: The file descriptor to write to.
+    """
+    # `Server.run` holds a connection to the era of its first request: it refuses `initialize` after
+    # `server/discover`. Clients send both, in either order, so each era has a loop of its own here. Call
+    # `Server.run` instead once the SDK's runner accepts `initialize` after `server/discover` (2.3 does not).
+    handshake, legacy = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
+    enveloped, modern = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
+    options = _initialization(server)
+    async with LineWriter(outgoing) as writer, server.lifespan(server) as state:
+        with LineReader(incoming, EraStreams(handshake, enveloped), writer):
+            async with anyio.create_task_group() as loops:
+                loops.start_soon(partial(serve_dual_era_loop, server, modern, writer, lifespan_state=state))
+                await serve_loop(server, legacy, writer, lifespan_state=state, init_options=options)
 
 
 def _initialization(server: Server[Any]) -> InitializationOptions:
@@ -156,6 +177,50 @@ def claimed_streams() -> Iterator[tuple[int, int]]:
         yield incoming, outgoing
 
 
+class EraStreams:
+    """Passes each message on to the protocol era that it belongs to.
+
+    Args:
+        handshake: Receives the requests of a connection that `initialize` opens.
+        enveloped: Receives those that name their protocol version themselves, as since 2026-07-28.
+    """
+
+    def __init__(
+        self,
+        handshake: MemoryObjectSendStream[SessionMessage | Exception],
+        enveloped: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        self._handshake = handshake
+        self._enveloped = enveloped
+
+    def send_nowait(self, item: SessionMessage) -> None:
+        """Pass a message on; each era looks itself whether a notification or an answer is for it."""
+        message = item.message
+        if not isinstance(message, JSONRPCRequest):
+            streams = self._both
+        elif message.method != "initialize" and _has_envelope(message.params):
+            streams = (self._enveloped,)
+        else:
+            streams = (self._handshake,)
+        for stream in streams:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # this era has ended
+                stream.send_nowait(item)
+
+    def close(self) -> None:
+        """End both eras."""
+        for stream in self._both:
+            stream.close()
+
+    @property
+    def _both(self) -> tuple[MemoryObjectSendStream[SessionMessage | Exception], ...]:
+        return self._handshake, self._enveloped
+
+
+def _has_envelope(params: Mapping[str, Any] | None) -> bool:
+    meta = (params or {}).get("_meta")
+    return isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
+
+
 class LineReader:
     """Reads messages, one a line, as long as its `with` block runs.
 
@@ -168,7 +233,7 @@ class LineReader:
     def __init__(
         self,
         descriptor: int,
-        messages: MemoryObjectSendStream[SessionMessage | Exception],
+        messages: EraStreams,
         writer: LineWriter,
     ) -> None:
         self._descriptor = descriptor
@@ -271,8 +336,7 @@ class LineReader:
             return
         self._requests += isinstance(message.message, JSONRPCRequest)
         self._cancelled += getattr(message.message, "method", "") == "notifications/cancelled"
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._messages.send_nowait(message)
+        self._messages.send_nowait(message)
 
 
 class LineWriter:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -113,6 +114,7 @@ class Index:
 
     def __init__(self, connection: Connection, fingerprint: str) -> None:
         self._connection = connection
+        self._lock = threading.Lock()
         self._fingerprint = fingerprint
 
     def __del__(self) -> None:
@@ -129,34 +131,42 @@ class Index:
 
     def close(self) -> None:
         """Close the index's database."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
+
+    def _fetched(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return all rows that a query finds.
+
+        One query at a time: a connection has each statement once, and threads that run the same one from
+        Python 3.12 on get rows of each other's search.
+        """
+        with self._lock:
+            return self._connection.execute(query, values).fetchall()
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
         """Return the rows of the index, sorted by name; only names that contain `pattern` if one is given."""
-        found = self._connection.execute(_ROWS, (_storable(pattern),))
-        return [_row(*values) for values in found]
+        return [_row(*values) for values in self._fetched(_ROWS, (_storable(pattern),))]
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
         """Return the node types in the index that begin so, sorted, each with its description."""
         start = _storable(prefix)
-        return self._connection.execute(_BEGINNING, (start, f"{start}\U0010ffff")).fetchall()
+        return self._fetched(_BEGINNING, (start, f"{start}\U0010ffff"))
 
     def names(self) -> list[str]:
         """Return every node type in the index, sorted."""
-        return [name for (name,) in self._connection.execute("SELECT node FROM node ORDER BY node")]
+        return [name for (name,) in self._fetched("SELECT node FROM node ORDER BY node")]
 
     def search(self, words: str, limit: int) -> list[NodeRow]:
         """Return the rows of the index that match the words, best first (BM25)."""
         query = _query(words)
         if not query:
             return []
-        found = self._connection.execute(_SEARCH, (query, limit))
-        return [_row(*values) for values in found]
+        return [_row(*values) for values in self._fetched(_SEARCH, (query, limit))]
 
     def count(self, words: str) -> int:
         """Return how many rows of the index match the words."""
         query = _query(words)
-        return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
+        return int(self._fetched(_COUNT, (query,))[0][0]) if query else 0
 
     def matches(self, word: str, columns: Columns) -> dict[int, float]:
         """Return how well rows of the index match one word (BM25), by their number; higher is better.
@@ -166,31 +176,31 @@ class Index:
         query = " ".join(f'"{part}"' for part in _words(word))
         if not query or (self.size() >= _MANY and self.frequency(word) > self.size() / 3):
             return {}
-        return dict(self._connection.execute(_MATCHES, (*columns, query)))
+        return dict(self._fetched(_MATCHES, (*columns, query)))
 
     def size(self) -> int:
         """Return how many rows the index has."""
-        return int(self._connection.execute("SELECT count(*) FROM node").fetchone()[0])
+        return int(self._fetched("SELECT count(*) FROM node")[0][0])
 
     def frequency(self, word: str) -> int:
         """Return how many rows of the index contain one word."""
         query = " ".join(f'"{part}"' for part in _words(word))
-        return int(self._connection.execute(_COUNT, (query,)).fetchone()[0]) if query else 0
+        return int(self._fetched(_COUNT, (query,))[0][0]) if query else 0
 
     def numbers(self) -> dict[str, int]:
         """Return the number of every row of the index, by its node type."""
-        return dict(self._connection.execute("SELECT node, id FROM node"))
+        return dict(self._fetched("SELECT node, id FROM node"))
 
     def families(self) -> dict[int, str]:
         """Return the family of every row of the index, by its number."""
-        return dict(self._connection.execute("SELECT id, family FROM node"))
+        return dict(self._fetched("SELECT id, family FROM node"))
 
     def rows_of(self, numbers: Iterable[int]) -> dict[int, NodeRow]:
         """Return some rows of the index, by their number."""
         wanted = list(numbers)
         marks = ", ".join("?" * len(wanted))
         query = f"SELECT id, node, source, description, labels FROM node WHERE id IN ({marks})"  # noqa: S608 - marks
-        return {number: _row(*values) for number, *values in self._connection.execute(query, wanted)}
+        return {number: _row(*values) for number, *values in self._fetched(query, wanted)}
 
 
 def open_index(

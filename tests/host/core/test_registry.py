@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -314,6 +317,73 @@ def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
     assert index.names() == ["a"]
     index.close()
     assert len(built) == 2
+
+
+def test_sixteen_threads_on_one_host_find_and_run_what_they_would_one_by_one(open_with):
+    found = [
+        entry(f"shout-{word}", f"Shout {word} of {len(word)}") for word in ("loud", "soft", "high", "low")
+    ]
+    words = ["loud", "shout soft", "file", "write a file", "echo", "shell command", "of 4", "nothing"]
+    with open_with(plugin(Source("shout", *found))) as opened:
+        host = opened.host
+
+        def seen(text):
+            rows = host.registry.search_rows(text, 5)
+            matches = (
+                [match.item.node for match in host.registry.discover(text).matches] if text == "echo" else []
+            )
+            return (
+                rows,
+                host.registry.count(text),
+                host.registry.rows(text),
+                host.registry.beginning("sh"),
+                matches,
+            )
+
+        def run(number):
+            echoed = {"id": "b", "type": "echo", "params": {"message": "${a.message}"}}
+            nodes = [{"id": "a", "type": "echo", "params": {"message": number}}, echoed]
+            return host.runner.run({"nodes": nodes}, {}).outputs
+
+        def one(thread):
+            start.wait(60)
+            searches = [(text, seen(text)) for text in words * 40]
+            return searches, [run(thread * 100 + number) for number in range(13)]
+
+        alone = {text: seen(text) for text in words}
+        start = threading.Barrier(16)
+        with ThreadPoolExecutor(16) as threads:
+            answers = list(threads.map(one, range(16)))
+    for thread, (searches, runs) in enumerate(answers):
+        assert [text for text, answer in searches if answer != alone[text]] == []
+        assert runs == [{"message": thread * 100 + number} for number in range(13)]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_threads_may_read_an_index_that_is_closed_meanwhile(tmp_path, cached):
+    folder = tmp_path / ("cache" if cached else "file")
+    if not cached:
+        folder.touch()
+    names = [f"node-{number:03}" for number in range(200)]
+    index = open_index(folder, "1", lambda: map(sketch, names))
+    answers = []
+
+    def read():
+        start.wait(60)
+        for _ in range(500):
+            try:
+                answers.append(index.names())
+            except sqlite3.ProgrammingError as error:
+                return str(error)
+            if len(answers) > 500:
+                index.close()
+        return "never closed"
+
+    start = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as threads:
+        told = [reading.result(60) for reading in [threads.submit(read) for _ in range(4)]]
+    assert set(told) == {"Cannot operate on a closed database."}
+    assert [answer for answer in answers if answer != names] == []
 
 
 def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
