@@ -257,6 +257,7 @@ def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, r
     [
         *("127.0.0.1", "0.0.0.0", "10.0.0.1", "100.64.0.1", "169.254.169.254", "100.100.100.200"),
         *("::1", "::", "fd00:ec2::254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+        *("3fff::1", "192.88.99.1"),
     ],
 )
 @pytest.mark.parametrize("insecure", [False, True])
