@@ -101,4 +101,6 @@ GUARDS = (
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
     Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
+    Guard(62, "refusal_of_url", never("tls_pins"), "no_byte"),
+    Guard(62, "_check_plain_http", never("table", "key"), "every_command"),
 )
