@@ -12,8 +12,7 @@ In the order in which a server passes through them:
 - `project_file`: the `.mcp.json` of a project, and whether it was approved; `project_notices`: its servers
   shown in full, and warnings about them
 - `sign_in_files`: warnings about files with tokens that others may read
-- `nesting_depth`: how deep a document may be
-- `toml_codec`: TOML decoded and encoded, with the position of mistakes; `toml_edit`: replaces one
+- `toml_codec`: TOML decoded and encoded; `toml_edit`: replaces one
   table in the text of a file
 - `token_shapes`: tokens recognised by their shapes
 - `expansion`: references become values when a server is started

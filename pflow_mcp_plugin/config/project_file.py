@@ -17,9 +17,9 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import locations, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
-from pflow_mcp_plugin.config.nesting_depth import is_too_deep
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
 
 APPROVE = "pflow mcp approve --project"
 """The command that approves the file of a project."""

@@ -276,6 +276,7 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
         *problems,
         *_check_transport(path, given),
         *_check_insecure(path, given),
+        *_check_plain_http(path, given, _mapping(defaults)),
         *_check_deadlines(path, given, defaults),
     ]
 
@@ -398,9 +399,10 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
             yield advice(join(path, key), wrong, "")
         elif key in HTTP and not is_remote(table):
             wrong = f"{key} has no effect on this {transport} server"
-            yield advice(
-                join(path, key), wrong, "Use startup_timeout or call_timeout" if "timeout" in key else ""
-            )
+            step = "Use startup_timeout or call_timeout" if "timeout" in key else ""
+            # Whoever pins a key relies on it.
+            refuses = key == "tls_pins"
+            yield (fault if refuses else advice)(join(path, key), wrong, "Remove it" if refuses else step)
 
 
 def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
@@ -412,6 +414,25 @@ def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
         yield advice(
             join(path, "insecure"), wrong, "Remove it; to trust a certificate, set ca_bundle to its file"
         )
+
+
+def _check_plain_http(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:
+    """Refuse what a user set for connections with TLS, where there is none."""
+    url = table.get("url")
+    if not (is_remote(table) and isinstance(url, str) and url.lower().startswith("http:")):
+        return
+    step = "Write https in its url, or remove "
+    for key in ("tls_pins", "ca_bundle", "client_cert"):
+        if key in table:
+            wrong = f"{key} has no effect on plain http: nobody proves there who they are"
+            yield fault(join(path, key), wrong, f"{step}{key}")
+        elif (
+            key in defaults and key == "tls_pins"
+        ):  # the others may well be meant for the rest of the servers
+            wrong = f"{key} of [{DEFAULTS}] cannot be checked over plain http"
+            yield fault(
+                join(path, "url"), wrong, f"{step}{key} there and set it for the servers that need it"
+            )
 
 
 def _misplaced(path: str, key: str, transport: Transport) -> Problem:

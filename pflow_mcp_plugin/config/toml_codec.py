@@ -1,52 +1,13 @@
-"""Decodes the text of a TOML file, with the place of a mistake, and encodes it."""
+"""Decodes TOML, as `storage.toml_text` does, and encodes it."""
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections import Counter
-from pathlib import Path
 
-from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config.nesting_depth import is_too_deep
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.storage.toml_text import TOKEN, decode
 
-_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
-TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}'
-    r"|'''.*?'{3,5}"
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|'[^'\n]*'"
-    r"|#[^\n]*"
-    r"|[\[\]{}\n]"
-    r"|[^\"'#\[\]{}\n]+",
-    re.DOTALL,
-)
-"""The tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
-
-
-def decode(path: Path, content: bytes) -> dict[str, JSON]:
-    """Decode the TOML content of a file.
-
-    Raises:
-        storage.CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
-    """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode()
-        raise _corrupt(path, "not UTF-8", before) from error
-    try:
-        document: dict[str, JSON] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, text, error) from error
-    except RecursionError as error:
-        raise storage.CorruptFile(path, "nested too deeply") from error
-    except ValueError as error:  # a number with thousands of digits
-        raise storage.CorruptFile(path, f"not TOML: {error}") from error
-    if is_too_deep(document):
-        raise storage.CorruptFile(path, "nested too deeply")
-    return document
+__all__ = ["TOKEN", "comments", "decode", "encode"]
 
 
 def encode(document: JSONObject) -> bytes:
@@ -67,19 +28,3 @@ def comments(content: bytes) -> Counter[str]:
     """Decode only the comments of valid TOML, and count how often each occurs."""
     tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))
-
-
-def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> storage.CorruptFile:
-    # Before Python 3.14 the position is part of the message only.
-    place = _PLACE.fullmatch(str(error))
-    if place is None:
-        return storage.CorruptFile(path, f"not TOML: {error}")
-    reason = f"not TOML: {place['reason']}"
-    if place["line"] is None:
-        return _corrupt(path, reason, text)
-    return storage.CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
-
-
-def _corrupt(path: Path, reason: str, before: str) -> storage.CorruptFile:
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return storage.CorruptFile(path, reason, line=line, column=column)

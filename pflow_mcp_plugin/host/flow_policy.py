@@ -24,7 +24,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.entries import Effect
-from pflow_mcp_plugin.storage import CorruptFile, StoreError, read_regular
+from pflow_mcp_plugin.storage import StoreError, read_regular
 
 POLICY_FILE = "pflow.toml"
 """The name of the policy's file in the user's config folder."""
@@ -37,7 +37,6 @@ _EXAMPLE = 'Write { from = "untrusted_output", to = "destructive" }'
 _CLASS = re.compile(r"\[!?\]?[^\]]*\]")
 _STRAY = re.compile(r"[\s\[\]{}|,!]")
 """Characters that globs of other programs give a meaning to, and that node types do not contain."""
-_PLACE = re.compile(r".* \(at line (\d+), column (\d+)\)")
 
 
 @attrs.frozen(kw_only=True)
@@ -114,20 +113,12 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
         return None
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
-    from tomllib import TOMLDecodeError, loads
+    from pflow_mcp_plugin.storage.toml_text import decode
 
     try:
-        return loads(read_regular(path).decode("utf-8-sig"))
+        return decode(path, read_regular(path))
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
-    except TOMLDecodeError as error:
-        place = _PLACE.fullmatch(str(error))
-        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-        raise CorruptFile(path, f"not TOML: {error}", line=line, column=column) from error
-    except UnicodeDecodeError as error:
-        raise CorruptFile(path, f"not UTF-8 (byte {error.start})") from error
-    except (RecursionError, ValueError) as error:  # a number with thousands of digits
-        raise CorruptFile(path, f"not TOML: {error}") from error
 
 
 def _rules(flows: Mapping[str, Any], key: Literal["deny", "allow"]) -> tuple[FlowRule, ...]:

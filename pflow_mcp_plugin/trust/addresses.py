@@ -18,6 +18,11 @@ _METADATA = frozenset(
     }
 )
 """Where clouds hand out a machine's credentials; one of them is a public address."""
+_NOT_PUBLIC = (
+    "3fff::/20",  # documentation (RFC 9637)
+    "192.88.99.0/24",  # relays of 6to4, no longer in use (RFC 7526)
+)
+"""Ranges of IANA's registries of special-purpose addresses that not every Python knows to be special."""
 _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
 
@@ -94,6 +99,8 @@ def special_kind(address: Address) -> str:
         "link-local": address.is_link_local,
         "multicast": address.is_multicast,
         "reserved": address.is_reserved,
-        "private": not address.is_global or getattr(address, "is_site_local", False),
+        "private": not address.is_global
+        or getattr(address, "is_site_local", False)
+        or any(contains(network, address) for network in _NOT_PUBLIC),
     }
     return next((kind for kind, fits in kinds.items() if fits), "")

@@ -122,6 +122,9 @@ def refusal_of_url(server: Server, url: str) -> Refusal | None:
     if not host or parts.scheme not in ("http", "https"):
         which = "its url" if url == server.url else "a URL that it refers to"  # which may contain a secret
         return _refused(server, f"{which} is not an http or https address", "correct its url", host)
+    if parts.scheme == "http" and server.tls_pins:
+        step = f"use https, or remove tls_pins of server {server.name}"
+        return _refused(server, f"plain http to {host} cannot be checked against its tls_pins", step, host)
     return _refusal_of_plain_http(server, url) or _refusal_of_host(server, canonical(host))
 
 
@@ -173,9 +176,6 @@ def _refusal_of_plain_http(server: Server, url: str) -> Refusal | None:
     host = plain_http_host(url)
     if not host:
         return None
-    if server.tls_pins:
-        step = f"use https, or remove tls_pins of server {server.name}"
-        return _refused(server, f"plain http to {host} cannot be checked against its tls_pins", step, host)
     if server.insecure and canonical(host) == _own_host(server):
         return None
     return Refusal(

@@ -334,10 +334,40 @@ def test_mistakes_in_certificates_and_pins_are_named_with_their_path():
 
 
 def test_certificates_and_pins_have_no_effect_on_a_server_that_is_started():
-    assert set(warnings({"command": "npx", "ca_bundle": "ca.pem", "tls_pins": [PIN]})) == {
-        "mcpServers.slack.ca_bundle",
-        "mcpServers.slack.tls_pins",
-    }
+    table = {"command": "npx", "ca_bundle": "ca.pem", "client_cert": "client.pem"}
+    assert set(warnings(table)) == {"mcpServers.slack.ca_bundle", "mcpServers.slack.client_cert"}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/mcp", "HTTP://localhost:1", "http://${HOST}/mcp", "http://[::1]/"]
+)
+@pytest.mark.parametrize("kind", ["http", "sse", "streamable-http"])
+@pytest.mark.parametrize(
+    "field", [{"tls_pins": [PIN]}, {"tls_pins": "pins"}, {"ca_bundle": "a"}, {"client_cert": "a"}]
+)
+def test_row_62_what_belongs_to_tls_is_an_error_beside_an_http_url(url, kind, field):
+    (key,) = field
+    found = errors({"type": kind, "url": url, "insecure": True, **field})
+    assert found[f"mcpServers.slack.{key}"].suggestion == f"Write https in its url, or remove {key}"
+    assert not errors({"type": kind, "url": url.replace("http", "https").replace("HTTP", "https"), **field})
+    assert not errors({"type": kind, "url": "${URL}", **field})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [{"command": "npx"}, {"type": "uds", "path": "/run/s"}, {"type": "pipe", "path": "p", "command": "npx"}],
+)
+def test_row_62_pins_are_an_error_on_a_server_without_tls(table):
+    assert set(errors({**table, "tls_pins": [PIN]})) == {"mcpServers.slack.tls_pins"}
+    assert not server_schema.check_server("slack", table, {"tls_pins": [PIN]})
+
+
+def test_row_62_pins_of_all_servers_are_an_error_for_one_on_plain_http_other_files_are_not():
+    plain = {"type": "http", "url": "http://localhost/"}
+    (problem,) = server_schema.check_server("web", plain, {"tls_pins": [PIN], "ca_bundle": "ca.pem"})
+    assert (problem.severity, problem.path) == ("error", "mcpServers.web.url")
+    assert "tls_pins of [defaults]" in problem.message
+    assert not server_schema.check_server("web", plain, {"client_cert": "a.pem", "ca_bundle": "ca.pem"})
 
 
 def test_a_limit_of_memory_has_no_effect_on_a_server_that_pflow_does_not_start():

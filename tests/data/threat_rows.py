@@ -16,6 +16,7 @@ _FILES = "end_to_end/test_file_attacks.py"
 _PLUGINS = "end_to_end/test_plugin_attacks.py"
 _PRESETS = "plugins/test_installed_plugins.py"
 _NETWORK = "trust/test_network_threats.py"
+_EGRESS = "trust/test_egress.py"
 _PROJECTS = "config/test_project_threats.py"
 _PINS = "trust/test_pin_threats.py"
 _TEXT = "trust/test_text_threats.py"
@@ -41,7 +42,12 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     15: ((_PROCESSES, "test_row_15"),),
     16: ((_NETWORK, "test_row_16"),),
     17: ((_NETWORK, "test_row_17"), (_SIGN_INS, "test_row_17")),
-    18: ((_NETWORK, "test_row_18"), (_TOKENS, "test_row_18"), (_SIGN_INS, "test_row_18")),
+    18: (
+        (_NETWORK, "test_row_18"),
+        (_EGRESS, "test_row_18"),
+        (_TOKENS, "test_row_18"),
+        (_SIGN_INS, "test_row_18"),
+    ),
     19: ((_NETWORK, "test_row_19"),),
     20: ((_NETWORK, "test_row_20"),),
     21: ((_TOKENS, "test_row_21"), (_SIGN_INS, "test_row_21")),
@@ -66,6 +72,11 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_SIGN_IN_SECRETS, "test_row_37"),
         (_FILES, "test_row_37"),
         ("end_to_end/test_cached_runs.py", "test_row_37"),
+    ),
+    62: (
+        (_NETWORK, "test_row_62"),
+        (_EGRESS, "test_row_62"),
+        ("config/test_server_schema.py", "test_row_62"),
     ),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""

@@ -322,6 +322,9 @@ def bombs():
     yield from ((name, "json", ("mcp", "add"), text) for name, text in servers.items())
     yield "a config in brackets", "toml", (), lambda: "a = " + "[" * 1_000_000
     yield "a deep config", "toml", (), lambda: "[" + ".".join(["a"] * 50_000) + "]"
+    yield "a long key", "toml", (), lambda: ".".join(["a"] * 200_000) + " = 1"
+    part = """ . "a.b" . 'a' . a"""
+    yield "a long key in a table", "toml", (), lambda: f"a = [{{ b = 1, c{part * 70_000} = 1 }}]"
 
 
 def limit():

@@ -130,7 +130,31 @@ PRIVATE = {
     "64:ff9b::10.1.2.3": "private",
     "64:ff9b::a9fe:a9fe": "cloud metadata",
     "2002:0a01:0203::1": "private",
+    "0.1.2.3": "private",
+    "192.0.0.1": "private",
+    "192.0.2.1": "private",
+    "192.88.99.1": "private",
+    "198.18.0.1": "private",
+    "198.19.255.255": "private",
+    "198.51.100.1": "private",
+    "203.0.113.1": "private",
+    "255.255.255.255": "reserved",
+    "100::1": "reserved",
+    "100:0:0:1::1": "reserved",
+    "2001::1": "private",
+    "2001:2::1": "private",
+    "2001:10::1": "private",
+    "2001:db8::1": "private",
+    "3fff::1": "private",
+    "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff": "private",
+    "5f00::1": "reserved",
+    "fc00::1": "private",
+    "::ffff:0:127.0.0.1": "reserved",
+    "::ffff:192.88.99.1": "private",
+    "64:ff9b::192.88.99.1": "private",
+    "2002:c058:6301::1": "private",
 }
+"""At least one address of each range of IANA's special-purpose registries that is not global."""
 
 
 @pytest.mark.parametrize(("address", "kind"), PRIVATE.items())
@@ -145,7 +169,9 @@ def test_an_address_that_is_not_public_may_be_behind_a_name_only_if_the_config_n
     assert egress.refusal_of_address(named, "mcp.example.com", address) is None
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "3ffe:ffff::1"]
+)
 def test_a_public_address_may_be_behind_any_name(address):
     assert egress.refusal_of_address(web("https://mcp.example.com"), "mcp.example.com", address) is None
 
@@ -202,10 +228,13 @@ def test_row_18_a_url_that_a_server_names_is_checked_like_its_own(url):
     egress.require_url(server, "https://auth.example.com/authorize")
 
 
-def test_pins_cannot_be_checked_over_plain_http_so_that_it_is_refused():
-    server = web("http://mcp.example.com", insecure=True, tls_pins=("x",))
+@pytest.mark.parametrize(
+    "url", ["http://mcp.example.com", "HTTP://localhost", "http://127.0.0.1:1", "http://[::1]"]
+)
+def test_row_62_pins_cannot_be_checked_over_plain_http_so_that_it_is_refused(url):
+    server = web(url, insecure=True, tls_pins=("x",))
     assert "cannot be checked against its tls_pins" in refused(server)
-    assert refused(attrs.evolve(server, url="http://localhost")) == ""
+    assert "cannot be checked" in refused(attrs.evolve(server, url="https://mcp.example.com"), url)
 
 
 @pytest.mark.parametrize("url", ["http://user:$${A}@example.com", "http://user:${A@example.com"])

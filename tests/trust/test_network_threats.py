@@ -257,6 +257,7 @@ def test_row_19_the_server_of_a_rebound_name_still_has_to_prove_the_name(pool, r
     [
         *("127.0.0.1", "0.0.0.0", "10.0.0.1", "100.64.0.1", "169.254.169.254", "100.100.100.200"),
         *("::1", "::", "fd00:ec2::254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+        *("3fff::1", "192.88.99.1"),
     ],
 )
 @pytest.mark.parametrize("insecure", [False, True])
@@ -375,6 +376,52 @@ def test_row_20_a_pin_does_not_make_up_for_a_certificate(pool, run, authority, t
         pool, launch(server.url("localhost"), tls_pins=(pin(tmp_path),)), "signed by a CA that is not trusted"
     )
     assert server.requests == []
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", NAME])
+def test_row_62_no_byte_is_sent_without_tls_for_a_server_with_pins(pool, run, names, kind, host):
+    names.answers[NAME] = [["127.0.0.1"]]
+    server = run(FaultServer(well, host="127.0.0.1"))
+    pinned = {"tls_pins": (base64.b64encode(bytes(32)).decode(),), "insecure": True, "transport": kind}
+    there = launch(server.url(host), headers={"Authorization": "Bearer s3cret"}, **pinned)
+    error = fails(pool, there, f"plain http to {host} cannot be checked against its tls_pins", McpError)
+    assert error.kind == "config"
+    assert server.connections == 0
+
+
+def test_row_62_every_command_refuses_pins_that_nothing_can_check(run, pflow, pflow_home, tmp_path):
+    """Those that store a server, and, where a variable holds the URL, those that connect to it."""
+    server = run(FaultServer(well))
+    table = {
+        "type": "http",
+        "url": server.url("localhost"),
+        "tls_pins": [base64.b64encode(bytes(32)).decode()],
+    }
+    given = {"mcpServers": {"web": table}}
+    (tmp_path / "servers.json").write_text(json.dumps(given))
+    config = pflow_home / "config" / "mcp-servers.toml"
+    for line in (
+        ("mcp", "add", "servers.json"),
+        ("mcp", "add", json.dumps(given)),
+        ("mcp", "import", "servers.json"),
+    ):
+        ran = pflow(*line)
+        assert (ran.exit_code, "tls_pins has no effect on plain http" in ran.stderr) == (2, True), ran.stderr
+        assert not config.exists() or "web" not in config.read_text()
+    table["url"] = "${WEB_URL}"
+    assert pflow("mcp", "add", json.dumps(given)).exit_code == 0
+    for line in (("mcp", "sync", "web"), ("mcp", "test", "web")):
+        ran = pflow(*line, env={"WEB_URL": server.url("localhost")})
+        assert (ran.exit_code, "cannot be checked against its tls_pins" in ran.stderr) == (2, True), (
+            ran.stderr
+        )
+    config.write_text(config.read_text().replace("${WEB_URL}", server.url("localhost")))
+    for line in (("config", "check"), ("mcp", "sync", "web"), ("mcp", "test", "web"), ("mcp", "list")):
+        ran = pflow(*line)
+        assert "tls_pins has no effect on plain http" in ran.stdout + ran.stderr
+        assert ran.exit_code == (0 if line[1] == "list" else 2), (line, ran.stderr)
+    assert server.connections == 0
 
 
 @pytest.mark.parametrize("field", ["ca_bundle", "tls_pins", "client_cert"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import toml_codec
-from pflow_mcp_plugin.config.nesting_depth import is_too_deep
+from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
 
 if TYPE_CHECKING:
     import yaml

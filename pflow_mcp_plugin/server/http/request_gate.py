@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import attrs
@@ -17,6 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pflow_mcp_plugin.server.http.token_verdict import Refusal, TokenCheck
 
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
+"""A host and perhaps a port: the SDK compares the beginning of `127.0.0.1:80.evil.example` only."""
 _NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: Bearer TOKEN")
 
 
@@ -50,10 +53,11 @@ class OriginGate:
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
         once = all(len(headers.getlist(name)) <= 1 for name in ("host", "origin"))
+        is_host = _HOST.fullmatch(headers.get("host", "")) is not None
         refused = await TransportSecurityMiddleware(self.allowed).validate_request(Request(scope))
-        if refused is None and once:
+        if refused is None and once and is_host:
             return await self.app(scope, receive, send)
-        bad_host = refused is not None and refused.status_code == 421
+        bad_host = not is_host or (refused is not None and refused.status_code == 421)
         name = "Host" if bad_host else "Origin"
         body = {"error": "forbidden", "error_description": f"The {name} of this request is not allowed"}
         return await answer(send, 421 if bad_host else 403, body)

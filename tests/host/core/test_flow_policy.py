@@ -104,11 +104,15 @@ def test_any_character_may_stand_in_the_brackets_of_a_glob(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"[flows", b"\xff", b"a = " + b"[" * 100_000, b"a = " + b"9" * 10_000, b"[flows]\n[flows]"]
+    "content",
+    [
+        *(b"[flows", b"\xff", b"a = " + b"[" * 100_000, b"a = " + b"9" * 10_000, b"[flows]\n[flows]"),
+        b"a." * 200_000 + b"a = 1",
+    ],
 )
 def test_a_file_that_is_not_toml_is_refused(tmp_path, content):
     (tmp_path / "pflow.toml").write_bytes(content)
-    with pytest.raises(PflowError, match=r"not TOML|not UTF-8") as caught:
+    with pytest.raises(PflowError, match=r"not TOML|not UTF-8|nested too deeply") as caught:
         read_policy(tmp_path)
     assert caught.value.exit_code == 2
 

@@ -114,11 +114,37 @@ def test_two_tokens_in_a_request_are_refused(served):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil:1"]
+    "host",
+    [
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil:1"),
+        *(
+            "127.0.0.1:80.evil.example",
+            "localhost:evil.example",
+            "[::1]:80.evil.example",
+            "[::1].evil.example",
+        ),
+        *(
+            "127.0.0.1:80@evil.example",
+            "localhost:80/evil.example",
+            "localhost:",
+            "localhost:80:80",
+            "localhost.",
+        ),
+        *("127.0.0.1:123456", "localhost:-1", "localhost:\u0664", "[::1", "::1", "127.0.0.1.", "2130706433"),
+    ],
 )
 def test_a_name_that_is_not_the_servers_is_refused(served, client, host):
-    answer = client.post(served.url, json=request("tools/list"), headers={"host": host})
+    answer = client.post(served.url, json=request("tools/list"), headers={"host": host.encode()})
     assert answer.status_code == 421
+    assert answer.json()["error_description"] == "The Host of this request is not allowed"
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "127.0.0.1:1", "localhost:65535", "[::1]:80"]
+)
+def test_the_servers_own_names_are_allowed_with_any_port(served, client, host):
+    answer = client.post(served.url, json=request("tools/list"), headers={"host": host})
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import server_input, toml_codec
 from pflow_mcp_plugin.config.interchange import document_text
-from pflow_mcp_plugin.config.nesting_depth import DEEPEST, is_too_deep
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
 
 
 def nested(levels):

@@ -1,11 +1,11 @@
-"""How deep a document of servers may be nested: what is deeper would exhaust the stack later."""
+"""How deep a document may be nested: what is deeper would exhaust the stack later."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 DEEPEST = 100
-"""Levels of tables and lists in a document; a server needs five."""
+"""Levels of tables and lists in a document; a server needs five, a dotted key has one for each part."""
 
 
 def is_too_deep(document: object) -> bool:

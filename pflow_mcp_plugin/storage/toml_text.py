@@ -1,0 +1,85 @@
+"""Decodes the text of a TOML file, with the place of a mistake."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.storage.file_errors import CorruptFile
+from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
+
+_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|#[^\n]*"
+    r"|[\[\]{}\n]"
+    r"|[^\"'#\[\]{}\n]+",
+    re.DOTALL,
+)
+"""The tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
+
+
+def decode(path: Path, content: bytes) -> dict[str, JSON]:
+    """Decode the TOML content of a file.
+
+    Raises:
+        CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise _corrupt(path, "not UTF-8", before) from error
+    if _has_long_key(text):
+        raise CorruptFile(path, "nested too deeply")
+    try:
+        document: dict[str, JSON] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, text, error) from error
+    except RecursionError as error:
+        raise CorruptFile(path, "nested too deeply") from error
+    except ValueError as error:  # a number with thousands of digits
+        raise CorruptFile(path, f"not TOML: {error}") from error
+    if is_too_deep(document):
+        raise CorruptFile(path, "nested too deeply")
+    return document
+
+
+def _has_long_key(text: str) -> bool:
+    """Whether a dotted key has more parts than levels are allowed: parsing takes their number squared."""
+    if all(line.count(".") <= DEEPEST for line in text.split("\n")):
+        return False  # a key is on one line
+    dots = end = 0
+    for token in TOKEN.finditer(text):
+        if token.start() != end:  # not TOML from here on, as the parser will say
+            return False
+        end = token.end()
+        if token[0][0] in "[]{}\n#":
+            dots = 0
+        elif token[0][0] not in "\"'":  # a string is one part of a key, or a value
+            for index, run in enumerate(re.split("[=,]", token[0])):
+                dots = run.count(".") + (0 if index else dots)
+                if dots > DEEPEST:
+                    return True
+    return False
+
+
+def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> CorruptFile:
+    # Before Python 3.14 the position is part of the message only.
+    place = _PLACE.fullmatch(str(error))
+    if place is None:
+        return CorruptFile(path, f"not TOML: {error}")
+    reason = f"not TOML: {place['reason']}"
+    if place["line"] is None:
+        return _corrupt(path, reason, text)
+    return CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
+
+
+def _corrupt(path: Path, reason: str, before: str) -> CorruptFile:
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return CorruptFile(path, reason, line=line, column=column)

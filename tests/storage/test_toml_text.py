@@ -1,0 +1,68 @@
+"""A dotted key of many parts is refused before it is parsed, which would take very long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.storage import CorruptFile
+from pflow_mcp_plugin.storage.nesting_depth import DEEPEST
+from pflow_mcp_plugin.storage.toml_text import decode
+
+MANY = 200_000
+DOTS = "." * 500
+LONG = ".".join("a" * MANY)
+STRINGS = [
+    "a = '''\"...'''",
+    'b = "\'"',
+    "c = '#\"' # it's \"",
+    'd = """\\"""\n\'\'\'"""',
+]
+REFUSED = {
+    "key": LONG + " = 1",
+    "header": f"[{LONG}]",
+    "header of a list": f"[[{LONG}]]",
+    "spaces": " \t. ".join("a" * MANY) + " = 1",
+    "quoted parts": ".".join(['"a.b"'] * MANY) + " = 1",
+    "literal parts": ".".join(["'a'"] * MANY) + " = 1",
+    "every kind of part": ".".join(["'a'", "b", '"c"', '""'] * MANY) + " = 1",
+    "inline table": f"a = {{{LONG} = 1}}",
+    "later in an inline table": f"a = {{ b = '1', {LONG} = 1}}",
+    "table in a list": f"a = [1, {{{LONG} = 1}}]",
+    "after strings": "\n".join([*STRINGS, LONG + " = 1"]),
+    "carriage return": f"a = 1\r\n{LONG} = 1",
+}
+READ = {
+    "comment": f"# {DOTS}",
+    "comment behind a value": "a = 1 # " + ". " * 500,
+    "string": f'a = "{DOTS}"',
+    "quoted key": f"'{DOTS}' = 1",
+    "text of many lines": f"a = '''{DOTS}\n{DOTS}'''",
+    "numbers on one line": "a = [" + "1.5, " * 500 + "]",
+    "times on one line": "a = [" + "07:32:00.5, " * 500 + "]",
+    "tables on one line": "a = [" + "{ b.c = 1.5 }, " * 500 + "]",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_a_key_of_very_many_parts_is_refused_at_once(text):
+    with pytest.raises(CorruptFile, match="nested too deeply"):
+        decode(Path("a.toml"), text.encode())
+
+
+@pytest.mark.parametrize("text", READ.values(), ids=READ)
+def test_other_dots_count_for_nothing(text):
+    decode(Path("a.toml"), text.encode())
+
+
+def test_a_key_may_have_as_many_parts_as_there_are_levels():
+    assert decode(Path("a.toml"), (".".join("a" * (DEEPEST - 1)) + " = 1").encode())
+    with pytest.raises(CorruptFile, match="nested too deeply"):
+        decode(Path("a.toml"), (".".join("a" * (DEEPEST + 1)) + " = 1").encode())
+
+
+@pytest.mark.parametrize("begin", ['"\\' * MANY, "a = = 1\n", "a = '", 'a = """'])
+def test_what_is_not_toml_is_refused_as_that_or_for_its_depth(begin):
+    with pytest.raises(CorruptFile, match=r"not TOML|nested too deeply"):
+        decode(Path("a.toml"), f"{begin}{LONG} = 1".encode())
