@@ -10,6 +10,7 @@
 """
 
 from pflow_mcp_plugin.storage.atomic_files import (
+    append_regular,
     files_in,
     is_open_to_others,
     keep_backup,
@@ -21,6 +22,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
     sweep,
     write_atomic,
     write_output,
+    write_regular,
 )
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 from pflow_mcp_plugin.storage.folders import default_paths
@@ -40,6 +42,7 @@ __all__ = [
     "JsonStore",
     "NotRegular",
     "StoreError",
+    "append_regular",
     "decode_json",
     "default_paths",
     "encode_json",
@@ -58,5 +61,6 @@ __all__ = [
     "sweep",
     "write_atomic",
     "write_output",
+    "write_regular",
     "write_special",
 ]

@@ -7,6 +7,7 @@ one, never half of either. A symlinked file is written through to its target.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -17,13 +18,18 @@ from itertools import count
 from pathlib import Path
 
 from pflow_mcp_plugin.storage.file_errors import StoreError
-from pflow_mcp_plugin.storage.regular_files import read_regular
+from pflow_mcp_plugin.storage.regular_files import open_regular, read_regular
 from pflow_mcp_plugin.storage.special_files import write_special
 
+_DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+")
+_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}
+"""How replacing fails: the folder or owner may not be changed, or the file is mounted into a container."""
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
 
 _TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
+_TEMP_LENGTH = 50
+"""Characters of a file's name in the name of its temporary file."""
 _TEMP_AGE = 86_400.0
 """Seconds after which a temporary file is removed even if a process has its writer's id."""
 
@@ -99,22 +105,16 @@ def write_atomic(
     target = _target(path) if follow else path
     make_folder(target.parent)
     sweep(target.parent)
-    temporary = target.parent / f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     try:
-        _write_new(temporary, data, mode, durable=durable)
-        temporary.replace(target)
+        _replace(target, data, mode, durable=durable)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
-    if durable:
-        _sync_folder(target.parent)
 
 
 def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
     """Atomically replace a file that the user named, so that a crash cannot leave half of it.
 
-    A device or a pipe is written to directly, never replaced. An existing file keeps its permissions.
+    A device or a pipe is written to directly, never replaced. Others are written as by `write_regular`.
 
     Args:
         path: The file.
@@ -125,14 +125,81 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
         StoreError: It could not be written.
     """
     try:
-        there = path.stat().st_mode if path.exists() else None
-        if there is not None and not stat.S_ISREG(there):
+        if path.exists() and not (path.is_file() or path.is_dir()):
             write_special(path, data)
             return
+        if not path.exists():
+            make_folder(path.parent)
+        write_regular(path, data, mode=0o600 if private else None)
     except OSError as error:
         raise StoreError(path, f"could not be written: {_reason(error)}") from error
-    usual = None if there is None else stat.S_IMODE(there)
-    write_atomic(path, data, mode=0o600 if private else usual)
+
+
+def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
+    """Replace a regular file that the user named, atomically if nothing but its content changes by that.
+
+    It keeps its permissions, its owner and its extended attributes, such as an access control list; a
+    symlink stays, and its target is replaced. Where replacing it would change more, or is not allowed, the
+    content is written into the file that is there.
+
+    Args:
+        path: The file; its folder exists.
+        data: All of its content.
+        mode: Its permissions; None for those that it has, or that the umask allows.
+
+    Returns:
+        Why it was written in place, empty if it was replaced or is new.
+
+    Raises:
+        NotRegular: It is a pipe, a device or a socket.
+        OSError: It is a folder, or cannot be written. Its content is unchanged.
+    """
+    try:
+        os.close(open_regular(path, os.O_WRONLY))  # what may not be written may not be replaced either
+    except FileNotFoundError:
+        target = path.resolve()
+        sweep(target.parent, target.name)
+        _replace(target, data, mode)
+        return ""
+    if _DESCRIPTOR.fullmatch(str(path)):  # whoever opened the file goes on writing to it
+        _write_over(path, data, None)
+        return ""
+    target = path.resolve()
+    sweep(target.parent, target.name)
+    if target.stat().st_nlink > 1:
+        reason = "it has further names, which a new file would not have"
+    else:
+        try:
+            _replace(target, data, mode, like=target)
+        except OSError as error:
+            if error.errno not in _IN_PLACE:
+                raise
+            reason = f"it cannot be replaced with its owner and permissions ({_reason(error)})"
+        else:
+            return ""
+    _write_over(target, data, mode)
+    return reason
+
+
+def append_regular(path: Path, data: bytes) -> None:
+    """Add to the end of a regular file; if it cannot be written, remove what was added.
+
+    Raises:
+        NotRegular: It is a pipe, a device or a socket.
+        OSError: It is a folder, or cannot be written.
+    """
+    descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        before, written = os.fstat(descriptor).st_size, 0
+        try:
+            while written < len(data):
+                written += os.write(descriptor, memoryview(data)[written:])
+        except OSError:
+            if os.fstat(descriptor).st_size == before + written:  # nobody else has added to it
+                os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
@@ -194,11 +261,12 @@ def remove(path: Path) -> None:
             raise StoreError(path, f"could not be removed: {_reason(error)}") from error
 
 
-def sweep(folder: Path) -> None:
-    """Remove temporary files that dead writers left in a folder."""
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove temporary files that dead writers left in a folder; only those of one file if it is named."""
+    beginning = f".{name[:_TEMP_LENGTH]}." if name else "."
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:
-            match = _TEMP_NAME.fullmatch(item.name)
+            match = item.name.startswith(beginning) and _TEMP_NAME.fullmatch(item.name)
             if match and _is_left_over(item, int(match["pid"])):
                 with suppress(OSError):
                     Path(item.path).unlink()
@@ -229,17 +297,78 @@ def _target(path: Path) -> Path:
         raise StoreError(path, "is a link that leads to itself") from error
 
 
-def _write_new(path: Path, data: bytes, mode: int | None, *, durable: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o666 if mode is None else 0o600)
+def _replace(
+    target: Path, data: bytes, mode: int | None, *, like: Path | None = None, durable: bool = True
+) -> None:
+    name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
+    temporary = target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     try:
+        _write_new(temporary, data, mode, like, durable=durable)
+        temporary.replace(target)
+    except BaseException:  # on Ctrl-C too
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        _sync_folder(target.parent)
+
+
+def _write_new(path: Path, data: bytes, mode: int | None, like: Path | None, *, durable: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None and like is None else 0o600)
+    try:
+        _write_all(descriptor, data)
+        if like is not None:
+            _make_like(descriptor, like)
         if mode is not None:
             path.chmod(mode)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
         if durable:
             os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _make_like(descriptor: int, like: Path) -> None:
+    """Give a file the owner, the extended attributes and the permissions of another one."""
+    wanted, own = like.stat(), os.fstat(descriptor)
+    if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid):
+        os.chown(descriptor, wanted.st_uid, wanted.st_gid)
+    for name in _attributes(like):
+        os.setxattr(descriptor, name, os.getxattr(like, name))
+    os.chmod(descriptor, stat.S_IMODE(wanted.st_mode))
+
+
+def _attributes(path: Path) -> list[str]:
+    """Return the extended attributes that a copy of a file should have; the system sets its labels itself."""
+    try:
+        return [name for name in os.listxattr(path) if not name.startswith("security.")]
+    except (AttributeError, OSError):  # there are none on this platform, or this file system
+        return []
+
+
+def _write_over(path: Path, data: bytes, mode: int | None) -> None:
+    """Write into a file that is there; its content is unchanged if the disk has no room for the new one."""
+    descriptor = open_regular(path, os.O_WRONLY)
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            if len(data) > before and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, before, len(data) - before)
+        except OSError as error:
+            os.ftruncate(descriptor, before)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+        _write_all(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+        if mode is not None:
+            path.chmod(mode)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

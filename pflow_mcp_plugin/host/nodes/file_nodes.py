@@ -12,14 +12,15 @@ from typing import Any
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Problem, Run
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
-    open_regular,
+    append_regular,
     read_regular,
     read_special,
+    write_regular,
     write_special,
 )
 
@@ -53,17 +54,19 @@ class _File:
                 raise
         return read_special(self.path, most=most, seconds=self.seconds, stopped=self.stopped)
 
-    def write(self, data: bytes, *, append: bool) -> int:
-        """Write it and return its length in bytes; of a special file, that of the data."""
+    def write(self, data: bytes, *, append: bool) -> tuple[int, str]:
+        """Write it; return its length in bytes, of a special file that of the data, and what to warn of."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(self.path, "ab" if append else "wb", opener=open_regular) as file:
-                file.write(data)
-            return self.path.stat().st_size
+            if append:
+                append_regular(self.path, data)
+                return self.path.stat().st_size, ""
+            return len(data), write_regular(self.path, data)
         except NotRegular:
             if not self.special:
                 raise
         write_special(self.path, data, seconds=self.seconds, stopped=self.stopped)
-        return len(data)
+        return len(data), ""
 
 
 class ReadFile(pocketflow.Node):
@@ -91,7 +94,10 @@ class ReadFile(pocketflow.Node):
             content = BytesIO(file.read(most))
             return TextIOWrapper(content, encoding=encoding, newline="").read()
         except OSError as error:
-            raise _file_problem("read", file.path, error.strerror or str(error), *_hints(error)) from error
+            hints = (
+                ("Raise max_mb if it is meant",) if error.errno == errno.EFBIG else _hints(error, file.path)
+            )
+            raise _file_problem("read", file.path, error.strerror or str(error), *hints) from error
         except UnicodeError as error:
             raise _file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
         except LookupError as error:
@@ -107,32 +113,41 @@ class ReadFile(pocketflow.Node):
 class WriteFile(pocketflow.Node):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool]:
-        """Return the file, the text and whether to append it.
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
+        """Return the file, the text, whether to append it, and the run.
 
         Raises:
             PflowError: `timeout` is not positive.
         """
         content = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
-        return _file(self.params, shared), _as_text(content), append
+        return _file(self.params, shared), _as_text(content), append, shared.get("__run__")
 
-    def exec(self, prep_res: tuple[_File, str, bool]) -> int:
+    def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
         """Write the file, create its folder if necessary, and return its new length in bytes.
 
         Raises:
             PflowError: It cannot be written.
         """
-        file, text, append = prep_res
+        file, text, append, run = prep_res
         try:
-            file.path.parent.mkdir(parents=True, exist_ok=True)
-            return file.write(text.encode(), append=append)
+            size, warning = file.write(text.encode(), append=append)
         except OSError as error:
-            failure = _file_problem("write", file.path, error.strerror or str(error), *_hints(error))
+            hints = _hints(error, file.path)
+            failure = _file_problem("write", file.path, error.strerror or str(error), *hints)
             failure.retryable = not (append or file.special)  # a part may have been written
             raise failure from error
+        if warning and run is not None:
+            message = f"{file.path} was written in place: {warning}"
+            run.host.report(Problem(message=message, severity="warning", kind="execution"))
+        return size
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, bool], exec_res: int) -> str:
+    def post(
+        self,
+        shared: MutableMapping[str, Any],
+        prep_res: tuple[_File, str, bool, Run | None],
+        exec_res: int,
+    ) -> str:
         """Write `file_path` and `size`, and return the action."""
         shared["file_path"] = str(prep_res[0].path)
         shared["size"] = exec_res
@@ -149,10 +164,12 @@ def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
     )
 
 
-def _hints(error: OSError) -> tuple[str, ...]:
-    if isinstance(error, NotRegular):
-        return ("Set special_files to true if it is meant",)
-    return ("Raise max_mb if it is meant",) if error.errno == errno.EFBIG else ()
+def _hints(error: OSError, path: Path) -> tuple[str, ...]:
+    if isinstance(error, IsADirectoryError):
+        return ("Name a file in it",)
+    if isinstance(error, NotRegular) and path.is_socket():  # which cannot be opened
+        return ("Name a regular file",)
+    return ("Set special_files to true if it is meant",) if isinstance(error, NotRegular) else ()
 
 
 def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> PflowError:

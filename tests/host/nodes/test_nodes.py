@@ -79,7 +79,8 @@ def test_what_is_no_regular_file_is_refused_unless_asked_for(bench, tmp_path, no
         refused = bench.run(one(node, file_path=str(path), **params)).error
     assert "file: it is a " in refused.message
     assert "not a regular file" in refused.message
-    assert refused.suggestions == ("Set special_files to true if it is meant",)
+    hint = "Name a regular file" if kind == "socket" else "Set special_files to true if it is meant"
+    assert refused.suggestions == (hint,)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "pipe with a writer", "terminal"])

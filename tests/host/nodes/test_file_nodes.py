@@ -1,0 +1,274 @@
+"""`write-file` replaces a file as a whole, or leaves the one that was there."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pflow_mcp_plugin.storage import write_regular
+
+FULL = """
+import sys
+from pathlib import Path
+from pflow_mcp_plugin.host.embedded_host import open_host
+
+folder = Path(sys.argv[1])
+with open_host() as host:
+    for name, old, append in (("a", "old", False), ("b", "old", True), ("new", None, False)):
+        file = folder / name
+        if old:
+            file.write_text(old)
+        if name == "a" and sys.argv[2] == "linked":
+            (folder / "also").hardlink_to(file)
+        params = {"file_path": str(file), "content": "x" * 500_000, "append": append}
+        outcome = host.runner.run({"nodes": [{"id": "n", "type": "write-file", "params": params}]}, {})
+        print(outcome.error.message)
+    print({path.name: path.read_text() for path in sorted(folder.iterdir())})
+"""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def write(bench, path, content="new", **params):
+    params = {"file_path": str(path), "content": content, **params}
+    bench.warnings.clear()
+    return bench.run({"nodes": [{"id": "n", "type": "write-file", "params": params}]})
+
+
+def facts(path):
+    there = path.stat()
+    return stat.S_IMODE(there.st_mode), there.st_uid, there.st_gid
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def ordinary_user():
+    """Be a user without privileges, as far as files go."""
+    before = os.geteuid(), os.getegid()
+    if before[0] == 0:
+        os.setegid(65534)
+        os.seteuid(65534)
+    try:
+        yield os.geteuid(), os.getegid()
+    finally:
+        os.seteuid(before[0])
+        os.setegid(before[1])
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o755])
+def test_a_file_that_is_replaced_keeps_its_permissions(bench, tmp_path, mode):
+    file = tmp_path / "report"
+    file.write_text("old")
+    file.chmod(mode)
+    before, number = facts(file), file.stat().st_ino
+    assert write(bench, file).outputs["size"] == 3
+    assert (file.read_text(), facts(file)) == ("new", before)
+    assert file.stat().st_ino != number
+    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
+    assert bench.warnings == []
+
+
+@needs_root
+@pytest.mark.parametrize(("user", "group"), [(12345, 54321), (0, 54321)])
+def test_a_file_that_is_replaced_keeps_its_owner(bench, tmp_path, user, group):
+    file = tmp_path / "report"
+    file.write_text("old")
+    os.chown(file, user, group)
+    file.chmod(0o2755)
+    number = file.stat().st_ino
+    assert write(bench, file).success
+    assert (file.read_text(), facts(file)) == ("new", (0o2755, user, group))
+    assert file.stat().st_ino != number
+
+
+def test_a_file_that_is_replaced_keeps_its_extended_attributes(bench, tmp_path):
+    file = tmp_path / "report"
+    file.write_text("old")
+    try:
+        os.setxattr(file, "user.tag", b"blue")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    assert write(bench, file).success
+    assert (file.read_text(), os.getxattr(file, "user.tag")) == ("new", b"blue")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_a_link_and_its_target_is_replaced(bench, tmp_path, exists):
+    target, link, further = tmp_path / "below" / "target", tmp_path / "link", tmp_path / "further"
+    target.parent.mkdir()
+    link.symlink_to("below/target")
+    further.symlink_to(link)
+    if exists:
+        target.write_text("old")
+        target.chmod(0o640)
+    assert write(bench, further).success
+    assert (further.readlink(), link.readlink()) == (link, Path("below/target"))
+    assert target.read_text() == "new"
+    assert not exists or facts(target)[0] == 0o640
+
+
+def test_a_link_that_leads_to_itself_is_refused(bench, tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    assert "link: Too many levels of symbolic links" in write(bench, tmp_path / "link").error.message
+
+
+def test_a_folder_is_refused_with_what_to_do(bench, tmp_path):
+    error = write(bench, tmp_path).error
+    assert f"Cannot write {tmp_path}: Is a directory" in error.message
+    assert error.suggestions == ("Name a file in it",)
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_a_socket_is_refused_with_what_to_do(bench, tmp_path, monkeypatch, append):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("s")
+        error = write(bench, tmp_path / "s", append=append).error
+    assert "s: it is a socket, not a regular file" in error.message
+    assert error.suggestions == ("Name a regular file",)
+
+
+def test_a_file_with_two_names_keeps_both(bench, tmp_path):
+    file, other = tmp_path / "report", tmp_path / "other"
+    file.write_text("a longer old text")
+    other.hardlink_to(file)
+    assert write(bench, file).success
+    assert (file.read_text(), other.read_text()) == ("new", "new")
+    [warning] = [problem.message for problem in bench.warnings]
+    assert warning.startswith(f"{file} was written in place: it has further names")
+
+
+@pytest.mark.parametrize("content", ["new", "a new text that is longer than the old one"])
+def test_a_writable_file_in_a_folder_that_is_not_is_written_in_place(open_folder, content):
+    file = open_folder / "report"
+    file.write_text("the old text")
+    with ordinary_user() as (user, group):
+        pass
+    if os.geteuid() == 0:
+        os.chown(file, user, group)
+    open_folder.chmod(0o555)
+    number = file.stat().st_ino
+    with ordinary_user():
+        reason = write_regular(file, content.encode())
+    assert reason == "it cannot be replaced with its owner and permissions (permission denied)"
+    assert (file.read_text(), file.stat().st_ino) == (content, number)
+
+
+@needs_root
+def test_a_file_whose_owner_cannot_be_kept_is_written_in_place(open_folder):
+    file = open_folder / "report"
+    file.write_text("the old text")
+    file.chmod(0o666)
+    open_folder.chmod(0o777)
+    with ordinary_user():
+        reason = write_regular(file, b"new")
+    assert reason == "it cannot be replaced with its owner and permissions (operation not permitted)"
+    assert (file.read_text(), facts(file)) == ("new", (0o666, 0, 0))
+    assert [path.name for path in open_folder.iterdir()] == ["report"]
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(open_folder):
+    file = open_folder / "report"
+    file.write_text("old")
+    file.chmod(0o444)
+    open_folder.chmod(0o777)
+    with ordinary_user(), pytest.raises(PermissionError):
+        write_regular(file, b"new")
+    assert file.read_text() == "old"
+
+
+@pytest.mark.parametrize("length", [200, 255])
+def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path, length):
+    for content in ("one", "two"):
+        assert write(bench, tmp_path / ("n" * length), content).success
+    assert (tmp_path / ("n" * length)).read_text() == "two"
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one_and_nothing_between(bench, tmp_path):
+    file = tmp_path / "report"
+    texts = {letter * 300_000 for letter in "ab"}
+    file.write_text("a" * 300_000)
+    seen, done = set(), threading.Event()
+
+    def read():
+        while not done.is_set():
+            seen.add(file.read_text())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for content in sorted(texts, reverse=True) * 10:
+        assert write(bench, file, content).success
+    done.set()
+    reader.join(30)
+    assert seen <= texts
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_a_file_that_grows_too_large_for_the_system_stays_as_it_was(bench, tmp_path, append):
+    file = tmp_path / "report"
+    file.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    content = "x" * (24 << 20)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, before[1]))
+    try:
+        error = write(bench, file, content, append=append).error
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "File too large" in error.message
+    assert file.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report"]
+
+
+@pytest.mark.parametrize("names", ["one", "linked"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, names):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=100k none "$0" && exec "$@"'
+    if subprocess.run([*command, mount, disk, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system lets nobody mount a small disk")
+    arguments = [*command, mount, disk, sys.executable, "-c", FULL, disk, names]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
+    *errors, left = done.stdout.splitlines()
+    assert ["No space left on device" in error for error in errors] == [True] * 3
+    also = {"also": "old"} if names == "linked" else {}
+    assert left == str({"a": "old", **also, "b": "old"})
+
+
+@needs_root
+def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
+    script = FULL.replace("500_000", "3").replace("outcome.error.message", "outcome.success")
+    file = tmp_path / "a"
+    file.write_text("host")
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "a").touch()
+    mount = 'mount --bind "$0/a" "$0/shown/a" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mount, tmp_path]
+    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system lets nobody mount a file")
+    arguments = [*command, sys.executable, "-c", script, shown, "one"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines()[:3] == ["True"] * 3
+    assert file.read_text() == "xxx"
+    assert "a was written in place: it cannot be replaced" in done.stderr
+    assert "busy" in done.stderr
