@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -14,23 +14,27 @@ _END_OF_INPUT = 4
 _ERASERS = (8, 127)
 
 
-def read_hidden_line() -> str:
+def read_hidden_line(ask: Callable[[], object]) -> str:
     """Return a line from standard input, which a terminal does not show; empty at the end of input.
 
     A terminal passes on lines of up to 1,024 bytes on some systems if it edits them; here, it does not.
+
+    Args:
+        ask: Prompts for the line. A line that is pasted as soon as it does is not shown either.
     """
-    if sys.stdin is None:
-        return ""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline(_MOST).strip()
+    if sys.stdin is None or not sys.stdin.isatty():
+        ask()
+        return "" if sys.stdin is None else sys.stdin.readline(_MOST).strip()
     try:
         import termios
     except ImportError:  # Windows
         from getpass import getpass
 
+        ask()
         return getpass("")
     descriptor = sys.stdin.fileno()
     with _raw(termios, descriptor):
+        ask()
         line = _line(descriptor)
     sys.stderr.write("\n")
     return line

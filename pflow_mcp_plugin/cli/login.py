@@ -124,7 +124,11 @@ def _person(*, browser: bool) -> Any:
     from pflow_mcp_plugin.client.oauth.person import Person
 
     opens = browser and has_browser()
-    return Person(show=tell, open_url=open_in_browser if opens else None, read_redirect=read_hidden_line)
+    return Person(
+        show=tell,
+        open_url=open_in_browser if opens else None,
+        read_redirect=lambda text: read_hidden_line(lambda: tell(text)),
+    )
 
 
 def _data(sign_in: SignIn, *, is_new: bool, is_synced: bool) -> dict[str, Any]:

@@ -11,8 +11,13 @@ import pytest
 
 PROGRAM = """import sys
 from pflow_mcp_plugin.cli.hidden_line import read_hidden_line
-print("ready", flush=True)
-print(len(line := read_hidden_line()), line[:20], flush=True)
+def ask():
+    if sys.stdin.isatty():
+        import termios
+        shows = termios.tcgetattr(0)[3] & termios.ECHO
+        print("shown" if shows else "hidden", end=" ")
+    print("asked", flush=True)
+print(len(line := read_hidden_line(ask)), line[:20], flush=True)
 """
 
 
@@ -24,17 +29,14 @@ def hides(terminal):
 
 
 def read(terminal, *keys):
-    """Return what a program reads that is typed at."""
+    """Return what a program reads that is typed at, as soon as it asks."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, encoding="utf-8") as program:
         try:
-            deadline = time.monotonic() + 30
-            while not hides(terminal):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            assert program.stdout.readline() == "hidden asked\n"
             for key in keys:
                 os.write(*key)
-            return program.communicate(timeout=30)[0].splitlines()[1].strip()
+            return program.communicate(timeout=30)[0].strip()
         finally:
             program.kill()
 

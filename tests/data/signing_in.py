@@ -98,7 +98,8 @@ class Visitor:
         self._threads.append(threading.Thread(target=self.visit, args=(url,)))
         self._threads[-1].start()
 
-    def _read(self) -> str:
+    def _read(self, text: str) -> str:
+        self.shown.append(text)
         if self._lines is None:
             url = self.shown[0].split()[-1]
             self._lines = self.pastes(self.redirect_of(url))

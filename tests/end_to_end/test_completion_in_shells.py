@@ -113,6 +113,15 @@ def test_a_line_is_completed_as_it_is_typed(desk, typed, line, given):
     assert not (desk.work / "pwned").exists()
 
 
+@pytest.mark.parametrize("line", ["~/no", "'~/no", '"~/no', "$HOME/no"])
+def test_a_path_in_the_home_folder_exists_once_it_is_completed(desk, line):
+    (desk.home / "notes of mine.json").write_text("{}")
+    loaded = ("bind 'set enable-bracketed-paste off'", 'eval "$(pflow completion bash)"')
+    with terminal([program("bash"), "-i"], dict(os.environ), str(desk.work), *loaded) as opened:
+        words = opened.given(f"pflow validate {line}\t")
+    assert words == ["validate", str(desk.home / "notes of mine.json")]
+
+
 def test_both_names_of_the_program_and_its_path_are_completed(desk, typed):
     for name in ("pflow-mcp", str(desk.programs / "pflow"), "../bin/pflow"):
         typed.type(f"alias shown=; {name} completion fi\t--js\t\n", '"shell": "fish"')

@@ -49,12 +49,12 @@ class PastedRedirect:
         Raises:
             NoAccessToken: Nothing more was pasted.
         """
-        self._person.show(_ASKED.format(where=self.redirect_uri))
-        while line := self._person.read_redirect().strip():
+        asked = _ASKED.format(where=self.redirect_uri)
+        while line := self._person.read_redirect(asked).strip():
             wrong, fields = self._read(line, state)
             if not wrong:
                 return fields
-            self._person.show(f"{wrong} Paste the whole URL:")
+            asked = f"{wrong} Paste the whole URL:"
         raise NoAccessToken("no redirect was pasted", "login")
 
     def tell(self, title: str, text: str) -> None:

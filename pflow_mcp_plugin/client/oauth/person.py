@@ -14,9 +14,10 @@ class Person:
     Attributes:
         show: Shows them lines, such as a URL or a code to type.
         open_url: Opens a URL in their browser, which may fail unnoticed; None if there is none here.
-        read_redirect: Reads the line that they paste, without showing it; empty if they paste nothing.
+        read_redirect: Shows them a text and reads the line that they paste, without showing it; empty if they
+            paste nothing.
     """
 
     show: Callable[[str], None]
     open_url: Callable[[str], None] | None = None
-    read_redirect: Callable[[], str] = lambda: ""
+    read_redirect: Callable[[str], str] = lambda _: ""

@@ -7,6 +7,8 @@ the value is what stands before the path in the same word, the third part what i
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -80,7 +82,7 @@ def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[s
         yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes them better
         return
     for each in suggestions:
-        found = _found_paths(each, line.current) if each in paths else [each]
+        found = _found_paths(each, line) if each in paths else [each]
         for one in found:
             if one.value.startswith(line.current[: line.kept]) and not (
                 "!" in one.value and line.quote == '"'
@@ -89,13 +91,19 @@ def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[s
                 yield f"{_KINDS[one.type]}\t{value}"
 
 
-def _found_paths(wanted: Suggestion, current: str) -> Iterator[Suggestion]:
-    typed = current.removeprefix(wanted.value)
+def _found_paths(wanted: Suggestion, line: TypedLine) -> Iterator[Suggestion]:
+    typed = line.current.removeprefix(wanted.value)
     for path in path_names(typed, folders_only=wanted.type == "dir"):
         if path.value.isprintable():
-            yield attrs.evolve(path, value=wanted.value + path.value)
+            # In quotes, bash leaves a ~ as it is. After an @, pflow reads it.
+            literal = line.quote and not wanted.value.endswith("@")
+            found = os.path.expanduser(path.value) if literal else path.value  # noqa: PTH111 - keeps the last /
+            yield attrs.evolve(path, value=wanted.value + found)
 
 
 def _quoted(text: str, line: TypedLine, *, is_path: bool) -> str:
-    home = "~" if is_path and text.startswith("~/") and not line.quote else ""
-    return home + bash_quoted(text.removeprefix(home), line.quote)
+    """Return text as bash inserts it; a `~` that stands for a home folder is not escaped."""
+    begin = re.match(r"@?(~[^/]*)/", text) if is_path and not line.quote else None
+    if begin is None or os.path.expanduser(begin[1]) == begin[1]:  # noqa: PTH111 - `Path.expanduser` may raise
+        return bash_quoted(text, line.quote)
+    return begin[0] + bash_quoted(text[begin.end() :], line.quote)

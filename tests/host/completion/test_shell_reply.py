@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from pflow_mcp_plugin.contract import Suggestion
@@ -76,3 +78,31 @@ def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatc
     assert at_sign == ["word\t@my\\ file"]
     both = answered("bash", [BREAKS, "pflow run "], Suggestion(value="saved"), a_file)
     assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted", "inserted"),
+    [
+        ("pflow run ~/no", "", "~/notes\\ file"),
+        ("pflow run ~user/no", "", "~user/notes\\ file"),
+        ("pflow run --x=~/no", "--x=", "~/notes\\ file"),
+        ("pflow run --x=@~/no", "--x=@", "@~/notes\\ file"),
+        ("pflow run --x @~/no", "@", "@~/notes\\ file"),
+        ("pflow run --x=@'~/no", "--x=@", "~/notes file"),
+        ('pflow run "~/no', "", "{home}/notes file"),
+        ("pflow run '~/no", "", "{home}/notes file"),
+        ("pflow run ./~/no", "", "./\\~/notes\\ file"),
+    ],
+)
+def test_bash_is_given_a_home_folder_so_that_the_path_exists(tmp_path, monkeypatch, typed, wanted, inserted):
+    home = tmp_path / "home"
+    for folder in (home, tmp_path / "~"):
+        folder.mkdir()
+        (folder / "notes file").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("pwd.getpwnam", {"user": SimpleNamespace(pw_dir=str(home))}.__getitem__)
+    a_word = Suggestion(value=f"{wanted}other")
+    found = answered("bash", [BREAKS, typed], a_word, Suggestion(value=wanted, type="file"))
+    paths = [line.removeprefix("word\t") for line in found if "other" not in line]
+    assert paths == [inserted.format(home=home)]
