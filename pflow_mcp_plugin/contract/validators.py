@@ -26,6 +26,11 @@ flag = _accepting("true or false", lambda value: isinstance(value, bool))
 """Validator that accepts true or false."""
 
 
+def is_reserved(key: object) -> bool:
+    """Return whether a key is for host and plugins alone: it begins and ends with two underscores."""
+    return isinstance(key, str) and key.startswith("__") and key.endswith("__")
+
+
 def one_of(*allowed: str) -> Validator:
     """Return a validator that accepts these strings only."""
     return _accepting(f"one of {', '.join(allowed)}", lambda value: value in allowed)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.schemas.schema_properties import Declaration
 
 
@@ -24,21 +23,13 @@ def gather(
         params: The node's params.
         shared: The root of the shared store.
     """
-    given = {key: value for key, value in params.items() if not _is_special(key)}
+    given = {key: value for key, value in params.items() if not is_reserved(key)}
     if declared is None:
         return given
     arguments = {key: given[key] for key in given if declared.open or key in declared.properties}
     for key, schema in declared.properties.items():
         if key not in given and key in shared:
             value = shared[key]
-            if value is not None or _takes_null(schema):
+            if value is not None or declared.document.takes_null(schema):
                 arguments[key] = value
     return arguments
-
-
-def _takes_null(schema: JSON) -> bool:
-    return "None" in SchemaDocument(schema).friendly(schema).split(" | ")
-
-
-def _is_special(key: str) -> bool:
-    return key.startswith("__") and key.endswith("__")

@@ -14,6 +14,7 @@ from pocketflow import Node
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.actions import classify
@@ -106,7 +107,7 @@ class MCPNode(Node):
             return self._routed(classify(exec_res))
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
         for key, value in exec_res.natural.items():
-            if key not in _KEPT and not (key.startswith("__") and key.endswith("__")):
+            if key not in _KEPT and not is_reserved(key):
                 shared[key] = value
         shared["result"] = exec_res.value
         shared["error"] = None

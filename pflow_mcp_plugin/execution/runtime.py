@@ -228,7 +228,7 @@ class Runtime:
         """
         target = self.target(server, tool)
         if target.validator is not None:
-            target.validator.check(arguments)
+            arguments = target.validator.check(arguments)
         call = ToolCall(server=server, tool=target.tool, arguments=arguments, node_id=node_id, run_id=run_id)
         prepared = self._hooks.prepare(call)
         answer = self._hooks.answer(prepared, partial(self._send, target))

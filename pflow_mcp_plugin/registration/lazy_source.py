@@ -15,7 +15,7 @@ from pflow_mcp_plugin.config.locations import (
     stamp,
     tool_folder,
 )
-from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, Problem, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, Paths, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ class LazyToolSource(NodeSource):
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Warn of servers that cannot start here, loading the source on first use."""
         return self._source.unmet(node_types)
+
+    def check_use(self, use: NodeUse) -> Iterable[Problem]:
+        """Return what is wrong with one use of a tool, loading the source on first use."""
+        return self._source.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a node converted from its older form, loading the source on first use."""

@@ -93,9 +93,10 @@ def _unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
 
 
 def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = False) -> Field:
+    kind = document.accepted(raw)
     return Field(
         key=key,
-        type=document.friendly(raw),
+        type=f"{kind} | None" if document.is_unset_by_null(raw) else kind,
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
         schema=_stated(raw),

@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.schemas.argument_validation import Validator
 
 _OLD_TYPE = "mcp_wrapper"
 
@@ -37,6 +41,7 @@ class ToolSource(NodeSource):
     def __init__(self, catalog: Catalog, store: ServerStore) -> None:
         self._store = store
         self._catalog = attrs.evolve(catalog, renames=self._renames)
+        self._validators: dict[tuple[str, str], Validator] = {}
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint, which changes when a tool file or the config does."""
@@ -128,6 +133,38 @@ class ToolSource(NodeSource):
         found = filter(None, map(self._catalog.find, node_types))
         servers = map(self._usable, dict.fromkeys(record.server for record in found))
         yield from filter(None, (advise(server) for server in servers if server))
+
+    def check_use(self, use: NodeUse) -> Iterator[Problem]:
+        """Yield what is wrong with the arguments of a tool of the source: what its call would refuse.
+
+        The host reports required params that are missing, and unknown ones.
+        """
+        record = self._catalog.find(use.entry.node)
+        if record is None:
+            return
+        fields = {field.key: field for field in use.entry.interface.params}
+        given = {key: value for key, value in use.params.items() if key in fields or use.entry.interface.open}
+        supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
+        arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
+        reported = {key for key, field in fields.items() if field.needs_value and key not in arguments}
+        validator = self._validator(record)
+        try:
+            found = validator.violations(arguments)
+        except McpError as error:
+            yield _problem(error.message, "; ".join(error.suggestions), kind="validation")
+            return
+        for violation in found:
+            if violation.path not in reported:
+                yield validator.problem(violation)
+
+    def _validator(self, record: ToolRecord) -> Validator:
+        from pflow_mcp_plugin.schemas.argument_validation import Validator
+
+        key = record.node, record.tool.hash
+        if key not in self._validators:
+            where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
+            self._validators[key] = Validator(record.tool.input_schema, where)
+        return self._validators[key]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,10 +13,12 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract import UNKNOWN, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_properties import declaration
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
 
 _MOST = 20  # errors of one check that are reported
@@ -23,6 +26,14 @@ _REFERENCES = 20_000
 _SECONDS = 1.0
 _CHARACTERS_A_SECOND = 10_000
 _SHOWN = 80
+_WHOLE = "arguments"
+_DEEPEST_NULL = 8
+_GAP = "pflow:gap"
+"""Stands for `UNKNOWN` in JSON, as the key of an object."""
+_DECIDED_BY_GAPS = frozenset(
+    {"const", "contains", "dependentRequired", "dependentSchemas", "enum", "if", "maxProperties", "not"}
+)
+"""Keywords whose result may change with the value of a gap, or if a key with a gap is left out."""
 _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
 
 
@@ -58,35 +69,59 @@ class Validator:
     def __init__(self, schema: JSON, where: Where) -> None:
         self._schema = schema
         self._where = where
-        self._lock = threading.Lock()  # the compiled check keeps a budget, which threads must not share
-        self._check: Callable[[str], Iterator[Any]] | None = None
+        self._nulls = _UnsetNulls(schema)
+        self._lock = threading.Lock()  # the compiled checks keep a budget, which threads must not share
+        self._checks: dict[bool, Callable[[str], Iterator[Any]]] = {}
 
-    def check(self, arguments: object) -> None:
-        """Validate the arguments of one call.
+    def check(self, arguments: JSONObject) -> JSONObject:
+        """Validate the arguments of one call, and return those to send.
+
+        A null that means "not given" is left out, see `SchemaDocument.is_unset_by_null`.
 
         Raises:
             McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.
         """
-        text = _json(arguments)
-        if text is None:
-            raise self._error(list(_not_json(arguments)))
-        if plainly_fits(self._schema, arguments):
-            return
-        violations = self._violations(text)
+        violations = self.violations(arguments)
         if violations:
             raise self._error(violations)
+        sent: JSONObject = self._nulls.removed(arguments)
+        return sent
+
+    def violations(self, arguments: object) -> list[Violation]:
+        """Return what is wrong with the arguments of a call; what is wrong only if `UNKNOWN` is, is left out.
+
+        Raises:
+            McpError: They cannot be checked, as the schema is infinite.
+        """
+        text = _json(arguments)
+        if text is None:
+            return list(_not_json(arguments))
+        arguments = self._nulls.removed(arguments)
+        return [] if plainly_fits(self._schema, arguments) else self._violations(_json(arguments) or text)
 
     def _violations(self, text: str) -> list[Violation]:
         """Return the violations of the arguments in their JSON form, where a tuple is a list."""
+        has_gaps = _GAP in text
         with self._lock:
             try:
-                if self._check is None:
-                    self._check = _compiled(self._schema)
-                errors = islice(self._check(text), _MOST)
+                if has_gaps not in self._checks:
+                    self._checks[has_gaps] = _compiled(self._schema, has_gaps=has_gaps)
+                errors = islice(self._checks[has_gaps](text), _MOST)
                 found = [violation for error in errors for violation in _explained(error, self._schema)]
             except (SchemaTooLarge, RecursionError) as error:
                 raise self._endless() from error
         return list(dict.fromkeys(found))
+
+    def problem(self, violation: Violation) -> Problem:
+        """Return a violation as a problem of a node, found before it runs; its path is that of the param."""
+        whose = f"tool {self._where.tool} on server {self._where.server}"
+        what = f"Argument {violation.path} of" if violation.path != _WHOLE else "The arguments of"
+        return Problem(
+            message=f"{what} {whose}: expected {violation.expected}, given {violation.given}",
+            path="" if violation.path == _WHOLE else violation.path,
+            suggestion=f"`{self._where.info_command}` shows the tool's parameters",
+            source="mcp",
+        )
 
     def _error(self, violations: list[Violation]) -> McpError:
         command = self._where.info_command
@@ -127,8 +162,49 @@ class _Budget:
             raise SchemaTooLarge
 
 
-def _compiled(schema: JSON) -> Callable[[str], Iterator[Any]]:
+class _UnsetNulls:
+    """Finds the nulls in arguments that mean "not given", by the schema of a tool."""
+
+    def __init__(self, schema: JSON) -> None:
+        self._schema = schema
+        self._document = SchemaDocument(schema)
+        self._known: dict[int, JSONObject] = {}
+
+    def removed(self, arguments: Any) -> Any:
+        """Return the arguments without such nulls; the same object if there are none."""
+        return self._removed(self._schema, arguments, _DEEPEST_NULL)
+
+    def _removed(self, schema: JSON, value: Any, depth: int) -> Any:
+        if depth == 0 or not isinstance(schema, Mapping):
+            return value
+        if isinstance(value, dict):
+            properties = self._properties(schema)
+            kept = {
+                key: self._removed(properties.get(key), item, depth - 1)
+                for key, item in value.items()
+                if item is not None or not self._document.is_unset_by_null(properties.get(key))
+            }
+            same = len(kept) == len(value) and all(kept[key] is item for key, item in value.items())
+            return value if same else kept
+        resolved = self._document.resolve(schema)
+        items = resolved.get("items") if isinstance(resolved, Mapping) else None
+        if not isinstance(value, list) or not isinstance(items, Mapping):
+            return value
+        parts = [self._removed(items, item, depth - 1) for item in value]
+        return value if all(map(operator.is_, parts, value)) else parts
+
+    def _properties(self, schema: JSONObject) -> JSONObject:
+        if id(schema) not in self._known:
+            self._known[id(schema)] = declaration(schema, self._document).properties
+        return self._known[id(schema)]
+
+
+def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
     """Return a function that yields the errors of a JSON text; loads jsonschema.
+
+    Args:
+        schema: The schema.
+        has_gaps: Whether `UNKNOWN` stands in the text, as `_GAP`.
 
     jsonschema-rs (0.60.3) would match more patterns in linear time. But it cannot be interrupted
     while references expand, rejects a whole schema because of one malformed keyword, and takes four
@@ -148,13 +224,47 @@ def _compiled(schema: JSON) -> Callable[[str], Iterator[Any]]:
             targets[ref] = reduction.reduce(document.target(ref))
         yield from validator.descend(instance, targets[ref])
 
-    checker = extend(Draft202012Validator, {"$ref": follow})(reduction.reduce(schema))
+    keywords = {**Draft202012Validator.VALIDATORS, "$ref": follow}
+    if has_gaps:
+        keywords = {name: _around_gaps(name, keywords) for name in keywords}
+    checker = extend(Draft202012Validator, keywords)(reduction.reduce(schema))
 
     def errors(text: str) -> Iterator[Any]:
         budgets[-1] = _Budget(len(text))
-        yield from checker.iter_errors(json.loads(text))
+        value = json.loads(text, object_hook=_gap_of if has_gaps else None)
+        yield from (error for error in checker.iter_errors(value) if error.instance is not UNKNOWN)
 
     return errors
+
+
+def _around_gaps(name: str, keywords: Mapping[str, Any]) -> Any:
+    """Return the check of a keyword that finds only what is wrong whatever the gaps in a value become."""
+    plain = keywords["anyOf" if name == "oneOf" else name]  # a gap may decide which one alternative fits
+
+    def check(validator: Any, value: Any, instance: object, schema: Any) -> Iterator[Any]:
+        if instance is UNKNOWN or (name in _DECIDED_BY_GAPS and _has_gap(instance)):
+            return
+        keyword = plain if _has_gap(instance) else keywords[name]
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return check
+
+
+def _has_gap(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_gap, value.values()))
+    return any(map(_has_gap, value)) if isinstance(value, list) else value is UNKNOWN
+
+
+def _gap_of(members: dict[str, Any]) -> object:
+    return UNKNOWN if members.keys() == {_GAP} else members
+
+
+def _as_gap(value: object) -> dict[str, None]:
+    if value is UNKNOWN:
+        return {_GAP: None}
+    message = f"{type(value).__name__} is not a JSON value"
+    raise TypeError(message)
 
 
 def _explained(error: Any, root: JSON) -> Iterator[Violation]:
@@ -228,13 +338,13 @@ def _violation(path: Iterable[str | int], expected: str, given: JSON) -> Violati
 
 def _path(parts: Iterable[str | int]) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return text.removeprefix(".") or "arguments"
+    return text.removeprefix(".") or _WHOLE
 
 
 def _not_json(arguments: object) -> Iterator[Violation]:
     members = arguments.items() if isinstance(arguments, Mapping) else ()
     wrong = [(str(key), value) for key, value in members if _json(value) is None]
-    for key, value in wrong or [("arguments", arguments)]:
+    for key, value in wrong or [(_WHOLE, arguments)]:
         yield Violation(path=key, expected="a JSON value", given=_represented(value))
 
 
@@ -248,13 +358,13 @@ def _represented(value: object) -> str:
 
 def _json(value: object) -> str | None:
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, default=_as_gap)
     except (TypeError, ValueError, RecursionError):
         return None
 
 
 def _shown(value: object) -> str:
-    return _short(json.dumps(value, ensure_ascii=False))
+    return _short(json.dumps(value, ensure_ascii=False, default=lambda _: "..."))
 
 
 def _short(text: str) -> str:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pflow_mcp_plugin.contract import UNKNOWN
 from pflow_mcp_plugin.contract.json_types import JSON, PYTHON_TYPES, JSONObject
 
 _DEPTH = 20
 _IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
-_UNDERSTOOD = _IGNORED | {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"}
+_UNDERSTOOD = _IGNORED | {
+    *("type", "nullable", "enum", "anyOf"),
+    *("properties", "required", "additionalProperties", "items"),
+    *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
+}
+_SIZES: Mapping[type, tuple[str, str]] = {str: ("minLength", "maxLength"), list: ("minItems", "maxItems")}
 
 
 def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
@@ -20,15 +26,18 @@ def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
 
     Args:
         schema: The schema.
-        value: Any JSON value.
+        value: Any JSON value; `UNKNOWN` in it fits everything.
         depth: How many levels to descend.
     """
-    if schema is True:
+    if schema is True or value is UNKNOWN:
         return True
     if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:
         return False
+    if value is None and schema.get("nullable") is True:
+        return True
     return (
         _fits_type(schema.get("type"), value)
+        and _fits_bounds(schema, value)
         and _fits_choice(schema, value, depth - 1)
         and _fits_object(schema, value, depth - 1)
         and _fits_array(schema, value, depth - 1)
@@ -41,6 +50,21 @@ def _fits_type(names: JSON, value: object) -> bool:
     wanted = names if isinstance(names, list) else [names]
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int
     return any(isinstance(name, str) and type(value) in PYTHON_TYPES.get(name, ()) for name in wanted)
+
+
+def _fits_bounds(schema: JSONObject, value: object) -> bool:
+    if isinstance(value, str | list):
+        least, most = (schema.get(key) for key in _SIZES[type(value)])
+        return _is_between(len(value), least, most)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _is_between(value, schema.get("minimum"), schema.get("maximum"))
+    return True
+
+
+def _is_between(number: float, least: JSON, most: JSON) -> bool:
+    if not all(bound is None or type(bound) in (int, float) for bound in (least, most)):
+        return False
+    return (least is None or number >= least) and (most is None or number <= most)  # type: ignore[operator]
 
 
 def _fits_choice(schema: JSONObject, value: object, depth: int) -> bool:

@@ -42,6 +42,7 @@ class SchemaDocument:
     def __init__(self, root: JSON) -> None:
         self._root = root
         self._steps = _STEPS
+        self._guesses = True
 
     def resolve(self, schema: JSON) -> JSON:
         """Return the schema at the end of a chain of references in the document; True if there is no end."""
@@ -69,6 +70,34 @@ class SchemaDocument:
             return FRIENDLY_NAMES.get(kind, ANY)  # the fast path, which covers nearly every schema
         self._steps = _STEPS
         return join(self._types(schema, _DEPTH))
+
+    def accepted(self, schema: JSON) -> str:
+        """Return the friendly type of a schema in this document as `friendly` does, but without guessing.
+
+        `{"properties": {}}` describes objects, and accepts a string all the same.
+        """
+        self._guesses = False
+        try:
+            return self.friendly(schema)
+        finally:
+            self._guesses = True
+
+    def takes_null(self, schema: JSON) -> bool:
+        """Return whether a schema in this document states that it accepts null."""
+        return "None" in self.friendly(schema).split(" | ")
+
+    def is_unset_by_null(self, schema: JSON) -> bool:
+        """Return whether null means "not given": it is the default, though the type excludes it.
+
+        Many generators of schemas write `{"type": "string", "default": null}` for an optional string.
+        """
+        members = [it for it in (schema, self.resolve(schema)) if isinstance(it, dict)]
+        defaults = [it["default"] for it in members if "default" in it]
+        return (
+            bool(defaults)
+            and defaults[0] is None
+            and {"None", ANY}.isdisjoint(self.friendly(schema).split(" | "))
+        )
 
     def _types(self, schema: JSON, depth: int) -> list[str]:
         schema = self.resolve(schema)
@@ -102,6 +131,8 @@ class SchemaDocument:
         return []
 
     def _guessed(self, schema: JSONObject) -> list[str]:
+        if not self._guesses:
+            return [ANY]
         if any(keyword in schema for keyword in _OF_OBJECTS):
             return ["dict"]
         return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 
 _VISITS = 200
+_ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef"})
+_OF_OBJECTS = frozenset(
+    {
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "required",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+    }
+)
+"""Keywords with which an object that names no keys is a condition on those that are named elsewhere."""
 
 
 @attrs.frozen(kw_only=True)
@@ -17,17 +37,21 @@ class Declaration:
     Keys of the form `__name__` are reserved for the host and are left out.
 
     Attributes:
-        properties: Each key with its schema, unchanged; includes keys that are only required.
+        properties: Each key with its schema; includes keys that are only required. One that several
+            alternatives describe has `anyOf` their schemas.
         required: The required keys.
-        open: Whether a tool accepts other keys: the schema says so, or is malformed.
+        open: Whether a tool accepts other arguments: the schema says so, lists none at all, or is malformed.
+            An empty list of them means that there are none.
         more: Whether an object may have other keys. True if the schema says so or names no keys,
             False if it excludes them, None if it names some keys and does not mention others.
+        document: The document that the schemas of the properties are in.
     """
 
     properties: JSONObject
     required: frozenset[str]
     open: bool
     more: bool | None
+    document: SchemaDocument = attrs.field(eq=False, repr=False)
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
@@ -39,50 +63,82 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
     """
     within = document or SchemaDocument(schema)
     found = _gather(within, schema)
-    keys = [key for key in dict.fromkeys((*found.properties, *found.required)) if not _is_reserved(key)]
+    keys = [
+        key
+        for key in dict.fromkeys((*found.properties, *found.mentioned))
+        if isinstance(key, str) and not is_reserved(key)
+    ]
     return Declaration(
         properties={key: found.properties.get(key, True) for key in keys},
         required=frozenset(found.required),
-        open=_is_open(within.resolve(schema)),
+        open=found.opened or found.unnamed or (found.more is True and not found.lists),
         more=found.more,
+        document=within,
     )
 
 
 @attrs.define(eq=False, repr=False)
 class _Gathered:
-    """Declarations collected from a schema and the members of its `allOf`, `anyOf` and `oneOf`."""
+    """Declarations collected from a schema and from what it is composed of."""
 
     properties: dict[str, JSON] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
+    mentioned: list[str] = attrs.field(factory=list)
+    """The keys that it or an alternative requires."""
     opened: bool = False
     closed: bool = False
     alternatives: list[bool] = attrs.field(factory=list)
+    unnamed: bool = False
+    """Whether an alternative is an object of any keys."""
+    lists: bool = False
+    """Whether properties are listed somewhere, be it none."""
 
     def add(self, member: JSON, *, binding: bool) -> None:
         """Add one member; it is `binding` unless it is one of several alternatives."""
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
             return
-        properties = _table(member.get("properties"))
-        for key, raw in properties.items():
-            self.properties.setdefault(key, raw)
+        properties = member.get("properties", {})
+        for key, raw in _table(properties).items():
+            self._name(key, raw, binding=binding)
         others = member.get("additionalProperties", member.get("unevaluatedProperties") or None)
-        if others is True or isinstance(others, dict) or member.get("patternProperties"):
+        self.lists = self.lists or "properties" in member
+        is_malformed = not isinstance(properties, dict)
+        if others is True or isinstance(others, dict) or member.get("patternProperties") or is_malformed:
             self.opened = True
+        if member.keys() & _ELSEWHERE:
+            self.opened = True  # what it refers to cannot be seen
+        needed = [key for key in _list(member.get("required")) if isinstance(key, str)]
+        self.mentioned += needed
         if binding:
-            self.required += [key for key in _list(member.get("required")) if isinstance(key, str)]
+            self.required += needed
             self.closed = self.closed or others is False
         elif properties or others is False:
             self.alternatives.append(others is False)
+        elif member.get("type") == "object" and not member.keys() & _OF_OBJECTS:
+            self.unnamed = True
+
+    def _name(self, key: str, raw: JSON, *, binding: bool) -> None:
+        known = self.properties.get(key)
+        if known is None or known == raw:
+            self.properties[key] = raw
+        elif not binding:  # each alternative has its own idea of the key
+            parts = known["anyOf"] if isinstance(known, _Several) else [known]
+            if raw not in parts:
+                self.properties[key] = _Several(anyOf=[*parts, raw])
 
     @property
     def more(self) -> bool | None:
         """See `Declaration`."""
-        if self.opened:
+        if self.opened or self.unnamed:
             return True
         if self.closed or (self.alternatives and all(self.alternatives)):
             return False
         return None if self.properties else True
+
+
+class _Several(dict[str, Any]):
+    """The `anyOf` of the schemas of one key, which stands in no schema."""
 
 
 def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
@@ -92,25 +148,24 @@ def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
         if not waiting:
             return found
         member, binding = waiting.pop(0)
-        member = document.resolve(member)
+        if isinstance(member, dict) and "$ref" in member:
+            waiting.append((document.target(str(member["$ref"])), binding))
+            member = {key: part for key, part in member.items() if key != "$ref"}
         found.add(member, binding=binding)
         if isinstance(member, dict):
             waiting += [(part, binding) for part in _list(member.get("allOf"))]
-            waiting += [(part, False) for key in ("anyOf", "oneOf") for part in _list(member.get(key))]
+            waiting += [(part, False) for part in _alternatives(member)]
     found.opened = True  # not everything was seen, so other keys cannot be excluded
     return found
 
 
-def _is_open(resolved: JSON) -> bool:
-    """Whether a tool accepts undeclared arguments: its schema says so, or is malformed."""
-    if not isinstance(resolved, dict) or not isinstance(resolved.get("properties", {}), dict):
-        return True
-    others = resolved.get("additionalProperties", False)
-    return bool(resolved.get("patternProperties")) or others is True or isinstance(others, dict)
-
-
-def _is_reserved(key: object) -> bool:
-    return not isinstance(key, str) or (key.startswith("__") and key.endswith("__"))
+def _alternatives(member: JSONObject) -> Iterator[JSON]:
+    """Yield the parts of a schema that apply to some objects only."""
+    for key in ("anyOf", "oneOf"):
+        yield from _list(member.get(key))
+    yield from (member[key] for key in ("if", "then", "else") if isinstance(member.get(key), dict))
+    for key in ("dependentSchemas", "dependencies"):
+        yield from (part for part in _table(member.get(key)).values() if isinstance(part, dict))
 
 
 def _table(value: JSON) -> JSONObject:

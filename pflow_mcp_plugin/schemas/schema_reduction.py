@@ -4,7 +4,7 @@ A schema comes from a server and may be anything. Only known keywords are kept, 
 values are well formed, so that checking never fails because of the schema itself. Left to the server:
 patterns that are not clearly linear in time; `uniqueItems`, which is quadratic; `format`; keywords of
 other dialects. A keyword that may reject more when its parts accept more (`not`, `oneOf`, `if`) is
-weakened or dropped if something inside it was left out.
+weakened or dropped if something inside it was left out. So is `contains`, for `maxContains`.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ class Reduction:
             return schema, True
         if not isinstance(schema, Mapping):
             return True, False
+        if schema.get("nullable") is True:  # of OpenAPI 3.0
+            rest, _ = self._reduce({key: schema[key] for key in schema if key != "nullable"}, depth)
+            return {"anyOf": [{"type": "null"}, rest]}, False
         reduced: dict[str, JSON] = {}
         exact = True
         for key, value in self._normal(schema).items():
@@ -106,12 +109,12 @@ class Reduction:
             return ({key: value} if isinstance(value, str) else {}), False
         if key in _NAMED:
             return self._named(key, value, depth)
-        if key in ("additionalProperties", "items", "propertyNames"):
+        if key in ("additionalProperties", "items", "propertyNames", "then", "else"):
             part, exact = self._reduce(value, depth)
             return {key: part}, exact
         if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
             return self._listed(key, value, depth)
-        return self._negation(key, value, depth)
+        return self._exact(key, value, depth)
 
     def _named(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, Mapping) or not _NAMED[key](value):
@@ -128,9 +131,9 @@ class Reduction:
         kept = "anyOf" if key == "oneOf" and not exact else key
         return {kept: [part for part, _ in parts]}, exact
 
-    def _negation(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
-        """`not` can be checked only if its schema was reduced exactly; other keywords are unknown."""
-        if key != "not":
+    def _exact(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
+        """Some keywords can be checked only if their schema was reduced exactly; others are unknown."""
+        if key not in ("not", "if", "contains"):
             return {}, False
         part, exact = self._reduce(value, depth)
         return ({key: part} if exact else {}), exact
@@ -152,6 +155,10 @@ def _is_number(value: object) -> bool:
 def _is_count(value: Any) -> bool:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return whole and not isinstance(value, bool) and value >= 0
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _is_list(value: object) -> bool:
@@ -194,9 +201,10 @@ _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "required": _is_keys,
     "dependentRequired": _is_dependence,
     "pattern": _is_pattern,
+    "multipleOf": _is_whole,  # of a fraction, what is a multiple depends on rounding
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
-    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
 }
 
 _NAMED: Mapping[str, Callable[[object], bool]] = {

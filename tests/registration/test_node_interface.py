@@ -142,6 +142,24 @@ def test_arguments_of_a_composed_schema_are_found():
     ("schema", "is_open"),
     [
         ({"type": "object", "properties": {}}, False),
+        ({"type": "object"}, True),
+        ({"type": "object", "required": ["a"]}, True),
+        ({"properties": {"a": {}}}, False),
+        ({"properties": {"a": {}}, "allOf": [{"required": ["a"]}, {"properties": {"b": {}}}]}, False),
+        ({"properties": {"a": {}}, "allOf": [{"additionalProperties": True}]}, True),
+        ({"anyOf": [{"properties": {"a": {}}}, {"type": "object"}]}, True),
+        (
+            {"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}, "patternProperties": {"x": {}}}]},
+            True,
+        ),
+        (
+            {"properties": {"a": {}}, "anyOf": [{"required": ["a"]}, {"type": "object", "required": ["b"]}]},
+            False,
+        ),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {}}}}}, False),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {}}, "additionalProperties": {}}}}, True),
+        ({"$ref": "#/$defs/lost", "properties": {"a": {}}}, True),
+        ({"properties": {"a": {}}, "$dynamicRef": "#x"}, True),
         ({"type": "object", "additionalProperties": False}, False),
         ({"type": "object", "additionalProperties": True}, True),
         ({"type": "object", "additionalProperties": {"type": "string"}}, True),
@@ -152,6 +170,54 @@ def test_arguments_of_a_composed_schema_are_found():
 )
 def test_a_tool_takes_other_arguments_only_where_it_says_so(schema, is_open):
     assert interface(Tool(name="t", input_schema=schema)).open is is_open
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/A", "properties": {"b": {}}, "$defs": {"A": {"properties": {"a": {}}}}},
+        {"properties": {"a": {}}, "if": {"required": ["a"]}, "then": {"properties": {"b": {}}}},
+        {"properties": {"a": {}}, "if": {"required": ["a"]}, "else": {"properties": {"b": {}}}},
+        {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {}}}}},
+        {"properties": {"a": {}}, "dependencies": {"a": {"properties": {"b": {}}}, "b": ["a"]}},
+        {"properties": {"a": {}}, "allOf": [{"anyOf": [{"properties": {"b": {}}}]}]},
+    ],
+)
+def test_what_is_declared_beside_the_properties_is_a_parameter_too(schema):
+    made = interface(Tool(name="t", input_schema={"type": "object", **schema}))
+    assert {field.key for field in made.params} == {"a", "b"}
+    assert not any(field.required for field in made.params)
+    assert not made.open
+
+
+def test_a_parameter_that_alternatives_describe_differently_takes_what_any_of_them_takes():
+    one = {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind"]}
+    two = {"properties": {"kind": {"const": "count"}, "value": {"type": "integer"}}, "required": ["kind"]}
+    kind, value = interface(Tool(name="t", input_schema={"anyOf": [one, two]})).params
+    assert kind.schema == {"anyOf": [{"const": "text"}, {"const": "count"}]}
+    assert value.type == "str | int"
+
+
+def test_null_may_be_given_where_it_is_the_default():
+    defs = {"Mode": {"enum": ["a", "b"]}}
+    schema = {
+        "$defs": defs,
+        "properties": {
+            "plain": {"type": "string", "default": None},
+            "mode": {"$ref": "#/$defs/Mode", "default": None},
+            "any": {"default": None},
+            "other": {"type": "string", "default": "x"},
+            "open": {"type": "string", "nullable": True},
+        },
+    }
+    types = {field.key: field.type for field in interface(Tool(name="t", input_schema=schema)).params}
+    assert types == {
+        "plain": "str | None",
+        "mode": "str | None",
+        "any": "any",
+        "other": "str",
+        "open": "str | None",
+    }
 
 
 def test_names_that_the_host_reserves_are_no_arguments():

@@ -9,12 +9,14 @@ from pathlib import Path
 import attrs
 import pytest
 
+from pflow_mcp_plugin import calls
 from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import NodeSource, Paths, Sketch
+from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.storage import CorruptFile
@@ -318,3 +320,164 @@ def test_outside_a_project_nothing_is_loaded_for_one(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+ISSUE = {
+    "type": "object",
+    "$defs": {
+        "label": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 5}, "colour": {"enum": ["red", "blue"]}},
+            "required": ["name"],
+        }
+    },
+    "properties": {
+        "title": {"type": "string", "minLength": 2},
+        "labels": {"type": "array", "items": {"$ref": "#/$defs/label"}, "maxItems": 3},
+        "priority": {"type": "integer", "minimum": 1, "maximum": 5},
+        "until": {"type": "string", "default": None},
+        "at": {"oneOf": [{"properties": {"day": {"const": 1}}}, {"properties": {"day": {"const": 2}}}]},
+    },
+    "required": ["title"],
+}
+
+
+@pytest.fixture
+def validate(pflow_host):
+    """Return what is wrong with nodes of a stubbed tool, as (path, message)."""
+    tool = Tool(name="create", input_schema=ISSUE)
+    open_tool = Tool(name="open", input_schema={"type": "object", "anyOf": [{"required": ["q"]}]})
+    pflow_host.stub("desk", [tool, open_tool]).give("create", {"ok": True})
+
+    def validate(params, node_type="mcp-desk-create", **rest):
+        first = {"id": "first", "type": "echo", "params": {"message": "hi"}}
+        node = {"id": "a", "type": node_type, "params": params}
+        workflow = {"nodes": [first, {**node, **rest.pop("node", {})}], **rest}
+        return [(it.path, it.message) for it in pflow_host.host.runner.validate(workflow) if it.path]
+
+    return validate
+
+
+def test_what_is_known_of_arguments_is_checked_before_a_run_as_the_call_does(validate):
+    found = validate(
+        {"title": "t", "labels": [{"colour": "green"}, {"name": "much too long"}], "priority": 9}
+    )
+    whose = "of tool create on server desk: expected"
+    assert found == [
+        ("$.nodes[1].params.title", f'Argument title {whose} 2 characters or more, given "t" (str)'),
+        (
+            "$.nodes[1].params.labels[0].colour",
+            f'Argument labels[0].colour {whose} one of "red", "blue", given "green" (str)',
+        ),
+        ("$.nodes[1].params.labels[0].name", f"Argument labels[0].name {whose} a value, given nothing"),
+        (
+            "$.nodes[1].params.labels[1].name",
+            f'Argument labels[1].name {whose} 5 characters or fewer, given "much too long" (str)',
+        ),
+        ("$.nodes[1].params.priority", f"Argument priority {whose} at most 5, given 9 (int)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"title": "${first.message}", "labels": "${first.message}"},
+        {"title": "to", "labels": ["${first.message}", {"name": "${first.message}", "colour": "red"}]},
+        {"title": "to", "labels": [{"name": "a ${first.message}", "colour": "${first.message}"}]},
+        {"title": "to", "until": None, "priority": "3"},
+        {"title": "to", "at": {"day": "${first.message}"}},
+        {"title": "to", "at": {"${first.message}": 1, "day": 1}},
+    ],
+)
+def test_what_only_the_run_knows_is_left_to_it(validate, params):
+    assert validate(params) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "path"),
+    [
+        ([{"colour": "${first.message}"}], "labels[0].name"),
+        ([{"name": "${first.message}", "colour": "green"}], "labels[0].colour"),
+        (["${first.message}", 3], "labels[1]"),
+        (["${first.message}"] * 4, "labels"),
+    ],
+)
+def test_what_is_wrong_whatever_a_template_becomes_is_found_before_the_run(validate, labels, path):
+    ((found, message),) = validate({"title": "to", "labels": labels})
+    assert found == f"$.nodes[1].params.{path}"
+    assert "UNKNOWN" not in message
+
+
+def test_a_missing_or_unknown_argument_is_one_problem(validate):
+    ((path, message),) = validate({"labels": []})
+    assert (path, "needs parameter title" in message) == ("$.nodes[1].params", True)
+    ((path, message),) = validate({"title": "to", "lable": []})
+    assert (path, "has no parameter lable" in message) == ("$.nodes[1].params.lable", True)
+
+
+def test_what_may_come_from_elsewhere_does_not_count_as_missing(validate):
+    assert validate({}, inputs={"title": {"type": "string"}}) == []
+    assert validate({}, "mcp-desk-open") == [
+        ("$.nodes[1].params.q", "Argument q of tool open on server desk: expected a value, given nothing")
+    ]
+    assert validate({}, "mcp-desk-open", inputs={"q": {"type": "string"}}) == []
+    assert all(
+        "open" not in message for _, message in validate({}, "mcp-desk-open", enable_namespacing=False)
+    )
+
+
+def test_items_that_are_written_in_a_batch_are_checked_one_by_one(validate):
+    batch = {"items": [{"p": 1}, {"p": 7}, {"p": "${first.message}"}]}
+    ((path, message),) = validate({"title": "to", "priority": "${item.p}"}, node={"batch": batch})
+    assert path == "$.nodes[1].params.priority"
+    assert message.endswith("expected at most 5, given 7 (int) (item 1 of the batch)")
+
+
+def test_a_run_with_a_mistake_that_is_known_does_nothing(pflow_host, tmp_path):
+    pflow_host.stub("desk", [Tool(name="create", input_schema=ISSUE)])
+    target = tmp_path / "written"
+    nodes = [
+        {"id": "w", "type": "write-file", "params": {"file_path": str(target), "content": "x"}},
+        {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "labels": [{}]}},
+    ]
+    with pytest.raises(PflowError) as raised:
+        pflow_host.run({"nodes": nodes})
+    assert raised.value.exit_code == 2
+    assert "labels[0].name" in str(raised.value)
+    assert not target.exists()
+
+
+def test_null_where_it_is_the_default_means_not_given_however_it_comes(pflow_host):
+    items = {"type": "array", "items": {"properties": {"x": {"type": "string", "default": None}}}}
+    properties = {
+        "plain": {"type": "string", "default": None},
+        "mode": {"$ref": "#/$defs/mode", "default": None},
+        "nested": items,
+        "open": {"type": "integer", "nullable": True},
+        "both": {"type": ["string", "null"], "default": None},
+    }
+    schema = {"type": "object", "$defs": {"mode": {"enum": ["a"]}}, "properties": properties}
+    answers = pflow_host.stub("desk", [Tool(name="create", input_schema=schema)])
+    answers.give("create", {"ok": True})
+    given = {"plain": None, "mode": None, "nested": [{"x": None, "y": None}], "open": None, "both": None}
+    sent = {"nested": [{"y": None}], "open": None, "both": None}
+    node = {"id": "a", "type": "mcp-desk-create"}
+    of_null = {"id": "n", "type": "transform", "params": {"outputs": dict.fromkeys(properties, "null")}}
+    templates = {key: f"${{n.{key}}}" for key in ("plain", "mode", "open", "both")}
+    assert pflow_host.run({"nodes": [{**node, "params": given}]}).success
+    assert pflow_host.run({"nodes": [of_null, {**node, "params": templates}]}).success
+    assert pflow_host.host.runner.run_node("mcp-desk-create", given).outcome.success
+    calls.call("desk", "create", **given)
+    class_for("mcp-desk-create")(**given).run({})
+    class_for("mcp-desk-create")().run(dict(given))
+    nulls = {"open": None, "both": None}
+    assert answers.arguments("create") == [sent, nulls, sent, sent, sent, sent]
+
+
+def test_a_name_that_only_begins_with_two_underscores_is_an_argument(pflow_host):
+    schema = {"type": "object", "properties": {"__typename": {"type": "string"}}, "required": ["__typename"]}
+    answers = pflow_host.stub("desk", [Tool(name="create", input_schema=schema)])
+    answers.give("create", {"ok": True})
+    node = {"id": "a", "type": "mcp-desk-create", "params": {"__typename": "Issue"}}
+    assert pflow_host.run({"nodes": [node]}).success
+    assert answers.arguments("create") == [{"__typename": "Issue"}]

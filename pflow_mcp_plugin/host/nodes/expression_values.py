@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.shared_store import is_reserved
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE
 
 Evaluate = Callable[..., Any]

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.matching.task_words import clause_texts, stem
 from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL, SOURCE, asked_nodes, asks_for_text_only
 from pflow_mcp_plugin.host.planning.task_literals import Literal, literals, place
@@ -193,9 +194,9 @@ def match_of(entry: Entry, confidence: float, reason: str = "") -> Match[FoundNo
 def _step(match: Match[FoundNode], clause: str, values: Iterable[Literal]) -> tuple[Step, list[Literal]]:
     """Return a step with the literals that are obviously meant for it, and the other literals."""
     step = Step(match=match, clause=clause)
-    # A language model is told the whole clause, and a key that begins with `__` is no param.
+    # A language model is told the whole clause, and a reserved key is no param.
     is_told = step.is_own and step.entry.node == MODEL
-    fields = [] if is_told else [it for it in step.entry.interface.params if not it.key.startswith("__")]
+    fields = [] if is_told else [it for it in step.entry.interface.params if not is_reserved(it.key)]
     given: dict[str, JSON] = {}
     others: list[Literal] = []
     for value in values:

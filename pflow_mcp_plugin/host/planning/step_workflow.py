@@ -11,6 +11,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.matching.task_words import QUOTED
 from pflow_mcp_plugin.host.planning.clause_steps import Step
 from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
@@ -200,7 +201,7 @@ def _fill(node: _Node, earlier: Sequence[_Node]) -> set[str]:
     """Fill the params of a node; return the ids of the nodes whose outputs they take."""
     free = [output for it in reversed(earlier) for output in outputs_of(it.id, it.entry)]
     joined = dict(_joins_by_name(node, free))
-    lacking = [it for it in _needed(node) if it.key not in joined and not it.key.startswith("__")]
+    lacking = [it for it in _needed(node) if it.key not in joined and not is_reserved(it.key)]
     before = result_of(earlier[-1].id, earlier[-1].entry) if earlier else None
     if before and before not in joined.values():
         refers_back = _REFERS_BACK.search(node.step.clause) is not None
@@ -223,7 +224,7 @@ def _joins_by_name(node: _Node, outputs: Iterable[Output]) -> Iterator[tuple[str
     free = list(outputs)
     # Where a node needs nothing, what it works on is optional.
     for field in _needed(node) or _main(node):
-        must_ask = field.key.startswith("__") or (names_place(field.key) and _writes(node))
+        must_ask = is_reserved(field.key) or (names_place(field.key) and _writes(node))
         found = None if must_ask else join_by_name(field, node.family, free)
         if found:
             free.remove(found)
@@ -274,11 +275,11 @@ class _Inputs:
 
     def params(self, node: _Node) -> dict[str, JSON]:
         """Return those params of a node that are inputs."""
-        return {key: f"${{{self._names[node.id, key]}}}" for key in node.open if not key.startswith("__")}
+        return {key: f"${{{self._names[node.id, key]}}}" for key in node.open if not is_reserved(key)}
 
     def mapped(self, node: _Node) -> dict[str, JSON]:
         """Return the inputs for keys of a node that a param may not have."""
-        return {key: self._names[node.id, key] for key in node.open if key.startswith("__")}
+        return {key: self._names[node.id, key] for key in node.open if is_reserved(key)}
 
     def _name(self, node: _Node, key: str, wanted: _Open) -> str:
         """Return the name of an input, which several nodes may share."""

@@ -16,12 +16,13 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.running.attempts import Prepare, is_failure
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, is_reserved
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.repetition import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.host.running.shared_store import is_reserved
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.templates import MissingValue, TemplateReference, follow, lone, parse_path
 from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.contract.validators import is_reserved
+
 Fit = Callable[[str, Any], Any]
 """Converts a value read from the shared store to the type that the node expects under its name."""
 
@@ -110,8 +112,3 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({dict(self)!r})"
-
-
-def is_reserved(key: object) -> bool:
-    """Return whether a key of the shared store is reserved for host and plugins; every node sees those."""
-    return isinstance(key, str) and key.startswith("__") and key.endswith("__")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.running.run_outputs import collect_outputs
 from pflow_mcp_plugin.host.running.run_values import Values
-from pflow_mcp_plugin.host.running.shared_store import is_reserved
 from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs, secret_values

@@ -64,6 +64,8 @@ def coerce(value: object, field: Field) -> Any:
         TypeMismatch: It fits none of them.
     """
     alternatives = [type_name(name) for name in field.types]
+    if value is None and "None" in alternatives:
+        return None  # even if the choices do not list it
     if field.choices:
         return _choose(value, alternatives, field.choices)
     if any(_fits(value, name) for name in alternatives):

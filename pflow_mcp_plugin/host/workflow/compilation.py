@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.workflow.expression_places import is_branch
@@ -287,7 +288,7 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
 
 
 def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -> None:
-    if not (isinstance(key, str) and len(key) > 4 and key.startswith("__") and key.endswith("__")):
+    if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
         target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
         message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
         raise PflowError(message, kind="config")

@@ -10,6 +10,7 @@ from typing import TypeGuard, TypeVar
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_caching, read_retry
@@ -248,7 +249,7 @@ class _Reader:
 
     def is_name(self, name: str, path: str, what: str) -> bool:
         """Return whether a name is valid; report one that templates cannot name or that is reserved."""
-        if name.startswith("__") and name.endswith("__"):
+        if is_reserved(name):
             self.findings.error(path, f"The {what} {name} is reserved", "Drop the double underscores")
         elif not _NAME.fullmatch(name):
             self.findings.error(

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.expression_places import (
     CASES,
     DATA,
@@ -108,7 +109,7 @@ class ExpressionCheck:
             where = at(f"{path}.{OUTPUTS}", name)
             if not isinstance(text, str):
                 self.findings.error(where, f"Expected an expression, found {shown(text)}", 'Write "..."')
-            if name == "error" or name.startswith("__"):
+            if name == "error" or is_reserved(name):
                 self.findings.error(where, f"The output name {name} is reserved", "Choose another name")
 
     def _check(self, place: ExpressionPlace, *, data: bool) -> None:

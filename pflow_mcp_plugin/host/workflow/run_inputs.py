@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, WorkflowDocument
@@ -28,7 +29,7 @@ def bind_inputs(
     declared = document.inputs
     given = {name: value for name, value in given.items() if not _is_left_out(value, declared.get(name))}
     for name in given:
-        if name not in declared and (document.namespaced or name.startswith("__")):
+        if name not in declared and (document.namespaced or is_reserved(name)):
             hint = did_you_mean(name, declared, f"The inputs are {listing(declared)}")
             findings.error(at("$.inputs", name), f"The workflow has no input {name}", hint)
     for name, spec in declared.items():

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeUse, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
@@ -346,7 +347,7 @@ class _Check:
         fields = {field.key: field for field in entry.interface.params}
         for key, value in node.params.items():
             path = at(f"{node.path}.params", str(key))
-            if str(key).startswith("__"):
+            if is_reserved(key):
                 self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
             elif key in expression_params(entry):
                 self.check_expression_param(node, fields[key], value, path)
@@ -492,7 +493,7 @@ class _Check:
         entry = effective_entry(node, self.entries)
         for key, target in self.document.mapping(node.id).outputs.items():
             where = at(path, key)
-            if target.startswith("__") or not target:
+            if not target or is_reserved(target):
                 self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
             if entry and not entry.interface.open_outputs and not output_field(entry, key):
                 outputs = [field.key for field in entry.interface.outputs]

@@ -144,15 +144,15 @@ def test_choices_are_named_in_the_description(bench, compose):
 
 
 def test_a_key_that_no_param_may_have_is_mapped(bench, compose):
-    bench.declare("t-odd", ["__token: str!"])
+    bench.declare("t-odd", ["__token__: str!"])
     workflow = compose("t-odd")
-    assert workflow["mappings"] == {"t-odd": {"input_mappings": {"__token": "token"}}}
+    assert workflow["mappings"] == {"t-odd": {"input_mappings": {"__token__": "token"}}}
     assert params(workflow) == [{}]
 
 
 def test_a_key_that_no_param_may_have_is_not_joined(bench, compose):
     bench.declare("t-one", outputs=["total: int"])
-    bench.declare("t-two", ["__token: str!"])
+    bench.declare("t-two", ["__token__: str!"])
     assert params(compose("t-one", "t-two")) == [{}, {}]
 
 

@@ -1,0 +1,205 @@
+"""No layer refuses arguments that fit the schema of a tool, and each passes them on as they are.
+
+The arguments of 527 real tools, and of some nasty schemas, are made by hypothesis-jsonschema.
+"""
+
+from __future__ import annotations
+
+import os
+
+import livemcpbench
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from jsonschema import Draft202012Validator
+from probes import pointed
+from schema_values import from_schema
+
+from pflow_mcp_plugin import calls
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.nodes import class_for
+from pflow_mcp_plugin.schemas.schema_properties import declaration
+from pflow_mcp_plugin.types import Tool
+
+SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
+EXAMPLES = max(2, int(os.environ.get("PFLOW_EXAMPLES", "40")) // 20)
+MISTAKEN = {"read_pdf"}
+"""Its `"exclusiveMinimum": true` is of draft 4, of which hypothesis-jsonschema makes nothing."""
+
+
+def literal(value):
+    """Return a value as a workflow has to write it, so that nothing in it is a template."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    return [literal(item) for item in value] if isinstance(value, list) else value
+
+
+def unrolled(schema, root, depth=3):
+    """Return a schema without references, so that what is recursive has an end."""
+    if isinstance(schema, list):
+        return [unrolled(part, root, depth) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    rest = {key: unrolled(part, root, depth) for key, part in schema.items() if key not in ("$ref", "$defs")}
+    if "$ref" not in schema:
+        return rest
+    target = unrolled(pointed(root, schema["$ref"]), root, depth - 1) if depth else False
+    return {**rest, "allOf": [*rest.get("allOf", []), target]} if rest else target
+
+
+def through_every_layer(host, answers, server, tool, arguments):
+    """Yield the name of each layer with what it sent, or why it refused the arguments."""
+    node_type = next(
+        entry.node for entry in host.host.registry.entries(f"mcp-{server}-") if entry.labels["tool"] == tool
+    )
+    workflow = {"nodes": [{"id": "a", "type": node_type, "params": literal(arguments)}]}
+    errors = [str(it) for it in host.host.runner.validate(workflow) if it.severity == "error"]
+    yield "validate", errors or arguments
+    for layer, attempt in {
+        "run": lambda: host.run(workflow),
+        "registry run": lambda: host.host.runner.run_node(node_type, arguments).outcome,
+        "call": lambda: calls.call(server, tool, **arguments),
+        "typed tool": lambda: class_for(node_type)(**arguments).run({}),
+    }.items():
+        answers.calls.clear()
+        try:
+            answer = attempt()
+            yield layer, answers.calls[0].arguments if answers.calls else getattr(answer, "error", answer)
+        except (PflowError, TypeError) as error:
+            yield layer, str(error)
+
+
+def check(host, answers, server, name, schema, examples):
+    known = declaration(schema)
+
+    @settings(
+        max_examples=examples,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(arguments=from_schema({**unrolled(schema, schema), "type": "object"}))
+    def passes(arguments):
+        if not known.open:  # an unknown key is refused where others are listed
+            arguments = {key: value for key, value in arguments.items() if key in known.properties}
+        arguments = {key: value for key, value in arguments.items() if not is_reserved(key)}
+        assume(Draft202012Validator(schema).is_valid(arguments))
+        for layer, sent in through_every_layer(host, answers, server, name, arguments):
+            assert sent == arguments, f"{name}: {layer}"
+
+    passes()
+
+
+CIRCLE = {"properties": {"shape": {"const": "circle"}, "size": {"type": "number"}}, "required": ["shape"]}
+SQUARE = {"properties": {"shape": {"const": "square"}, "size": {"type": "string"}}, "required": ["shape"]}
+TREE = {
+    "type": "object",
+    "properties": {
+        "value": {"type": "integer"},
+        "below": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+    },
+    "required": ["value"],
+}
+ODD_NAMES = [
+    "__typename",
+    "class",
+    "self",
+    "a.b",
+    "a b",
+    "",
+    "server",
+    "tool",
+    "é",
+    "$x",
+    "error",
+    "result",
+]
+NASTY = {
+    "any-arguments": {},
+    "beside-a-reference": {
+        "$ref": "#/$defs/tree",
+        "properties": {"more": {"type": "string"}},
+        "$defs": {"tree": TREE},
+    },
+    "then-and-else": {
+        "properties": {"kind": {"enum": ["a", "b"]}},
+        "required": ["kind"],
+        "if": {"properties": {"kind": {"const": "a"}}},
+        "then": {"properties": {"of_a": {"type": "integer"}}, "required": ["of_a"]},
+        "else": {"properties": {"of_b": {"type": ["string", "null"]}}},
+    },
+    "dependent": {
+        "properties": {"a": {"type": "integer"}},
+        "dependentSchemas": {"a": {"properties": {"b": {"type": "string"}}, "required": ["b"]}},
+    },
+    "opened-inside": {
+        "properties": {"a": {}},
+        "anyOf": [{"additionalProperties": {"type": "integer"}}, {"required": ["a"]}],
+    },
+    "one-of-several": {"oneOf": [CIRCLE, SQUARE]},
+    "one-of-several-inside": {"properties": {"it": {"oneOf": [CIRCLE, SQUARE]}}, "required": ["it"]},
+    "all-of-several": {
+        "allOf": [{"$ref": "#/$defs/tree"}, {"properties": {"name": {"type": "string"}}}],
+        "$defs": {"tree": TREE},
+    },
+    "recursive": {
+        "properties": {"tree": {"$ref": "#/$defs/tree"}},
+        "required": ["tree"],
+        "$defs": {"tree": TREE},
+    },
+    "odd-names": {"properties": {name: {"type": "string"} for name in ODD_NAMES}, "required": ODD_NAMES},
+    "mixed-choices": {
+        "properties": {"a": {"enum": [1, True, "1", None, 0.5, [1], {"a": 1}]}},
+        "required": ["a"],
+    },
+    "many-types": {"properties": {"a": {"type": ["integer", "boolean", "null", "array"]}}, "required": ["a"]},
+    "tuple": {
+        "properties": {
+            "a": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
+        },
+        "required": ["a"],
+    },
+    "map": {
+        "properties": {"a": {"additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
+        "required": ["a"],
+    },
+    "maps-only": {"propertyNames": {"pattern": "^[a-z]+$"}, "patternProperties": {"^a": {"type": "integer"}}},
+    "nullable": {
+        "properties": {"a": {"type": "string", "default": None}, "b": {"enum": ["x"], "default": None}}
+    },
+    "numbers": {
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
+        },
+        "required": ["a", "b"],
+    },
+    "counted": {
+        "properties": {
+            "a": {"type": "array", "contains": {"type": "integer"}, "maxContains": 2, "uniqueItems": True}
+        },
+        "required": ["a"],
+    },
+    "not": {"properties": {"a": {"not": {"type": "string"}}}, "required": ["a"]},
+}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_arguments_that_fit_a_nasty_schema_reach_the_tool_by_every_way(name, pflow_host):
+    schema = {"type": "object", **NASTY[name]}
+    answers = pflow_host.stub("nasty", [Tool(name=name, input_schema=schema)])
+    answers.give(name, {"ok": True})
+    check(pflow_host, answers, "nasty", name, schema, 5 * EXAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", SERVERS)
+def test_arguments_that_fit_reach_every_real_tool_by_every_way(server, pflow_host):
+    tools = [Tool(name=it["name"], input_schema=it["inputSchema"]) for it in SERVERS[server]]
+    answers = pflow_host.stub(server, tools)
+    for tool in tools:
+        answers.give(tool.name, {"ok": True})
+        if tool.name not in MISTAKEN:
+            check(pflow_host, answers, server, tool.name, tool.input_schema, EXAMPLES)
