@@ -70,7 +70,7 @@ class Launch:
 
     server: Server
     fingerprint: str = ""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
     unset: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     era: Literal["modern", "handshake"] | None = None

@@ -104,13 +104,13 @@ class Server:
     name: str
     transport: Transport = "stdio"
     command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = attrs.field(factory=dict)
+    args: tuple[str, ...] = attrs.field(default=(), repr=False)
+    env: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     cwd: str | None = None
     path: str = ""
-    url: str = ""
-    headers: Mapping[str, str] = attrs.field(factory=dict)
-    auth: JSONObject = attrs.field(factory=dict)
+    url: str = attrs.field(default="", repr=False)
+    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    auth: JSONObject = attrs.field(factory=dict, repr=False)
     timeout: float = 30.0
     sse_timeout: float = 300.0
     insecure: bool = False

@@ -34,7 +34,7 @@ class PresetServer:
     """
 
     given: Fitted
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = attrs.field(repr=False)
 
     def having(self, fields: Mapping[str, JSON]) -> PresetServer:
         """Return the preset's server with fields that the user decides, such as `trust_readonly`."""

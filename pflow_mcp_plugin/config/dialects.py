@@ -35,7 +35,7 @@ class Fitted:
         notes: A warning for each change.
     """
 
-    tables: dict[str, JSON]
+    tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()
 
 

@@ -69,9 +69,9 @@ class Flags:
         startup_timeout: Seconds for its start; None is the usual.
     """
 
-    env: Sequence[str] = ()
-    headers: Sequence[str] = ()
-    bearer: str = ""
+    env: Sequence[str] = attrs.field(default=(), repr=False)
+    headers: Sequence[str] = attrs.field(default=(), repr=False)
+    bearer: str = attrs.field(default="", repr=False)
     cwd: str = ""
     type: str | None = None
     insecure: bool = False

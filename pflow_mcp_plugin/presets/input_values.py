@@ -27,7 +27,7 @@ class InputValues:
     """
 
     texts: Mapping[str, str]
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = attrs.field(repr=False)
     missing: tuple[PresetInput, ...]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from http_server import FaultServer, Reply, Request
+from http_server import FaultServer, Reply, Request, handshake
 
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
 from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 
 
@@ -53,3 +53,34 @@ def test_a_failure_that_was_handled_before_is_not_told_as_the_cause():
     server = Server(name="web", transport="http", url="http://127.0.0.1/mcp")
     evidence = Evidence(server=server, phase="handshake", exchange=exchange)
     assert "broke off: ReadError reset" in str(explain(RequestFailed(exchange), evidence))
+
+
+def with_cookies(cookies: dict[str, str]):
+    """Return a script that sets a cookie with the answer to each of these JSON-RPC methods."""
+
+    async def script(request: Request, reply: Reply) -> bool:
+        if request.rpc not in cookies:
+            return False
+        result = handshake() if request.rpc == "initialize" else {"tools": []}
+        await reply.result(result, set_cookie=cookies[request.rpc])
+        return True
+
+    return script
+
+
+@pytest.mark.parametrize("auth", [{}, {"type": "bearer", "token": "planted"}])
+def test_a_cookie_is_sent_back_to_the_server_that_set_it_and_to_no_other(pool, auth):
+    script = with_cookies({"initialize": "route=a1; Path=/", "tools/list": "odd=\u00fc"})
+    with FaultServer(script) as server, FaultServer(with_cookies({})) as other:
+        launches = [
+            Launch(server=Server(name=name, transport="http", url=each.url(), auth=auth))
+            for name, each in (("one", server), ("two", other))
+        ]
+        for launch in (*launches, *launches):
+            pool.list_tools(launch)
+            pool.call(launch, ToolCall(server=launch.server.name, tool="act"))
+    first = next(i for i, request in enumerate(server.requests) if request.rpc == "initialize")
+    later = [request for request in server.requests[first + 1 :] if request.method == "POST"]
+    assert len(later) >= 4
+    assert {request.headers.get("cookie") for request in later} == {"route=a1"}
+    assert not any("cookie" in request.headers for request in other.requests)

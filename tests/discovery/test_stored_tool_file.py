@@ -99,3 +99,39 @@ def test_a_look_up_finds_each_tool_under_the_name_that_it_has_among_all(
     for record in catalog.records():
         assert fresh.find(record.node) == record
         assert fresh.tool(record.server, record.tool.name) == record
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line[:-30] + line[-20:],
+        lambda line: b"\xff" + line,
+        lambda line: b'{"a":' * 100_000 + line,
+        lambda line: line.replace(b'"size"', b'"length"'),
+        lambda line: line.replace(b'"index": ', b'"index": null, "was": '),
+        lambda line: line.replace(b'"gone": {', b'"gone": [{}], "was": {'),
+        lambda line: line.replace(b'"info": {', b'"info": ["x"], "was": {'),
+        lambda line: line.replace(b'"skipped": [', b'"skipped": ["x"'),
+    ],
+    ids=["cut", "not UTF-8", "deep", "no size", "no index", "a list", "info", "skipped"],
+)
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda catalog: catalog.find("mcp-a-one"),
+        lambda catalog: catalog.tool("a", "one"),
+        lambda catalog: catalog.tool_names("a", "o"),
+        lambda catalog: catalog.head("a"),
+        lambda catalog: catalog.servers(),
+    ],
+)
+def test_a_first_line_that_is_damaged_by_hand_is_not_fatal_whatever_is_looked_up(catalog, damage, look_up):
+    catalog.save("b", listing("one"), "f2")
+    path = catalog.folder / "a.json"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(damage(first) + b"\n" + rest)
+    look_up(catalog)
+    assert catalog.find("mcp-b-one").tool.description == "done"
+    found = catalog.find("mcp-a-one")
+    assert (found is None) == (catalog.set_aside("a") is not None)
+    assert (catalog.set_aside("a") or path).read_bytes().endswith(rest)

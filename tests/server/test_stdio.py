@@ -425,3 +425,27 @@ def test_a_pipe_that_does_not_wait_gets_all_of_a_large_line():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_lines_stay_in_order_while_the_client_reads_slowly():
+    ours, theirs = os.pipe()
+    names = [f"{number}{'x' * 5_000 * (number % 3 == 0)}" for number in range(600)]
+    read = bytearray()
+
+    def read_all():
+        while read.count(b"\n") < len(names):
+            read.extend(os.read(ours, 1_000))
+
+    async def main():
+        async with LineWriter(theirs) as writer, anyio.create_task_group() as group:
+            group.start_soon(anyio.to_thread.run_sync, read_all)
+            for name in names:
+                writer.refuse(json.dumps({"id": name}).encode())
+                await anyio.lowlevel.checkpoint()
+
+    try:
+        anyio.run(main)
+        assert [json.loads(line)["id"] for line in read.splitlines()] == names
+    finally:
+        os.close(ours)
+        os.close(theirs)

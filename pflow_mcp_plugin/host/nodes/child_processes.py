@@ -48,7 +48,7 @@ class ChildCommand:
     """
 
     arguments: Sequence[str]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = attrs.field(repr=False)
     cwd: str | None
     stdin: str
     timeout: float

@@ -10,9 +10,13 @@ import pytest
 from signing_in import query_of
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.failures import Evidence
+from pflow_mcp_plugin.client.failures.sign_in import from_sign_in
 from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import ToolCall
+from pflow_mcp_plugin.types import Server
 
 ACT = ToolCall(server="web", tool="act")
 
@@ -170,3 +174,48 @@ def test_a_server_that_names_its_metadata_is_signed_in_to_unless_there_are_crede
     assert step in failure.value.suggestions[0]
     assert failure.value.details.get("login", False) is (not auth and not headers)
     assert realm.paths == []
+
+
+@pytest.mark.parametrize(
+    ("is_machine", "stored", "answer", "offered"),
+    [
+        (False, False, None, True),
+        (False, True, (400, {"error": "invalid_grant"}), True),
+        (False, True, (503, {}), False),
+        (True, False, (400, {"error": "invalid_grant"}), False),
+        (True, False, (401, {"error": "invalid_client"}), False),
+        (True, False, (200, {"access_token": "x", "token_type": "bearer", "scope": "read"}), False),
+    ],
+)
+def test_a_login_is_offered_where_a_sign_in_is_missing_or_over_and_never_to_a_machine(
+    realm, pool, is_machine, stored, answer, offered
+):
+    if stored:
+        realm.sign_in(expires_in=-10)
+    if answer:
+        realm.answers.append(answer)
+    with pytest.raises(McpError) as failure:
+        pool.call(realm.machine(scopes=["read", "write"]) if is_machine else realm.launch(), ACT)
+    assert failure.value.details.get("login", False) is offered
+    assert any("pflow mcp login" in step for step in failure.value.suggestions) is offered
+    assert realm.count("tools/call") == 0
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"type": "oauth"},
+        {"type": "oauth", "flow": "device_code"},
+        {"type": "oauth", "flow": "client_credentials", "client_id": "me", "client_secret": "planted"},
+        {"type": "bearer", "token": "planted"},
+    ],
+    ids=lambda auth: auth.get("flow", auth["type"]),
+)
+@pytest.mark.parametrize("remedy", ["login", "later", "credentials", "storage", "keyring", "operator"])
+def test_only_a_person_whose_sign_in_is_over_is_offered_a_login(auth, remedy):
+    server = Server(name="web", transport="http", url="https://web.example", auth=auth)
+    error = from_sign_in(NoAccessToken("it ended", remedy), Evidence(server=server, phase="call", tool="act"))
+    is_person = auth.get("flow") != "client_credentials" and auth["type"] == "oauth"
+    assert error.details.get("login", False) is (remedy == "login" and is_person)
+    assert error.retryable is (remedy == "later")
+    assert (error.kind, error.ran) == ("connection", "not ran")

@@ -366,6 +366,9 @@ class Text(str):
 deep: list = []
 for _ in range(200):
     deep = [deep]
+deep_object: dict = {}
+for _ in range(3_000):
+    deep_object = {"a": deep_object}
 ring: list = []
 ring.append(ring)
 
@@ -386,6 +389,8 @@ ring.append(ring)
         "\ud800",
         10**5000,
         deep,
+        deep_object,
+        [deep_object],
         ring,
         [0] * 1_100_000,
         "x" * (17 << 20),

@@ -1,0 +1,98 @@
+"""Fields with secrets in them, or with what is too large to read, are in no `repr` and in no traceback."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import traceback
+
+import attrs
+import pytest
+
+pytest.importorskip("mcp")
+
+import pflow_mcp_plugin
+
+PLANTED = "planted-4711"
+SECRET = {
+    "cli.preset_server.PresetServer": {"secrets"},
+    "client.oauth.authorization_requests.Answer": {"content"},
+    "client.oauth.device_flow._Device": {"device_code"},
+    "client.oauth.sign_in_state.Registration": {"client_secret"},
+    "client.oauth.sign_in_state.Tokens": {"access", "refresh"},
+    "client.oauth.sign_in_store.SignInKey": {"server_url"},
+    "config.dialects.Fitted": {"tables"},
+    "config.interchange.import_plan.PlannedServer": {"table"},
+    "config.interchange.literal_secrets.LiteralSecret": {"value"},
+    "config.server_input.Flags": {"env", "headers", "bearer"},
+    "contract.outcomes.Outcome": {"checkpoint"},
+    "contract.runs.LockCheck": {"host"},
+    "contract.runs.NodeRef": {"entry", "host", "params", "injected"},
+    "exchange.Launch": {"secrets", "report", "redactor"},
+    "host.nodes.child_processes.ChildCommand": {"env"},
+    "host.stored_settings.StoredSettings": {"answers"},
+    "presets.input_values.InputValues": {"secrets"},
+    "server.http.bearer_token.BearerToken": {"value"},
+    "types.Server": {"args", "env", "url", "headers", "auth"},
+}
+"""The fields in which a secret can be, or the parts of a run that has one. A new one has to be listed too."""
+WHOLE = {
+    "host.direct.direct_run.DirectRun",
+    "host.running.attempts.Attempts",
+    "host.running.result_reuse.WatchedStore",
+    "host.running.run_values.Values",
+    "host.running.steps.Steps",
+    "host.running.trace_recorder.Preparation",
+    "host.running.trace_recorder.Step",
+    "host.workflow.compilation.Compiled",
+    "host.workflow.compilation.PlannedNode",
+}
+"""The classes of which nothing is shown, as they hold the values of a run."""
+
+
+def classes():
+    """Yield the name and class of each class of the package that attrs made."""
+    for module in pkgutil.walk_packages(pflow_mcp_plugin.__path__, "pflow_mcp_plugin."):
+        if not module.name.endswith("__main__"):
+            for name, member in vars(importlib.import_module(module.name)).items():
+                if inspect.isclass(member) and attrs.has(member) and member.__module__ == module.name:
+                    yield f"{module.name}.{name}".removeprefix("pflow_mcp_plugin."), member
+
+
+CLASSES = dict(classes())
+
+
+def hidden(kind):
+    """Return the fields of a class that its `repr` leaves out."""
+    nothing_shown = kind.__repr__ is object.__repr__
+    return {field.name for field in attrs.fields(kind) if nothing_shown or field.repr is False}
+
+
+def test_a_field_with_secrets_is_not_shown_and_a_class_with_values_shows_none():
+    assert {name: hidden(CLASSES[name]) & fields for name, fields in SECRET.items()} == SECRET
+    assert {name for name in WHOLE if CLASSES[name].__repr__ is not object.__repr__} == set()
+
+
+class Told:
+    """A value that is told wherever its text is."""
+
+    def __repr__(self):
+        return PLANTED
+
+
+@pytest.mark.parametrize("name", sorted(name for name, kind in CLASSES.items() if hidden(kind)))
+def test_what_a_field_hides_is_in_no_repr_and_in_no_traceback(name):
+    kind = CLASSES[name]
+    instance = object.__new__(kind)
+    for field in attrs.fields(kind):
+        object.__setattr__(instance, field.name, Told() if field.name in hidden(kind) else "shown")
+    try:
+        holder = {"held": [instance]}
+        message = f"cannot use {instance}"
+        raise ValueError(message, instance, holder)
+    except ValueError as error:
+        told = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    assert PLANTED not in f"{instance!r} {instance} {holder} {told}"
+    shown = [field.name for field in attrs.fields(kind) if field.name not in hidden(kind) and field.repr]
+    assert not shown or kind.__repr__ is object.__repr__ or "shown" in repr(instance)
