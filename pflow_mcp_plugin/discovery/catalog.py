@@ -308,7 +308,7 @@ class Catalog:
             return None
         known = self._read.get(server)
         if known is None or known[0] != stamp:
-            content = storage.read_bytes(path)
+            content = storage.read_own(path)
             if content is None:
                 return None
             known = self._read[server] = (stamp, StoredFile(path, content))

@@ -19,6 +19,7 @@ from pathlib import Path
 from pflow_mcp_plugin.storage.file_errors import StoreError
 from pflow_mcp_plugin.storage.regular_files import read_regular
 from pflow_mcp_plugin.storage.special_files import write_special
+from pflow_mcp_plugin.storage.write_access import require_own_folder
 
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
@@ -37,6 +38,24 @@ def read_bytes(path: Path) -> bytes | None:
     try:
         return read_regular(path)
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {_reason(error)}") from error
+
+
+def read_own(path: Path) -> bytes | None:
+    """Return the content of an atomic file that only the user and root could have written.
+
+    Returns:
+        None if it does not exist, in a folder that is the user's own.
+
+    Raises:
+        StoreError: Others could have written or removed it, or it cannot be read.
+    """
+    try:
+        return read_regular(path, own=True)
+    except FileNotFoundError:
+        require_own_folder(path)
         return None
     except OSError as error:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
