@@ -12,7 +12,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 
@@ -198,15 +198,15 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def remove(path: Path) -> None:
-    """Delete a file under its lock; one that does not exist is fine.
+def remove(path: Path, *, is_locked: bool = False) -> None:
+    """Delete a file under its lock, which the caller may hold; one that does not exist is fine.
 
     Raises:
         StoreError: It could not be removed, or is locked for too long.
     """
     if not path.exists():
         return
-    with locked(path):
+    with nullcontext() if is_locked else locked(path):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
