@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, Problem, hookimpl
+from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, PflowError, Problem, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
     from pflow_mcp_plugin.contract import LockCheck, NodeRef, Run
@@ -130,7 +130,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.config import sign_in_files
+    from pflow_mcp_plugin.config import stored_files
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
@@ -144,8 +144,12 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         yield from filter(None, map(advise, configured))
         started = (server for server in configured if not server.disabled)
         yield from filter(None, map(advise_on_program, started))
-    yield from sign_in_files.check(host.paths)
-    yield from unmigrated(default_files(Path.home()), store.names())
+    yield from stored_files.check(host.paths)
+    try:
+        names = store.names()
+    except PflowError:  # reported by the check of the store
+        return
+    yield from unmigrated(default_files(Path.home()), names)
 
 
 @hookimpl

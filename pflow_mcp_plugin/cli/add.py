@@ -199,7 +199,7 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     good = {name: table for name, table in given.tables.items() if name not in refused}
     change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
-    approve_launches(host, good)
+    approve_launches(host, good, new=change.added)
     advice = (found for server in servers for found in _advice(server, starting=starting))
     places = set(map(server_path, good))
     shadowing = (notice for notice in store.notices() if notice.path in places)

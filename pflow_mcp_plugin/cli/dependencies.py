@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.discovery.catalog import Catalog
@@ -36,16 +38,38 @@ def pins(host: Host) -> Pins:
     return servers(host.paths).pins
 
 
-def approve_launches(host: Host, names: Iterable[str]) -> None:
+def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
     """Approve the launches of servers that the user just configured; pins of other launches are removed.
+
+    Args:
+        host: The host.
+        names: The servers.
+        new: Those whose names were free before: nothing is left to them of a former server of that name.
 
     Raises:
         storage.StoreError: Pins could not be read or removed.
     """
     from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 
+    for name in new:
+        _forget_former(host, name)
     for name in names:
         pins(host).keep_for(name, launch_identity(server_store(host).get(name)))
+
+
+def _forget_former(host: Host, name: str) -> None:
+    known = servers(host.paths)
+    own = Catalog(known.catalog.folder)
+    own.head(name)  # sets a corrupt file aside, which takes the lock that `forget` holds
+    known.forget(name, lambda: own.fingerprint_of(name) != known.store.fingerprint(name))
+    forget_stderr(host, name)
+
+
+def forget_stderr(host: Host, name: str) -> None:
+    """Delete what is kept of the stderr of a server."""
+    from shutil import rmtree
+
+    rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:

@@ -38,7 +38,7 @@ def edit_config(host: Host) -> Report:
     path = server_file(host.paths)
     if not is_interactive():
         raise PflowError("An editor needs a terminal", suggestions=(f"Edit the file: {path}",), kind="usage")
-    before = storage.read_bytes(path)
+    before = storage.read_own(path)
     with _copy(path, before or b"") as copy:
         problems = _edited(copy, path)
         changed = _save(copy, path, before)
@@ -111,7 +111,7 @@ def _save(copy: Path, path: Path, before: bytes | None) -> bool:
     if written is None or written == (before or b""):
         return False
     with storage.locked(path):
-        if storage.read_bytes(path) != before:
+        if storage.read_own(path) != before:
             message = f"Another program changed {path} meanwhile, so nothing was saved"
             step = f"Compare them, then edit again: diff {path} {copy}"
             raise PflowError(message, suggestions=(step,), kind="config")

@@ -136,9 +136,10 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
     if moved and host.settings:  # first: a reference without its value would lose the secret
         for secret in plan.secrets:
             host.settings.set(secret.variable, secret.value)
-    for warning in store.add(tables).warnings:
+    change = store.add(tables)
+    for warning in change.warnings:
         host.report(warning)
-    approve_launches(host, tables)
+    approve_launches(host, tables, new=change.added)
     for name in tables:
         insecure = egress.advise(store.get(name))
         if insecure:

@@ -77,12 +77,33 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         return await logged_in(ready, _person(browser=browser), scopes)
 
     sign_in = run_sign_in(ready, action)
+    _require_unchanged(host, ready)
     if is_new:
         table = server_store(host).table(name)
         server_store(host).add({name: {**(table if isinstance(table, Mapping) else {}), "auth": _OAUTH}})
         host.refresh("mcp")
     data = _data(sign_in, is_new=is_new, is_synced=catalog(host).file(name) is not None)
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
+
+
+def _require_unchanged(host: Host, ready: Launch) -> None:
+    """Sign out again from a server that was removed or changed while somebody signed in to it.
+
+    Raises:
+        McpError: It was; another server may have its name now.
+    """
+    store, name = server_store(host), ready.server.name
+    if name in store.names() and store.fingerprint(name) == ready.fingerprint:
+        return
+    from pflow_mcp_plugin.cli.logout import sign_out_of
+    from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins
+    from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
+
+    known, digest = stored_sign_ins(host), SignInKey.of(ready.server).digest
+    sign_out_of(host, known, [it for it in known.entries if it.digest == digest and not known.users(it)])
+    message = f"The config of server {name} changed during the login, which is therefore not kept"
+    step = f"Run again: pflow mcp login {name}"
+    raise McpError(message, where=Where(server=name, phase="config"), next_step=step, kind="config")
 
 
 def _checked(scopes: tuple[str, ...]) -> tuple[str, ...]:

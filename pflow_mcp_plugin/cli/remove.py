@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
-from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
+from pflow_mcp_plugin.cli.known_names import servers as completed_servers
 from pflow_mcp_plugin.config.locations import sign_in_folder
-from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery import sync_failures
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=servers)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completed_servers)
 @click.pass_obj
 def remove(host: Host, names: tuple[str, ...]) -> Report:
     """Remove servers: their config, their synced tools, what was approved of them, and their sign-ins."""
@@ -56,19 +58,21 @@ def remove_server(host: Host, name: str) -> Report:
         McpError: Neither exists, or the server is that of a project.
     """
     _require_own(host, name)
-    known, store = catalog(host), server_store(host)
+    store = server_store(host)
     sign_ins = _sign_ins(host)  # whose they are is known as long as the server is configured
-    try:
-        warnings = store.remove(name).warnings
-    except McpError:  # only its tool file is left
-        warnings = ()
-    synced = name in known.servers()
-    sync_failures.forget(known.folder_of(name), name)
-    known.forget(name)
-    pins(host).forget(name)
+    warnings: list[Problem] = []
+
+    def unconfigure() -> bool:
+        with suppress(McpError):  # only its tool file is left
+            warnings.extend(store.remove(name).warnings)
+        return True
+
+    synced = servers(host.paths).forget(name, unconfigure)
+    forget_stderr(host, name)
     host.refresh("mcp")
     for warning in warnings:
         host.report(warning)
+    sign_ins = _sign_ins(host, sign_ins)  # a login may have ended meanwhile
     ended, kept_for, failures = _signed_out(host, sign_ins, name) if sign_ins else ((), (), ())
     data: dict[str, Any] = {"removed": name, "forgot_tools": synced}
     if ended:
@@ -87,12 +91,14 @@ def _require_own(host: Host, name: str) -> None:
         store.require_own(name)
 
 
-def _sign_ins(host: Host) -> StoredSignIns | None:
+def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
+    """Return the sign-ins that are stored now, with the servers that they belonged to before."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
     from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins
 
-    return stored_sign_ins(host)
+    now = stored_sign_ins(host)
+    return now if before is None else attrs.evolve(now, servers=before.servers)
 
 
 def _signed_out(

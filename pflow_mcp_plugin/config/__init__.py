@@ -11,7 +11,7 @@ In the order in which a server passes through them:
 - `server_store`: the file itself, safe under concurrent writers
 - `project_file`: the `.mcp.json` of a project, and whether it was approved; `project_notices`: its servers
   shown in full, and warnings about them
-- `sign_in_files`: warnings about files with tokens that others may read
+- `stored_files`: sign-ins that others may read, and pins and tool files that others may write
 - `toml_codec`: TOML decoded and encoded; `toml_edit`: replaces one
   table in the text of a file
 - `token_shapes`: tokens recognised by their shapes

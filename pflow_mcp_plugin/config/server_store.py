@@ -353,12 +353,12 @@ class ServerStore:
         Raises:
             storage.StoreError: The file could not be read, or the copy not written.
         """
-        content = storage.read_bytes(self.path)
+        content = storage.read_own(self.path)
         return None if content is None else storage.keep_backup(self.path, content)
 
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
-            content = storage.read_bytes(self.path)
+            content = storage.read_own(self.path)
             old = toml_codec.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
@@ -405,7 +405,7 @@ class ServerStore:
         signature = (self._signature(), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
-            document = toml_codec.decode(self.path, storage.read_bytes(self.path) or b"")
+            document = toml_codec.decode(self.path, storage.read_own(self.path) or b"")
             seen = self._seen = _Seen(signature, document, project)
         return seen
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -195,9 +196,8 @@ class Catalog:
         Raises:
             storage.StoreError: The file could not be written; the previous one is unchanged.
         """
-        path = self._path(server)
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
-        with storage.locked(path):
+        with self.locked(server) as path:
             before = self.file(server)
             content = approve(before, tool_file.from_listing(server, listing, config_fingerprint, before))
             storage.write_atomic(path, tool_file.encode(content))
@@ -211,21 +211,25 @@ class Catalog:
         Raises:
             storage.StoreError: The file could not be read or written; it is unchanged.
         """
-        path = self._path(server)
         if self.file(server) is None:
             return
-        with storage.locked(path):
+        with self.locked(server) as path:
             before = self.file(server)
             if before is not None:
                 storage.write_atomic(path, tool_file.encode(change(before)))
 
-    def forget(self, server: str) -> None:
-        """Delete a server, with its tool file, from the catalog.
+    @contextmanager
+    def locked(self, server: str) -> Iterator[Path]:
+        """Hold the lock of a server's tool file in the catalog; yields the path.
+
+        Whoever removes a server, or stores what a sync found of it, reads and changes its config meanwhile.
 
         Raises:
-            storage.StoreError: The file could not be removed.
+            storage.StoreError: Another process held it for too long.
         """
-        storage.remove(self._path(server))
+        path = self._path(server)
+        with storage.locked(path):
+            yield path
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
         """Look up in the catalog the protocol era of a server's last sync, unless its config has changed."""
@@ -308,7 +312,7 @@ class Catalog:
             return None
         known = self._read.get(server)
         if known is None or known[0] != stamp:
-            content = storage.read_bytes(path)
+            content = storage.read_own(path)
             if content is None:
                 return None
             known = self._read[server] = (stamp, StoredFile(path, content))

@@ -57,7 +57,7 @@ class Pins:
             storage.StoreError: It cannot be read, or a newer version wrote it.
         """
         path = self._path(server)
-        content = storage.read_bytes(path)
+        content = storage.read_own(path)
         return None if content is None else _decode(path, content)
 
     def update(self, server: str, change: Callable[[Pinned | None], Pinned]) -> Pinned:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
+from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config.locations import pin_folder, project_file, server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, PflowError
@@ -33,6 +34,33 @@ class Servers:
     store: ServerStore
     catalog: Catalog
     pin_folder: Path
+
+    def forget(self, server: str, begin: Callable[[], bool]) -> bool:
+        """Delete the tools and pins of a server that is not in the user's own config, or no longer.
+
+        Args:
+            server: Its name.
+            begin: Called while no sync stores anything of the server, to remove it from the config or to look
+                at it; returns whether to go on.
+
+        Returns:
+            Whether it was synced.
+
+        Raises:
+            storage.StoreError: A file could not be removed.
+        """
+        from pflow_mcp_plugin.discovery import sync_failures
+        from pflow_mcp_plugin.discovery.pins import Pins
+
+        own = Catalog(self.catalog.folder)  # not that of a project, whose server may have the same name
+        with own.locked(server) as path:
+            if not begin():
+                return False
+            was_synced = path.exists()
+            storage.remove(path, is_locked=True)
+            Pins(self.pin_folder).forget(server)
+            sync_failures.forget(own.folder, server)
+        return was_synced
 
     @property
     def pins(self) -> Pins:

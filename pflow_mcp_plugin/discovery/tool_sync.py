@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import Protocol
@@ -15,7 +16,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.pins import Pinned, Pins
+from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.discovery.tool_changes import Changes
@@ -127,7 +128,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
     redactor = Redactor()
     try:
         ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
-        approval = _Approval(known.store.get(name), known.pins)
+        approval = _Approval(ready, known)
         redactor.add(ready.secrets)
         known.pins.read(name)  # what cannot be compared is not started
         listing = pool.list_tools(ready)
@@ -151,7 +152,9 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
 
 
 def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
-    sync_failures.keep(known.catalog.folder_of(name), name, error.message)
+    with suppress(PflowError), known.catalog.locked(name) as path:
+        known.store.table(name)  # of a server that was removed meanwhile, nothing is kept
+        sync_failures.keep(path.parent, name, error.message)
     return Synced(server=name, error=error, milliseconds=_since(started))
 
 
@@ -159,21 +162,36 @@ def _failed(name: str, error: PflowError, known: Servers, started: float) -> Syn
 class _Approval:
     """Compares what a sync found with the pins of the server, and pins what needs no approval."""
 
-    server: Server
-    pins: Pins
+    launch: Launch
+    known: Servers
     is_first: bool = False
     comparison: Comparison = NOTHING
 
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
-        """Return what was found, with marks on what is not approved; see `Catalog.save`."""
-        found = attrs.evolve(found, launch=launch_identity(self.server))
-        self.pins.update(self.server.name, lambda pinned: self._pinned(pinned, before, found))
+        """Return what was found, with marks on what is not approved; see `Catalog.save`.
+
+        Raises:
+            McpError: The server was removed or changed while it was asked: another one may have its name now.
+        """
+        name = self.launch.server.name
+        server = self.known.store.get(name)
+        if self.known.store.fingerprint(name) != self.launch.fingerprint:
+            raise McpError(
+                f"The config of server {name} changed while it was synced, so nothing was stored",
+                where=Where(server=name, phase="config"),
+                next_step=f"Run again: pflow mcp sync {name}",
+                kind="config",
+            )
+        found = attrs.evolve(found, launch=launch_identity(server))
+        self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
         return pin_comparison.marked(found, self.comparison)
 
-    def _pinned(self, pinned: Pinned | None, before: ToolFile | None, found: ToolFile) -> Pinned:
+    def _pinned(
+        self, server: Server, pinned: Pinned | None, before: ToolFile | None, found: ToolFile
+    ) -> Pinned:
         pinned = pinned or pin_comparison.first_pins(before, found)
         self.is_first = pinned is None
-        if self.server.trust == "auto":
+        if server.trust == "auto":
             return pin_comparison.approved(found)
         pinned = pinned or pin_comparison.nothing_pinned(found)
         self.comparison = pin_comparison.compare(pinned, found)

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.storage import (
     encode_json,
     files_in,
     locked,
-    read_bytes,
+    read_own,
     write_atomic,
 )
 
@@ -56,12 +56,12 @@ class WorkflowLibrary(Library):
             PflowError: It does not exist (kind `not_found`), or its file is corrupt.
         """
         path = self.path(name)
-        content = read_bytes(path) if is_name(name) else None
+        content = read_own(path) if is_name(name) else None
         if content is None:
             raise self._not_saved(name)
         if version is not None and version != self._version(name):
             path = self._versions(name) / f"{version}.json"
-            content = read_bytes(path)
+            content = read_own(path)
         if content is None:
             hint = f"Its versions are 1 to {self._version(name)}"
             raise PflowError(f"{name} has no version {version}", suggestions=(hint,), kind="not_found")
@@ -151,7 +151,7 @@ class WorkflowLibrary(Library):
             path, {**workflow, "name": name, **({"description": description} if description else {})}
         )
         with locked(self.folder / "library"):
-            before = read_bytes(path)
+            before = read_own(path)
             if before is not None and before != content:
                 # Raises if the file is corrupt: such a file is never overwritten.
                 decode_json(path, before, finite=True)

@@ -2,6 +2,7 @@
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, atomic writing, and removing
+- `write_access`: whether anybody but the user and root could have written a file
 - `regular_files`: reading regular files only, up to a limit
 - `special_files`: reading and writing pipes, terminals and devices
 - `json_files`: JSON objects in files, changed under a lock
@@ -17,6 +18,7 @@ from pflow_mcp_plugin.storage.atomic_files import (
     locked,
     make_folder,
     read_bytes,
+    read_own,
     remove,
     set_aside,
     sweep,
@@ -35,6 +37,7 @@ from pflow_mcp_plugin.storage.regular_files import (
     require_regular,
 )
 from pflow_mcp_plugin.storage.special_files import read_special, write_special
+from pflow_mcp_plugin.storage.write_access import require_own
 
 __all__ = [
     "LIMIT",
@@ -53,9 +56,11 @@ __all__ = [
     "make_folder",
     "open_regular",
     "read_bytes",
+    "read_own",
     "read_regular",
     "read_special",
     "remove",
+    "require_own",
     "require_regular",
     "set_aside",
     "sweep",

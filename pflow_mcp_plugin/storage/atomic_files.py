@@ -13,13 +13,14 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 
 from pflow_mcp_plugin.storage.file_errors import StoreError
 from pflow_mcp_plugin.storage.regular_files import open_regular, read_regular
 from pflow_mcp_plugin.storage.special_files import write_special
+from pflow_mcp_plugin.storage.write_access import require_own_folder
 
 _DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+")
 _IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}
@@ -43,6 +44,24 @@ def read_bytes(path: Path) -> bytes | None:
     try:
         return read_regular(path)
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(path, f"could not be read: {_reason(error)}") from error
+
+
+def read_own(path: Path) -> bytes | None:
+    """Return the content of an atomic file that only the user and root could have written.
+
+    Returns:
+        None if it does not exist, in a folder that is the user's own.
+
+    Raises:
+        StoreError: Others could have written or removed it, or it cannot be read.
+    """
+    try:
+        return read_regular(path, own=True)
+    except FileNotFoundError:
+        require_own_folder(path)
         return None
     except OSError as error:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
@@ -246,15 +265,15 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def remove(path: Path) -> None:
-    """Delete a file under its lock; one that does not exist is fine.
+def remove(path: Path, *, is_locked: bool = False) -> None:
+    """Delete a file under its lock, which the caller may hold; one that does not exist is fine.
 
     Raises:
         StoreError: It could not be removed, or is locked for too long.
     """
     if not path.exists():
         return
-    with locked(path):
+    with nullcontext() if is_locked else locked(path):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:

@@ -9,12 +9,12 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage.atomic_files import locked, read_bytes, set_aside, write_atomic
+from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
 
 
 class JsonStore:
-    """A JSON object in a file, changed under a lock.
+    """A JSON object in a file that only the user can write, changed under a lock.
 
     Args:
         path: The file.
@@ -71,7 +71,7 @@ class JsonStore:
             change(data)
             data = {**data, "schema_version": self.schema_version}
             content = encode_json(self.path, data)
-            if content != read_bytes(self.path):
+            if content != read_own(self.path):
                 write_atomic(self.path, content)
             return data
 
@@ -85,7 +85,7 @@ class JsonStore:
     def _load(self) -> dict[str, JSON] | CorruptFile:
         """Return the object, or the error of a corrupt file that can be rebuilt."""
         try:
-            return self._parse(read_bytes(self.path))
+            return self._parse(read_own(self.path))
         except CorruptFile as corrupt:
             if not self.rebuildable:
                 raise

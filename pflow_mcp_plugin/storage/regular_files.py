@@ -7,6 +7,8 @@ import os
 import stat
 from pathlib import Path
 
+from pflow_mcp_plugin.storage.write_access import require_own
+
 LIMIT = 256 << 20
 """Bytes of the largest file that is read."""
 
@@ -48,19 +50,23 @@ def open_regular(path: str | Path, flags: int) -> int:
     return descriptor
 
 
-def read_regular(path: Path, most: int = LIMIT) -> bytes:
+def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
     """Return the content of a regular file.
 
     Args:
         path: The file.
         most: Bytes that it may have.
+        own: Whether to refuse one that others could have written; see `write_access`.
 
     Raises:
+        StoreError: Others could have written it.
         NotRegular: It is something else, or waits for more content, as `/proc/kmsg` does.
         OSError: It is larger, or cannot be read.
     """
     descriptor = open_regular(path, os.O_RDONLY)
     try:
+        if own:
+            require_own(path, descriptor)
         if os.fstat(descriptor).st_size > most:
             raise too_large(path, most)
         content = bytearray()

@@ -96,8 +96,8 @@ class PflowHost:
 
     def _store_servers(self, tables: JSONObject) -> None:
         known = servers(self.host.paths)
-        known.store.add(tables)
-        approve_launches(self.host, tables)
+        change = known.store.add(tables)
+        approve_launches(self.host, tables, new=change.added)
 
     def sync(self, *names: str) -> tuple[str, ...]:
         """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.

@@ -13,6 +13,7 @@ _SERVED = "end_to_end/test_served_attacks.py"
 _TOKENS = "end_to_end/test_token_attacks.py"
 _PROCESSES = "end_to_end/test_process_attacks.py"
 _FILES = "end_to_end/test_file_attacks.py"
+_STORES = "end_to_end/test_store_attacks.py"
 _PLUGINS = "end_to_end/test_plugin_attacks.py"
 _PRESETS = "plugins/test_installed_plugins.py"
 _NETWORK = "trust/test_network_threats.py"
@@ -73,6 +74,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_FILES, "test_row_37"),
         ("end_to_end/test_cached_runs.py", "test_row_37"),
     ),
+    60: ((_STORES, "test_row_60"), ("storage/test_write_access.py", "test_row_60")),
     62: (
         (_NETWORK, "test_row_62"),
         (_EGRESS, "test_row_62"),

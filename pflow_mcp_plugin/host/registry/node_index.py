@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pflow_mcp_plugin.contract import Sketch
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.storage import StoreError, write_atomic
+from pflow_mcp_plugin.storage import StoreError, require_own, write_atomic
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -229,15 +229,16 @@ def _whole(fingerprint: str) -> str:
 def _open(path: Path, fingerprint: str) -> Index | None:
     import sqlite3
 
-    if not path.exists():
-        return None
     connection = None
     try:
+        require_own(path)
         # Immutable: SQLite then takes no locks, which a file that is only ever replaced does not need.
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
         (found,) = connection.execute("SELECT fingerprint FROM about").fetchone()
+    except (OSError, StoreError):  # there is none yet, or it is somebody else's
+        return None
     except sqlite3.DatabaseError:  # damaged, or swept since: it is rebuilt
         found = None
     if connection and found != fingerprint:

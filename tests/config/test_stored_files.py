@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config import sign_in_files
+from pflow_mcp_plugin.config import stored_files
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.storage import write_atomic
@@ -19,9 +19,9 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def test_files_for_the_user_alone_are_no_problem(paths: Paths) -> None:
-    assert [*sign_in_files.check(paths)] == []
+    assert [*stored_files.check(paths)] == []
     write_atomic(sign_in_folder(paths) / "1-1.json", b"{}")
-    assert [*sign_in_files.check(paths)] == []
+    assert [*stored_files.check(paths)] == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
@@ -29,12 +29,12 @@ def test_a_file_that_others_may_read_is_a_warning(paths: Paths) -> None:
     file = sign_in_folder(paths) / "1-1.json"
     write_atomic(file, b"{}")
     file.chmod(0o644)
-    (problem,) = sign_in_files.check(paths)
+    (problem,) = stored_files.check(paths)
     assert problem.message == f"{file} holds tokens and can be read by others"
     assert (problem.severity, problem.suggestion) == ("warning", f"chmod 600 {file}")
 
 
 def test_a_folder_that_cannot_be_read_is_a_warning(paths: Paths) -> None:
     sign_in_folder(paths).write_text("")
-    (problem,) = sign_in_files.check(paths)
+    (problem,) = stored_files.check(paths)
     assert (problem.severity, str(sign_in_folder(paths)) in problem.message) == ("warning", True)
