@@ -21,6 +21,7 @@ _PINS = "trust/test_pin_threats.py"
 _TEXT = "trust/test_text_threats.py"
 _SIGN_INS = "trust/test_sign_in_threats.py"
 _SIGN_IN_SECRETS = "end_to_end/test_sign_in_secrets.py"
+_FLOODS = "end_to_end/test_flood_attacks.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -67,6 +68,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_FILES, "test_row_37"),
         ("end_to_end/test_cached_runs.py", "test_row_37"),
     ),
+    56: ((_FLOODS, "test_row_56"),),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 

@@ -97,4 +97,6 @@ GUARDS = (
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
     Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
+    Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
+    Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
 )
