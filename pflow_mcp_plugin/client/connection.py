@@ -52,6 +52,8 @@ OnProgress = Callable[[float, float | None, str | None], None]
 
 _HEADER_MISMATCH = -32020  # of protocol 2026-07-28
 _CLOSE_SECONDS = 10.0
+_LAST_SECONDS = 5.0
+"""How long the connection's owner task may take to close it, and then, cancelled, to end."""
 _PROBE_SHARE = 3
 """The start deadline of a connection, divided by this, is how long its server may ignore the probe."""
 
@@ -158,7 +160,7 @@ class Connection:
         if self._lines is not None:
             self._lines.hung = True
         self._owner.cancel()
-        await asyncio.wait({self._owner})
+        await self._owner_ended(self._owner)
         if self._ready.done():
             self._ready.exception()  # retrieved, or asyncio would log it as never retrieved
 
@@ -167,10 +169,17 @@ class Connection:
         if self._owner is None:
             return
         self._stop.set()
-        done, _ = await asyncio.wait({self._owner}, timeout=_CLOSE_SECONDS)
-        if not done:
-            self._owner.cancel()
-            await asyncio.wait({self._owner})
+        await self._owner_ended(self._owner)
+
+    async def _owner_ended(self, owner: asyncio.Task[None]) -> None:
+        """Wait for the connection's owner to end; one that hangs is cancelled, then its server is killed."""
+        for seconds in (_CLOSE_SECONDS, _LAST_SECONDS):
+            done, _ = await asyncio.wait({owner}, timeout=seconds)
+            if done:
+                return
+            owner.cancel()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.release)
 
     async def call(
         self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
@@ -416,8 +425,11 @@ class Connection:
                 self.info, self._info_notes = redacted_info(describe(session), redactor_of(self.launch))
                 dispatcher.version = self.info.protocol
                 self._session, self._phase = session, "call"
-                async with listening(session):
-                    yield
+                try:
+                    async with listening(session):
+                        yield
+                finally:  # what the server still sends must not keep the session from closing
+                    await streams[0].aclose()
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:

@@ -41,16 +41,21 @@ class Bounds:
         deadline: The timeout that ends the request.
         idle: Seconds allowed without a sign of life.
         end: The loop's time at which the request ends at the latest.
+
+    Attributes:
+        over: Whether the request has ended.
     """
 
     def __init__(self, deadline: asyncio.Timeout, idle: float, end: float) -> None:
         self._deadline = deadline
         self._idle = idle
         self._end = end
+        self.over = False
 
     def extend(self) -> None:
-        """Reset the idle deadline after a sign of life."""
-        self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
+        """Reset the idle deadline after a sign of life, unless the request is over or its time is."""
+        if not self.over and not self._deadline.expired():
+            self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 
     def until(self) -> float | None:
         """Return the loop's time at which a deadline ends the request, unless it is extended."""
@@ -72,7 +77,11 @@ async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
     end = loop.time() + whole.seconds
     try:
         async with asyncio.timeout_at(min(loop.time() + idle.seconds, end)) as deadline:
-            yield Bounds(deadline, idle.seconds, end)
+            bounds = Bounds(deadline, idle.seconds, end)
+            try:
+                yield bounds
+            finally:
+                bounds.over = True
     except TimeoutError as error:
         if not deadline.expired():  # another timeout, inside the request
             raise

@@ -46,6 +46,8 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 _LAST_WORDS_SECONDS = 2.0
 """How long the pool's calls may take to end once their connections are closed."""
+_CLOSED_SECONDS = 20.0
+"""How long the pool's connections may take to close; then their servers are killed."""
 _KILLED_SECONDS = 1.0
 """How long the pool's connections may take to close once their servers are killed."""
 
@@ -236,7 +238,9 @@ class Pool:
 
     def _await_end(self, closing: Future[None]) -> None:
         try:
-            awaited(closing)
+            awaited(closing, _CLOSED_SECONDS)
+        except TimeoutError:  # the loop hangs
+            self._end_processes()
         except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
             self._end_processes()
             with suppress(TimeoutError):  # the loop may hang

@@ -6,12 +6,16 @@ Imported on the event loop's thread only, as `session` is.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from mcp.client.session import ClientSession
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import ClientCapabilities, ErrorData, Implementation, JSONRPCNotification, ListToolsResult
+
+_MOST_UNANSWERED = 32
+"""Requests of a server that the SDK may be answering at the same time."""
 
 
 class OpenSession(ClientSession):
@@ -35,13 +39,20 @@ class OpenSession(ClientSession):
 
 
 class ScreeningDispatcher(JSONRPCDispatcher):
-    """The SDK's dispatcher, able to drop notifications and to redact errors, which no public class can.
+    """The SDK's dispatcher, able to drop notifications, redact errors and bound the work for requests.
+
+    No public class of the SDK can. It reads on only while few of the server's requests are unanswered:
+    each is a task that holds the answer until the server takes it.
 
     Attributes:
         redact: Redacts the message of an error that a server sends: the SDK writes it into its spans.
     """
 
     redact: Callable[[str], str] = staticmethod(str)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._unanswered = asyncio.Semaphore(_MOST_UNANSWERED)
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Whether the SDK dispatches a notification; a subclass overrides it to drop some."""
@@ -51,6 +62,16 @@ class ScreeningDispatcher(JSONRPCDispatcher):
     def _dispatch_notification(self, msg: JSONRPCNotification, *args: Any) -> None:
         if self.accepts(msg):
             super()._dispatch_notification(msg, *args)
+
+    async def _dispatch_request(self, *args: Any) -> None:
+        await self._unanswered.acquire()
+        await super()._dispatch_request(*args)
+
+    async def _handle_request(self, *args: Any) -> None:
+        try:
+            await super()._handle_request(*args)
+        finally:
+            self._unanswered.release()
 
     def _resolve_pending(self, request_id: Any, outcome: dict[str, Any] | ErrorData) -> None:
         if isinstance(outcome, ErrorData):

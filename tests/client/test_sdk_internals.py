@@ -17,6 +17,8 @@ SESSION_CLASSES = (ClientSession, JSONRPCDispatcher)
 SIGNATURES = {
     (ClientSession, "_build_capabilities"): ["self", "version"],
     (ClientSession, "_absorb_tool_listing"): ["self", "result", "complete"],
+    (JSONRPCDispatcher, "_dispatch_request"): ["self", "req", "metadata", "on_request", "sender_ctx"],
+    (JSONRPCDispatcher, "_handle_request"): ["self", "req", "dctx", "scope", "on_request"],
     (JSONRPCDispatcher, "_dispatch_notification"): ["self", "msg", "metadata", "on_notify", "sender_ctx"],
     (JSONRPCDispatcher, "_resolve_pending"): ["self", "request_id", "outcome"],
 }

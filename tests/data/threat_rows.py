@@ -23,6 +23,7 @@ _PINS = "trust/test_pin_threats.py"
 _TEXT = "trust/test_text_threats.py"
 _SIGN_INS = "trust/test_sign_in_threats.py"
 _SIGN_IN_SECRETS = "end_to_end/test_sign_in_secrets.py"
+_FLOODS = "end_to_end/test_flood_attacks.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -80,6 +81,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_EGRESS, "test_row_62"),
         ("config/test_server_schema.py", "test_row_62"),
     ),
+    56: ((_FLOODS, "test_row_56"),),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 

@@ -112,4 +112,6 @@ GUARDS = (
     Guard(60, "_is_known", always("_identity", "was"), "folder_in_which"),
     Guard(62, "refusal_of_url", never("tls_pins"), "no_byte"),
     Guard(62, "_check_plain_http", never("table", "key"), "every_command"),
+    Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
+    Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
 )

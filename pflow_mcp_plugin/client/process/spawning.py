@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -19,6 +20,8 @@ from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
 """Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
+_REAP_SECONDS = 2.0
+"""How long a spawned process may take to end once it is killed."""
 _NEEDED = ("waitid", "killpg")
 """Functions of `os` that spawning needs: Windows has neither, macOS the first since Python 3.13."""
 
@@ -70,10 +73,15 @@ class ServerProcess:
             return
 
     def release(self) -> None:
-        """Kill the rest of the spawned process's group, unregister the group, and reap the process."""
-        self.signal_group(signal.SIGKILL)
-        self._reaper.unregister(self.pid)
-        self.popen.wait()
+        """Kill the rest of the spawned process's group, unregister the group, and reap the process.
+
+        One that cannot be killed, because it runs as another user or waits for a disk, is left behind.
+        """
+        if self.popen.returncode is None:  # else it is released already, and its id may have been reused
+            self.signal_group(signal.SIGKILL)
+            self._reaper.unregister(self.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(_REAP_SECONDS)
         for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if pipe is not None:
                 pipe.close()

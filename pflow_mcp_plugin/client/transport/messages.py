@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 _READ_AHEAD = 256
 """Messages that may wait in the queue before reading pauses."""
+_TURN = 32
+"""Messages that are received before other tasks get their turn."""
 _MIB = 1 << 20
 _KEPT = 2000
 """Bytes of a line that are kept if it is not a valid message."""
 _ANSWERS = {"result", "error"}
+_BRACKETS = (b"{", b"[")
 _NO_MESSAGES = "lines on stdout that are not messages"
 
 
@@ -113,7 +116,9 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Turn received bytes into messages, and queue those that are complete."""
+        """Turn received bytes into messages, and queue those that are complete; none after the end."""
+        if self.incoming.ended:
+            return
         try:
             for line in self._lines.feed(data):
                 self._on_line(line)
@@ -124,6 +129,11 @@ class MessageStream:
     def _on_line(self, line: bytes) -> None:
         text = line.strip().removeprefix(BOM_UTF8)
         if not text:
+            return
+        if (
+            self.seen.strays and text[:1] not in _BRACKETS
+        ):  # in a flood of lines, the parser would be too slow
+            self.seen.strays += 1
             return
         try:
             value = read_json(text)
@@ -140,7 +150,7 @@ class MessageStream:
         if not _is_utf8(line):
             self._note_stray("bytes that are not UTF-8")
             self._on_line(line.decode("utf-8", "replace").encode())
-        elif line[:1] in (b"{", b"[") and self._waiting:
+        elif line[:1] in _BRACKETS and self._waiting:
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
             self._break_off()
@@ -189,11 +199,18 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
+    """The read stream: received messages in order, then the end; reading pauses while many are queued.
+
+    Attributes:
+        ended: Whether it takes no more messages.
+    """
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()
-        self._ended = False
+        self.ended = False
+        self._received = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._waiter: asyncio.Future[None] | None = None
         self._source: asyncio.ReadTransport | None = None
         self._paused = False
@@ -204,17 +221,24 @@ class MessageQueue:
 
     def put(self, message: SessionMessage) -> None:
         """Queue a received message; after the end of the queue it is dropped."""
-        if self._ended:
+        if self.ended:
             return
         self._messages.append(message)
         self._wake()
-        if len(self._messages) >= _READ_AHEAD and self._source is not None and not self._paused:
+        if len(self._messages) >= _READ_AHEAD and not self._paused:
             self._paused = True
-            self._source.pause_reading()
+            self._room.clear()
+            if self._source is not None:
+                self._source.pause_reading()
+
+    async def room(self) -> None:
+        """Wait until the queue takes more messages: for a source that cannot be paused."""
+        await self._room.wait()
 
     def end(self) -> None:
         """Mark the end of the queue; queued messages can still be received."""
-        self._ended = True
+        self.ended = True
+        self._room.set()
         self._wake()
 
     async def receive(self) -> SessionMessage:
@@ -223,8 +247,13 @@ class MessageQueue:
         Raises:
             anyio.EndOfStream: All messages were received, and the stream has ended.
         """
+        self._received += 1
+        if not self._received % _TURN:
+            # During a flood other tasks get their turn, and the session can be closed: anyio cancels a task
+            # only while it waits, and for this one there is always a message.
+            await asyncio.sleep(0)
         while not self._messages:
-            if self._ended:
+            if self.ended:
                 from anyio import EndOfStream
 
                 raise EndOfStream
@@ -265,6 +294,7 @@ class MessageQueue:
 
     def _resume(self) -> None:
         self._paused = False
+        self._room.set()
         if self._source is not None and not self._source.is_closing():
             with contextlib.suppress(RuntimeError):
                 self._source.resume_reading()

@@ -131,6 +131,7 @@ class SseTransport:
                             opened.set_result(None)
                     elif is_message(event):
                         self._take(read_value(event.data))
+                        await self._incoming.room()
 
     def _take(self, value: JSON) -> None:
         from mcp.shared.message import SessionMessage

@@ -218,6 +218,7 @@ class StreamableHttp:
                     stream.note(event)
                     if is_message(event) and self._take_event(event.data, request):
                         return True
+                    await self._incoming.room()
         except NETWORK_ERRORS as error:
             stream.error = error
         return False
