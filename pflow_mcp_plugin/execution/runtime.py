@@ -19,7 +19,7 @@ from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.schema_properties import Declaration, declaration
+from pflow_mcp_plugin.discovery.schema_properties import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
@@ -85,6 +85,7 @@ class Target:
         record: The tool as of the last sync, None if the server was never synced.
         declared: The arguments it declares, None if unknown.
         validator: Checks arguments, None if the schema is unknown.
+        form: What its output schema decides about its results.
     """
 
     launch: Launch
@@ -92,6 +93,7 @@ class Target:
     record: ToolRecord | None = None
     declared: Declaration | None = None
     validator: Validator | None = None
+    form: ResultForm = attrs.field(factory=ResultForm)
 
     @property
     def where(self) -> Where:
@@ -109,7 +111,7 @@ class Target:
 
     @property
     def inline_limit(self) -> int:
-        """The limit for results of the target, in bytes: a larger one goes to a file."""
+        """The limit for strings in results of the target, in bytes: a longer one also goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
@@ -299,7 +301,13 @@ class Runtime:
             self._refuse_gone(server, tool)
             return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
         schema = record.tool.input_schema
-        target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
+        target = Target(
+            launch=ready,
+            tool=record.tool.name,
+            record=record,
+            declared=declaration(schema),
+            form=result_form(record.tool.output_schema),
+        )
         problem = withheld(record, self._store.get(server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
