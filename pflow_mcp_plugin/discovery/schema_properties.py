@@ -56,8 +56,8 @@ class ResultForm:
     """What the schema of a result declares of the properties that need a decision.
 
     Attributes:
-        wrapped: Whether the result proper is inside a lone `{"result": ...}`; None if there is no telling,
-            as the tool is not known.
+        wrapped: Whether the result proper is inside a lone `{"result": ...}`; None if there is no schema
+            that says so.
         names_content_blocks: Whether the result has a property `content_blocks` of its own.
     """
 
@@ -67,9 +67,11 @@ class ResultForm:
 
 def result_form(schema: JSON) -> ResultForm:
     """Return what the output schema of a tool, None if it has none, decides about its results."""
+    if schema is None:
+        return ResultForm()
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
-    named = schema is not None and CONTENT_BLOCKS in declaration(whole, document).properties
+    named = CONTENT_BLOCKS in declaration(whole, document).properties
     return ResultForm(wrapped=whole is not schema, names_content_blocks=named)
 
 

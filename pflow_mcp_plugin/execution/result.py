@@ -71,7 +71,7 @@ def read(
         artifacts: Writes content that is not text, and texts that are too long to be shown.
         inline_limit: Bytes of a string above which it is also written to a file; None for no file.
         launch: Its server: errors name the variables that were empty there, and hide its secrets.
-        form: What the output schema decides. If it is not known, a lone `{"result": ...}` counts as declared.
+        form: What the output schema decides. Without one, a lone `{"result": ...}` is removed.
 
     Raises:
         CallFailed: The tool reports a failure, whatever else the result contains.

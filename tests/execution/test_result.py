@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.schema_properties import ResultForm, result_form
+from pflow_mcp_plugin.discovery.schema_properties import result_form
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.result import read
 
 WHERE = Where(server="s", tool="get_x")
-UNKNOWN = object()
 PNG = b"\x89PNG not really"
 
 
@@ -28,10 +27,9 @@ def text(words):
 
 @pytest.fixture
 def read_(tmp_path):
-    def run(*blocks, limit=1024, schema=UNKNOWN, **others):
-        form = ResultForm() if schema is UNKNOWN else result_form(schema)
+    def run(*blocks, limit=1024, schema=None, **others):
         result = CallResult(content=blocks, **others)
-        return read(result, WHERE, Artifacts(tmp_path / "files"), limit, form=form)
+        return read(result, WHERE, Artifacts(tmp_path / "files"), limit, form=result_form(schema))
 
     return run
 
@@ -76,8 +74,8 @@ WRAPPED = {"type": "object", "properties": {"result": {}}, "required": ["result"
 WITH_WARNINGS = {"type": "object", "properties": {"result": {}, "warnings": {"type": "array"}}}
 
 
-@pytest.mark.parametrize("schema", [WRAPPED, {"$ref": "#/$defs/W", "$defs": {"W": WRAPPED}}, UNKNOWN])
-def test_a_wrapping_result_is_taken_off_where_the_schema_declares_it(read_, schema):
+@pytest.mark.parametrize("schema", [WRAPPED, {"$ref": "#/$defs/W", "$defs": {"W": WRAPPED}}, None])
+def test_a_wrapping_result_is_taken_off_where_it_is_declared_or_nothing_is(read_, schema):
     assert read_(structured={"result": [1]}, has_structured=True, schema=schema).value == [1]
     reading = read_(structured={"result": {"a": 1}}, has_structured=True, schema=schema)
     assert (reading.value, reading.natural) == ({"a": 1}, {"a": 1})
@@ -92,7 +90,7 @@ def test_what_stands_beside_a_declared_wrapping_is_not_lost(read_):
     assert read_(structured=[1], has_structured=True, schema=WRAPPED).value == [1]
 
 
-@pytest.mark.parametrize("schema", [WITH_WARNINGS, {"type": "object"}, True, None])
+@pytest.mark.parametrize("schema", [WITH_WARNINGS, {"type": "object"}, True])
 @pytest.mark.parametrize(
     "value", [{"result": 1}, {"result": 1, "warnings": []}, {"result": {"result": 1}}, {}]
 )
@@ -336,7 +334,7 @@ def test_any_structure_comes_through_unchanged(value):
         WHERE,
         Artifacts(Path("/nowhere")),
         10**9,
-        form=result_form(None),
+        form=result_form(True),
     )
     assert reading.value == value
 
