@@ -25,6 +25,7 @@ from weakref import WeakSet
 from pflow_mcp_plugin.client.started_calls import watched
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.node import called
+from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
 
 if TYPE_CHECKING:
@@ -83,6 +84,19 @@ class Session:
 
         Returns:
             The result: what the tool declares, else its JSON, else its text.
+
+        Raises:
+            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+        """
+        return self.call_result(server, tool, **arguments).value
+
+    def call_result(self, server: str, tool: str, /, **arguments: Any) -> ToolResult:
+        """Call a tool as `call` does, and return also what it answered beside its result.
+
+        Args:
+            server: The server's name in the config.
+            tool: The tool's name, raw or as spelled in node types.
+            arguments: The arguments.
 
         Raises:
             PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
@@ -215,6 +229,23 @@ def call(server: str, tool: str, /, **arguments: Any) -> JSON:
         server: The server's name in the config.
         tool: The tool's name, raw or as spelled in node types.
         arguments: The arguments.
+
+    Raises:
+        PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
+    """
+    return call_result(server, tool, **arguments).value
+
+
+def call_result(server: str, tool: str, /, **arguments: Any) -> ToolResult:
+    """Call a tool as `call` does, and return also what it answered beside its result.
+
+    Args:
+        server: The server's name in the config.
+        tool: The tool's name, raw or as spelled in node types.
+        arguments: The arguments.
+
+    Returns:
+        The result as `value`, and as `content_blocks` texts, media and links that came with it.
 
     Raises:
         PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.

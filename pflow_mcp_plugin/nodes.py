@@ -32,7 +32,7 @@ from pflow_mcp_plugin.calls import current_runtime, session
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Run
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode, note_next_steps
-from pflow_mcp_plugin.execution.result import Reading
+from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime
 from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.tool_entry import tool_config
@@ -67,7 +67,7 @@ class ToolNode(MCPNode):
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
         self.params = {**self._given, **params, **tool}
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
         """Write the outputs of a node imported from `nodes`; raise a failure that its flow does not route.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,10 @@ import attrs
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, valid_name
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +32,9 @@ class Outcome:
             node had run; 130 if it was interrupted; 1 for any other failure.
         checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
             trace. Empty on success.
+        shown: Returns a value of the run as people and models should see it: the same unless it is large;
+            else shortened, secrets redacted, with the files that hold what is left out. By default the
+            value itself.
     """
 
     success: bool = attrs.field(validator=flag)
@@ -38,3 +45,4 @@ class Outcome:
     steps: int = 0
     exit_code: int = 0
     checkpoint: JSONObject = attrs.field(factory=dict, repr=False)
+    shown: Callable[[Any], Any] = attrs.field(default=_itself, repr=False, eq=False)

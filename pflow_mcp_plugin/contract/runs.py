@@ -123,6 +123,15 @@ class Run(ABC):
         """Add JSON values to the node's step in the trace; does nothing by default."""
         return
 
+    def name_file(self, value: str, file: Path) -> None:
+        """Name a file wherever any host's run shows a string shortened; does nothing by default.
+
+        Args:
+            value: The string, as it is among the outputs of a node.
+            file: Holds what it stands for: its text, or what it encodes.
+        """
+        return
+
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
         """Tell any host's run that something begins which nodes wait for, such as the start of a program.
 

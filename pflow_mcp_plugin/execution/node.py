@@ -13,7 +13,7 @@ from pocketflow import Node
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
@@ -21,8 +21,9 @@ from pflow_mcp_plugin.execution.actions import classify
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.call_arguments import gather
 from pflow_mcp_plugin.execution.failure_words import ERROR
-from pflow_mcp_plugin.execution.result import Reading, read
+from pflow_mcp_plugin.execution.result import ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
@@ -54,8 +55,9 @@ class MCPNode(Node):
     """The node that calls a tool: arguments from params, then from the shared store; outputs into it.
 
     The params `__mcp_server__` and `__mcp_tool__` name the tool. The node writes the top-level
-    properties of a structured result under their own names, the whole as `result`, and
-    `error` (None on success). A call is made exactly once, because its outcome may be unknown.
+    properties of a structured result under their own names, the whole as `result`, what the tool answered
+    beside it as `content_blocks`, and `error` (None on success). A call is made exactly once,
+    because its outcome may be unknown.
 
     Used outside a run, it opens and closes its own connection; the settings and the plugins of
     the current host, or of an installed one, apply there too.
@@ -74,7 +76,7 @@ class MCPNode(Node):
             run=shared.get("__run__"),
         )
 
-    def exec(self, prep_res: Job) -> Reading:
+    def exec(self, prep_res: Job) -> ToolResult:
         """Call the tool of the MCP node and read its answer.
 
         Raises:
@@ -85,7 +87,9 @@ class MCPNode(Node):
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             arguments = gather(target.declared, prep_res.params, prep_res.shared)
-            return _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
+            result = _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
+            _show(prep_res, result)
+            return result
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
         """Pass a failure of the node's `exec` on to its `post`; raise any other exception."""
@@ -93,7 +97,7 @@ class MCPNode(Node):
             return exc
         raise exc
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: Reading | PflowError) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
         """Write the outputs of the MCP node into the shared store, and return its action.
 
         Args:
@@ -123,8 +127,8 @@ class MCPNode(Node):
         return ERROR if action not in self.successors and ERROR in self.successors else action
 
 
-def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> JSON:
-    """Call a tool once, outside a workflow, and return its result as a node would store it.
+def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
+    """Call a tool once, outside a workflow, and return its result.
 
     Args:
         runtime: Makes the call.
@@ -138,7 +142,7 @@ def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> J
     try:
         target = runtime.target(server, tool)
         _refuse_unknown(target, arguments)
-        return _read(runtime.call(server, tool, arguments), target, None).value
+        return _read(runtime.call(server, tool, arguments), target, None)
     except PflowError as error:
         note_next_steps(error)
         raise
@@ -168,9 +172,9 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
             )
 
 
-def _read(answer: CallResult, target: Target, run: Run | None) -> Reading:
-    artifacts, launch = Artifacts(_artifacts_folder(run)), target.launch
-    return read(answer, target.where, artifacts, target.inline_limit, launch.blanks, launch.redactor)
+def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
+    limit = target.inline_limit if run else None  # only a run shows its values
+    return read(answer, target.where, Artifacts(_artifacts_folder(run)), limit, target.launch, target.form)
 
 
 def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> CallResult:
@@ -203,6 +207,19 @@ def _annotate(job: Job, target: Target, arguments: JSONObject, info: ServerInfo,
         "arguments": arguments,
     }
     job.run.annotate(node_id, details)
+
+
+def _show(job: Job, result: ToolResult) -> None:
+    """Tell the run how to show a result: by the files of its long strings, and with what has no output."""
+    if job.run is None:
+        return
+    for text, file in result.files:
+        job.run.name_file(text, Path(str(file["path"])))
+    details: JSONObject = {"files": [file for _, file in result.files]} if result.files else {}
+    if result.content_blocks and result.natural.get(CONTENT_BLOCKS) is not result.content_blocks:
+        details = {**details, CONTENT_BLOCKS: result.content_blocks}  # the tool has an output of that name
+    if details and (node_id := job.params.get("__node_id__")):
+        job.run.annotate(node_id, details)
 
 
 def _artifacts_folder(run: Run | None) -> Path:

@@ -6,84 +6,111 @@ import json
 import math
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
-from pflow_mcp_plugin.exchange import Blanks, CallResult
+from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.failure_words import action_of
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.trust.json_equality import is_same
 
 JSON_TYPE = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
 
-NO_BLANKS = Blanks()
-NOTHING = Redactor()
+_MEDIA = ("image", "audio", "blob")
+
+UNKNOWN = ResultForm()
 
 _LONGEST_MESSAGE = 4000
 _NO_REASON = "it gives no reason"
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
-    """The result of a tool as it goes into the shared store.
+class ToolResult:
+    """The result of a tool, every value as its server sent it.
 
     Attributes:
-        value: The whole result, stored under `result`.
-        natural: The top-level properties of a structured result, each under its own key.
+        value: The whole result, which a node writes as `result`. A lone `{"result": ...}` around it that the
+            output schema declares is removed.
+        natural: What a node writes beside it: the top-level properties of a structured result under their
+            own names, and `content_blocks`, unless the tool has an output of that name.
+        content_blocks: What the tool answered beside a structured result: texts as they are, media as
+            references to their files (`path`, `mimeType`, `size` in bytes, `sha256`), anything else as data.
+            Empty if there is nothing beside it, or only a text that repeats it.
+        files: Strings of the result that are too long to be shown, each with the file that holds it.
     """
 
     value: JSON = None
     natural: JSONObject = attrs.field(factory=dict)
+    content_blocks: list[JSON] = attrs.field(factory=list)
+    files: tuple[tuple[str, dict[str, JSON]], ...] = attrs.field(default=(), repr=False)
 
 
 def read(
     result: CallResult,
     where: Where,
     artifacts: Artifacts,
-    inline_limit: int,
-    blanks: Blanks = NO_BLANKS,
-    redactor: Redactor = NOTHING,
-) -> Reading:
+    inline_limit: int | None,
+    launch: Launch | None = None,
+    form: ResultForm = UNKNOWN,
+) -> ToolResult:
     """Read the result of a tool: return the values for the shared store.
 
     Args:
         result: The answer of the tool.
         where: The tool, for errors.
-        artifacts: Writes content that is not text or is too large.
-        inline_limit: Bytes of JSON above which a value goes to a file.
-        blanks: Variables for which its server got an empty string.
-        redactor: Redacts the secrets of the server from errors; the values stay whole.
+        artifacts: Writes content that is not text, and texts that are too long to be shown.
+        inline_limit: Bytes of a string above which it is also written to a file; None for no file.
+        launch: Its server: errors name the variables that were empty there, and hide its secrets.
+        form: What the output schema decides. Without one, a lone `{"result": ...}` is removed.
 
     Raises:
         CallFailed: The tool reports a failure, whatever else the result contains.
         CallFailed: The result is malformed, or a file for it could not be written.
     """
+    reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
-        raise failure(result, where, blanks, redactor)
-    reader = _ContentReader(where, artifacts, inline_limit, redactor)
-    if result.has_structured:
-        return reader.structured(result.structured)
-    return Reading(value=reader.content(result.content))
+        raise _failure(result, where, reader, launch.blanks if launch else Blanks())
+    if not result.has_structured:
+        found = ToolResult(value=reader.content(result.content))
+    else:
+        value, natural = _unwrapped(result.structured, form)
+        blocks = reader.beside(result, value)
+        if blocks and not form.names_content_blocks:
+            natural = {CONTENT_BLOCKS: blocks, **natural}
+        found = ToolResult(value=value, natural=natural, content_blocks=blocks)
+    if inline_limit is None:
+        return found
+    whole = result.structured if result.has_structured else found.value
+    return attrs.evolve(found, files=reader.files([whole, *found.content_blocks], inline_limit))
 
 
-def failure(result: CallResult, where: Where, blanks: Blanks, redactor: Redactor = NOTHING) -> McpError:
-    """Return the failure that a tool reports.
+def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
+    """Return a structured result without a wrapping `{"result": ...}`, and its top-level properties."""
+    if not isinstance(structured, Mapping):
+        return structured, {}
+    wrapped = list(structured) == ["result"] if form.wrapped is None else form.wrapped
+    if not wrapped or (structured and "result" not in structured):
+        return structured, structured
+    value = structured.get("result")
+    others = {key: part for key, part in structured.items() if key != "result"}
+    return value, {**others, **(value if isinstance(value, Mapping) else {})}
 
-    Args:
-        result: The answer of the tool; its text becomes the message.
-        where: The tool.
-        blanks: Variables for which its server got an empty string; the error names them.
-        redactor: Redacts the secrets of the server.
-    """
+
+def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: Blanks) -> McpError:
+    """Return the failure that a tool reports: its text is the message, what else it answered the details."""
     from pflow_mcp_plugin.client.failures.json_rpc import says_tool_is_gone
 
+    redactor = reader.redactor
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
     said = redactor.pieces(text.strip() for text in texts if isinstance(text, str))
     words = "\n".join(said).strip()
@@ -102,6 +129,8 @@ def failure(result: CallResult, where: Where, blanks: Blanks, redactor: Redactor
         action=action_of(message),
         ran="ran",
         next_step=step,
+        structured_content=redactor.value(result.structured),
+        content_blocks=redactor.value(reader.failed(result.content)),
     )
     error.suggestions = (*blanks.steps, *error.suggestions)
     return error
@@ -125,68 +154,90 @@ def gone(where: Where, note: str = "", near: str = "") -> McpError:
     )
 
 
+class _Malformed(CallFailed):
+    """A block of a result lacks what its type requires."""
+
+
 class _ContentReader:
-    def __init__(self, where: Where, artifacts: Artifacts, inline_limit: int, redactor: Redactor) -> None:
+    def __init__(self, where: Where, artifacts: Artifacts, redactor: Redactor) -> None:
         self._where = attrs.evolve(where, phase="result")
         self._artifacts = artifacts
-        self._limit = inline_limit
-        self._redactor = redactor
-
-    def structured(self, value: JSON) -> Reading:
-        # Protocol versions before 2026-07-28 require an object: servers wrap other values under this key.
-        if isinstance(value, Mapping) and list(value) == ["result"]:
-            value = value["result"]
-        natural = value if isinstance(value, Mapping) else {}
-        whole = self._inline(value)
-        if whole is not value:  # too large as a whole, but single parts may fit
-            natural = {key: self._inline(part) for key, part in natural.items()}
-        return Reading(value=whole, natural=natural)
+        self.redactor = redactor
+        self._encoded_media: list[tuple[str, dict[str, JSON]]] = []
 
     def content(self, blocks: tuple[JSONObject, ...]) -> JSON:
         if not blocks:
             return None
         if len(blocks) == 1:
             return self._block(blocks[0])
-        return self._inline([self._block(block) for block in blocks])
+        return [self._block(block) for block in blocks]
 
-    def _inline(self, value: JSON) -> JSON:
-        """Return a value unchanged, or the reference to its file if it is too large."""
-        if isinstance(value, str):
-            return self._inline_text(value)
-        content = _encoded(json.dumps(value, ensure_ascii=False))
-        return value if len(content) <= self._limit else self._written(content, JSON_TYPE)
+    def beside(self, result: CallResult, value: JSON) -> list[JSON]:
+        """Return what a result has beside its structure, and the media that are inside the structure."""
+        said = () if _is_repeated(result, value) else result.content
+        blocks = [self._beside(block) for block in said]
+        for media in self._media_in(result.structured):
+            if media not in blocks:
+                blocks.append(media)
+        return blocks
 
-    def _inline_text(self, text: str, mime_type: str = TEXT) -> JSON:
-        return text if self._fits(text) else self._written(_encoded(text), mime_type)
+    def files(self, value: JSON, limit: int) -> tuple[tuple[str, dict[str, JSON]], ...]:
+        """Return the strings in a result that are longer than a limit, each with a file that holds it."""
+        media = [(text, file) for text, file in self._encoded_media if _is_longer(text, limit)]
+        known = {text for text, _ in media}
+        strings = (part for part in _parts(value) if isinstance(part, str))
+        long = dict.fromkeys(text for text in strings if _is_longer(text, limit))
+        texts = [(text, self._written(_encoded(text), _type_of(text))) for text in long if text not in known]
+        return (*media, *texts)
 
-    def _fits(self, text: str) -> bool:
-        # a character takes at most four bytes in UTF-8
-        return len(text) * 4 <= self._limit or len(_encoded(text)) <= self._limit
+    def failed(self, blocks: tuple[JSONObject, ...]) -> list[JSON] | None:
+        """Return the blocks of a failed result, None if it is all text, which is in the message.
+
+        That a file cannot be written must not hide the failure.
+        """
+        if all(block.get("type") == "text" for block in blocks):
+            return None
+        try:
+            return [self._beside(block) for block in blocks]
+        except CallFailed as error:
+            return [error.message]
+
+    def _beside(self, block: JSONObject) -> JSON:
+        """Return a block that stands beside a structured result: texts as they are, a malformed one too."""
+        text = block.get("text")
+        if block.get("type") == "text" and isinstance(text, str):
+            return text
+        try:
+            return self._block(block)
+        except _Malformed:
+            return dict(block)
+
+    def _media_in(self, structured: JSON) -> Iterator[dict[str, JSON]]:
+        """Write the images, sounds and blobs inside a structure to files, and yield the references.
+
+        They are objects with a `type`, a `mimeType`, and `data` or `blob` that is valid base64. Any other
+        object with such keys is data.
+        """
+        for part in _parts(structured):
+            if not isinstance(part, Mapping) or part.get("type") not in _MEDIA:
+                continue
+            key = "data" if "data" in part else "blob"
+            text = part.get(key)
+            if isinstance(part.get("mimeType"), str) and isinstance(text, str):
+                with suppress(_Malformed):
+                    file = self._file(part, key)
+                    self._encoded_media.append((text, file))
+                    yield file
 
     def _block(self, block: JSONObject) -> JSON:
         kind = block.get("type")
         if kind == "text":
-            return self._text(self._string(block, "text"))
+            return _decoded(self._string(block, "text"))
         if kind in ("image", "audio"):
             return self._file(block, "data")
         if kind == "resource":
             return self._resource(block)
         return dict(block)
-
-    def _text(self, text: str) -> JSON:
-        """Return text that is a JSON object or array decoded, any other text unchanged."""
-        stripped = text.strip()
-        looks_like_json = stripped[:1] + stripped[-1:] in ("{}", "[]")
-        if not looks_like_json:
-            return self._inline_text(text)
-        if not self._fits(text):
-            return self._written(_encoded(text), JSON_TYPE)
-        try:
-            # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
-            decoded: JSON = json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
-        except (ValueError, RecursionError):
-            return text
-        return decoded
 
     def _resource(self, block: JSONObject) -> JSON:
         resource = block.get("resource")
@@ -194,7 +245,7 @@ class _ContentReader:
             raise self._malformed("an embedded resource without its content")
         if "blob" in resource:
             return {"uri": resource.get("uri"), **self._file(resource, "blob")}
-        return {**resource, "text": self._inline_text(self._string(resource, "text"))}
+        return {**resource, "text": self._string(resource, "text")}
 
     def _file(self, block: JSONObject, key: str) -> dict[str, JSON]:
         stated = block.get("mimeType")
@@ -217,11 +268,11 @@ class _ContentReader:
             raise self._malformed(f"a {block.get('type', 'resource')} block without {key}")
         return value
 
-    def _malformed(self, what: str) -> CallFailed:
+    def _malformed(self, what: str) -> _Malformed:
         tool, server = self._where.tool, self._where.server
-        return CallFailed(
+        return _Malformed(
             f"The result of tool {tool} on server {server} cannot be read: "
-            f"{self._redactor.shortened(what, _LONGEST_MESSAGE)}",
+            f"{self.redactor.shortened(what, _LONGEST_MESSAGE)}",
             where=self._where,
             ran="ran",
             next_step=f"The tool has run; a repeat may act twice. Report this to the author of {server}",
@@ -236,6 +287,77 @@ class _ContentReader:
             next_step="The tool has run; a repeat may act twice. Free disk space, or set PFLOW_HOME",
             path=str(error.path),
         )
+
+
+def _is_repeated(result: CallResult, value: JSON) -> bool:
+    """Return whether the content of a result is only text that repeats its structure.
+
+    Servers add it for clients that do not read structures: the JSON of the whole or of what is wrapped in
+    `result`, one of its strings, or a text for each item of a list.
+
+    Args:
+        result: The result.
+        value: Its structure, unwrapped.
+    """
+    texts = [block.get("text") for block in result.content if block.get("type") == "text"]
+    if len(texts) != len(result.content):
+        return False
+    if not texts or (isinstance(value, list) and _are_same(texts, value)):
+        return True
+    structured = result.structured
+    members = list(structured.values()) if isinstance(structured, Mapping) else [value]
+    strings = [member for member in members if isinstance(member, str)]
+    return len(texts) == 1 and (texts[0] in strings or _is_json_of(texts[0], structured, value))
+
+
+def _are_same(texts: list[JSON], items: list[JSON]) -> bool:
+    pairs = zip(texts, items, strict=True) if len(texts) == len(items) else ()
+    return bool(pairs) and all(text == item or _is_json_of(text, item) for text, item in pairs)
+
+
+def _is_json_of(text: JSON, *values: JSON) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return any(is_same(read, value) for value in values)
+
+
+def _decoded(text: str) -> JSON:
+    """Return text that is a JSON object or array decoded, any other text unchanged."""
+    stripped = text.strip()
+    if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
+        return text
+    try:
+        # NaN and infinities, which Python reads and writes, are not JSON (RFC 8259, section 6).
+        decoded: JSON = json.loads(stripped, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+    return decoded
+
+
+def _parts(value: JSON) -> Iterator[JSON]:
+    """Yield a value and all that is inside it, in the order in which it stands there."""
+    left = [value]
+    while left:
+        part = left.pop()
+        yield part
+        if isinstance(part, Mapping):
+            left += reversed([*part.values()])
+        elif isinstance(part, list | tuple):
+            left += reversed(part)
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    # a character takes at most four bytes in UTF-8
+    return len(text) * 4 > limit and (len(text) > limit or len(_encoded(text)) > limit)
+
+
+def _type_of(text: str) -> str:
+    """Return the MIME type of the file for a text: JSON if it looks like an object or an array."""
+    return JSON_TYPE if text[:1] + text[-1:] in ("{}", "[]") else TEXT
 
 
 def _encoded(text: str) -> bytes:

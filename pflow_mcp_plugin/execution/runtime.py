@@ -26,7 +26,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.schemas.schema_properties import Declaration, declaration
+from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import ToolRecord
 
@@ -85,6 +85,7 @@ class Target:
         record: The tool as of the last sync, None if the server was never synced.
         declared: The arguments it declares, None if unknown.
         validator: Checks arguments, None if the schema is unknown.
+        form: What its output schema decides about its results.
     """
 
     launch: Launch
@@ -92,6 +93,7 @@ class Target:
     record: ToolRecord | None = None
     declared: Declaration | None = None
     validator: Validator | None = None
+    form: ResultForm = attrs.field(factory=ResultForm)
 
     @property
     def where(self) -> Where:
@@ -109,7 +111,7 @@ class Target:
 
     @property
     def inline_limit(self) -> int:
-        """The limit for results of the target, in bytes: a larger one goes to a file."""
+        """The limit for strings in results of the target, in bytes: a longer one also goes to a file."""
         return int(self.launch.server.inline_limit_kb * 1024)
 
 
@@ -299,7 +301,13 @@ class Runtime:
             self._refuse_gone(server, tool)
             return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
         schema = record.tool.input_schema
-        target = Target(launch=ready, tool=record.tool.name, record=record, declared=declaration(schema))
+        target = Target(
+            launch=ready,
+            tool=record.tool.name,
+            record=record,
+            declared=declaration(schema),
+            form=result_form(record.tool.output_schema),
+        )
         problem = withheld(record, self._store.get(server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))

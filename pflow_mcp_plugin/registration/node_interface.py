@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.schemas.schema_properties import declaration
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
 from pflow_mcp_plugin.types import Tool
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
 """Every action in the interface of a tool's node: those that `MCPNode` may return."""
+
+
+_BESIDE = Field(
+    key=CONTENT_BLOCKS,
+    type="list",
+    description="Texts and files beside the result; absent if there are none",
+)
 
 
 def interface(tool: Tool) -> Interface:
@@ -44,10 +51,13 @@ def _outputs(schema: JSON) -> Iterator[Field]:
         yield Field(key="result", type=ANY, description="The answer of the tool")
         return
     document = SchemaDocument(schema)
-    whole = _unwrapped(document, schema)
-    for key, raw in declaration(whole, document).properties.items():
+    whole = unwrapped(document, schema)
+    named = declaration(whole, document).properties
+    for key, raw in named.items():
         if key not in ("result", "error"):  # the node itself writes these
             yield _field(document, key, _with_definitions(raw, schema))
+    if CONTENT_BLOCKS not in named:
+        yield _BESIDE
     described = _with_definitions(whole, schema)
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))
@@ -76,20 +86,11 @@ def _refers(schema: JSON) -> bool:
 def _open_outputs(schema: JSON) -> bool | None:
     """Whether a result may have properties that its schema does not name; see `Interface`."""
     document = SchemaDocument(schema)
-    whole = _unwrapped(document, schema)
+    whole = unwrapped(document, schema)
     if schema is None or (whole is not schema and declaration(schema).more):
         return True
     kinds = document.friendly(whole).split(" | ")
     return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
-
-
-def _unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
-    """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too."""
-    resolved = document.resolve(schema)
-    properties = resolved.get("properties") if isinstance(resolved, dict) else None
-    if isinstance(properties, dict) and list(properties) == ["result"]:
-        schema = properties["result"]
-    return schema
 
 
 def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = False) -> Field:

@@ -11,6 +11,9 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 
+CONTENT_BLOCKS = "content_blocks"
+"""The output for what a tool answers beside its structured result."""
+
 _VISITS = 200
 _ELSEWHERE = frozenset({"$dynamicRef", "$recursiveRef"})
 _OF_OBJECTS = frozenset(
@@ -75,6 +78,43 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
         more=found.more,
         document=within,
     )
+
+
+@attrs.frozen(kw_only=True)
+class ResultForm:
+    """What the schema of a result declares of the properties that need a decision.
+
+    Attributes:
+        wrapped: Whether the result proper is inside a lone `{"result": ...}`; None if there is no schema
+            that says so.
+        names_content_blocks: Whether the result has a property `content_blocks` of its own.
+    """
+
+    wrapped: bool | None = None
+    names_content_blocks: bool = False
+
+
+def result_form(schema: JSON) -> ResultForm:
+    """Return what the output schema of a tool, None if it has none, decides about its results."""
+    if schema is None:
+        return ResultForm()
+    document = SchemaDocument(schema)
+    whole = unwrapped(document, schema)
+    named = CONTENT_BLOCKS in declaration(whole, document).properties
+    return ResultForm(wrapped=whole is not schema, names_content_blocks=named)
+
+
+def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
+    """Return the schema inside a lone wrapping `{"result": ...}`, which is removed from results too.
+
+    Protocol versions before 2026-07-28 require a structured result to be an object: servers wrap other
+    values under this key, and declare that.
+    """
+    resolved = document.resolve(schema)
+    properties = resolved.get("properties") if isinstance(resolved, dict) else None
+    if isinstance(properties, dict) and list(properties) == ["result"]:
+        schema = properties["result"]
+    return schema
 
 
 @attrs.define(eq=False, repr=False)

@@ -79,7 +79,7 @@ def test_info_shows_everything_about_a_node(clock):
         "Clock 2.1, protocol 2025-11-25",
         'region  str, default "eu", one of "eu", "us"',
         "limit   int | None, required",
-        "zones   list",
+        "zones           list",
         "impure",
         "rate_limited",
     ):

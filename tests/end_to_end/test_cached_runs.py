@@ -252,10 +252,11 @@ def test_results_in_files_of_a_run_are_not_kept(world):
         {"id": "c", "type": "mcp-books-large", "params": {"size": 500}, "cache": True},
     )
     for known in ({"kept": 1}, {"cached": 1}):
-        _, steps, noted = world.run()
+        outputs, steps, noted = world.run()
         lost = {"not_kept": 1, "why": "it refers to a file of this run"}
-        assert kept(steps) == [lost, lost, known]
-        assert noted[:3] == ["start", "call image", "call large"]
+        assert kept(steps) == [lost, known, known]
+        assert noted[:2] == ["start", "call image"]
+        assert outputs["result"] == "x" * 500
 
 
 def test_row_37_no_secret_is_found_in_kept_results(world):

@@ -24,7 +24,7 @@ MARK = "MARK-of-a-file-outside"
 SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"
 CLIENT_SERVER = Path(__file__).parents[1] / "client/scripted.py"
 LARGE = "x" * (300 << 10)
-"""A result above `inline_limit_kb`, which goes to a file."""
+"""A result above `inline_limit_kb`, which is in a file, too."""
 TAKES_VALUE = {"type": "object", "properties": {"value": {"type": "string"}}}
 MEMORY = 3 << 29
 """Bytes of address space that a program may have that was given a bomb."""
@@ -63,7 +63,7 @@ def replying(configured):
 
 @pytest.fixture
 def large(replying):
-    """Add one whose reply goes to a file."""
+    """Add one whose reply is in a file, too."""
 
     def add(**env):
         replying(f"[{{'type': 'text', 'text': {LARGE[0]!r} * {len(LARGE)}}}]", **env)
@@ -105,7 +105,9 @@ def test_row_23_nothing_that_a_run_leaves_can_be_read_by_others(large, pflow, wo
         assert pflow("registry", "search", "act").exit_code == 0
     finally:
         os.umask(before)
-    assert Path(ran.envelope["data"]["outputs"]["kept"]["path"]).stat().st_size == len(LARGE)
+    assert ran.envelope["data"]["outputs"]["kept"] == LARGE
+    (artefact,) = (pflow_home / "state" / "artifacts").glob("*/*")
+    assert artefact.stat().st_size == len(LARGE)
     found = {path: stat.S_IMODE(path.lstat().st_mode) for path in pflow_home.rglob("*")}
     loose = {path: oct(mode) for path, mode in found.items() if mode & 0o077}
     assert len(found) > 10
@@ -122,24 +124,19 @@ def test_row_23_looser_files_are_warned_about(pflow, pflow_home):
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "to nothing yet"])
-def test_row_24_a_link_in_the_place_of_an_artefact_is_not_followed(large, pflow, workflow, tmp_path, there):
+def test_row_24_a_link_in_the_place_of_an_artefact_is_not_followed(
+    large, pflow, pflow_home, workflow, tmp_path, there
+):
     """Its name is the hash of what the server returns, who therefore knows it, and returns it once more."""
     large()
     outside = tmp_path / "outside"
     if there:
         outside.write_text(MARK)
-    plant = f"rm ${{a.result.path}} && ln -s {outside} ${{a.result.path}}"
-    path = workflow(
-        ("a", "mcp-odd-act", {}),
-        ("b", "shell", {"command": plant}),
-        ("c", "mcp-odd-act", {}),
-        outputs={"first": "${a.result.path}", "again": "${c.result.path}"},
-    )
+    plant = f"set -e; for file in {pflow_home}/state/artifacts/*/*; do rm $file; ln -s {outside} $file; done"
+    path = workflow(("a", "mcp-odd-act", {}), ("b", "shell", {"command": plant}), ("c", "mcp-odd-act", {}))
     ran = pflow("run", path, "--json")
     assert ran.exit_code == 0, ran.stderr
-    outputs = ran.envelope["data"]["outputs"]
-    assert outputs["first"] == outputs["again"]
-    again = Path(outputs["again"])
+    (again,) = (pflow_home / "state" / "artifacts").glob("*/*")
     assert not again.is_symlink()
     assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(LARGE.encode()).hexdigest()
     assert (outside.read_text() == MARK) if there else not outside.exists()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from pocketflow import Node
 
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.node import MCPNode
-from pflow_mcp_plugin.types import ServerInfo
+from pflow_mcp_plugin.execution.node import MCPNode, called
+from pflow_mcp_plugin.types import ServerInfo, Tool
 
 WHERE = Where(server="calc", tool="add_up")
 
@@ -122,12 +123,32 @@ def test_without_its_special_params_it_says_which_it_needs(bench):
     assert "__mcp_server__" in shared["error"]
 
 
-def test_files_go_to_the_artifacts_of_the_run(bench):
+def test_a_long_text_is_itself_and_the_run_names_its_file_where_it_is_shown(bench):
     bench.add("calc", inline_limit_kb=1)
+    named = {}
+    bench.run.name_file = named.__setitem__
     bench.answer = CallResult(content=({"type": "text", "text": "x" * 2000},), info=ServerInfo())
     shared = {"__run__": bench.run, "a": 1, "b": 2}
     node().run(shared)
-    assert shared["result"]["path"].startswith(str(bench.run.artifacts_dir))
+    assert shared["result"] == "x" * 2000
+    (file,) = bench.notes["n1"]["files"]
+    assert named == {"x" * 2000: Path(file["path"])}
+    assert Path(file["path"]).parent == bench.run.artifacts_dir
+    assert Path(file["path"]).read_text() == "x" * 2000
+
+
+@pytest.mark.parametrize("taken", [{}, {"content_blocks": {"type": "integer"}}])
+def test_content_beside_a_result_is_an_output_unless_the_tool_has_one_of_that_name(bench, taken):
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}, **taken}}
+    bench.add("calc", Tool(name="add_up", input_schema={"type": "object"}, output_schema=schema))
+    bench.answer = CallResult(
+        content=({"type": "text", "text": "three"},), structured={"sum": 3}, has_structured=True
+    )
+    shared = {"__run__": bench.run, "a": 1, "b": 2}
+    node().run(shared)
+    assert shared.get("content_blocks") == (None if taken else ["three"])
+    assert bench.notes["n1"].get("content_blocks") == (["three"] if taken else None)
+    assert called(bench.runtime, "calc", "add_up", {}).content_blocks == ["three"]
 
 
 def test_alone_it_opens_and_closes_a_connection_of_its_own(bench, no_leftovers):

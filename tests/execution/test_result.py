@@ -15,6 +15,7 @@ from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.artifacts import Artifacts
 from pflow_mcp_plugin.execution.result import read
+from pflow_mcp_plugin.schemas.schema_properties import result_form
 
 WHERE = Where(server="s", tool="get_x")
 PNG = b"\x89PNG not really"
@@ -26,8 +27,9 @@ def text(words):
 
 @pytest.fixture
 def read_(tmp_path):
-    def run(*blocks, limit=1024, **others):
-        return read(CallResult(content=blocks, **others), WHERE, Artifacts(tmp_path / "files"), limit)
+    def run(*blocks, limit=1024, schema=None, **others):
+        result = CallResult(content=blocks, **others)
+        return read(result, WHERE, Artifacts(tmp_path / "files"), limit, form=result_form(schema))
 
     return run
 
@@ -63,16 +65,38 @@ def test_a_server_that_does_not_know_the_tool_is_told_so(read_, words):
 
 @pytest.mark.parametrize("value", [None, 0, False, "", "x", [1], {"a": 1}, 1.5])
 def test_structured_content_of_any_kind_is_the_result(read_, value):
-    reading = read_(text("ignored"), structured=value, has_structured=True)
+    reading = read_(text(json.dumps(value)), structured=value, has_structured=True)
     assert reading.value == value
     assert reading.natural == (value if isinstance(value, dict) else {})
 
 
-def test_a_lone_wrapping_result_is_taken_off(read_):
-    assert read_(structured={"result": [1]}, has_structured=True).value == [1]
-    reading = read_(structured={"result": {"a": 1}}, has_structured=True)
+WRAPPED = {"type": "object", "properties": {"result": {}}, "required": ["result"]}
+WITH_WARNINGS = {"type": "object", "properties": {"result": {}, "warnings": {"type": "array"}}}
+
+
+@pytest.mark.parametrize("schema", [WRAPPED, {"$ref": "#/$defs/W", "$defs": {"W": WRAPPED}}, None])
+def test_a_wrapping_result_is_taken_off_where_it_is_declared_or_nothing_is(read_, schema):
+    assert read_(structured={"result": [1]}, has_structured=True, schema=schema).value == [1]
+    reading = read_(structured={"result": {"a": 1}}, has_structured=True, schema=schema)
     assert (reading.value, reading.natural) == ({"a": 1}, {"a": 1})
-    assert read_(structured={"result": 1, "n": 2}, has_structured=True).value == {"result": 1, "n": 2}
+
+
+def test_what_stands_beside_a_declared_wrapping_is_not_lost(read_):
+    reading = read_(structured={"result": 1, "n": 2}, has_structured=True, schema=WRAPPED)
+    assert (reading.value, reading.natural) == (1, {"n": 2})
+    reading = read_(structured={"n": 2}, has_structured=True, schema=WRAPPED)
+    assert (reading.value, reading.natural) == ({"n": 2}, {"n": 2})
+    assert read_(structured={}, has_structured=True, schema=WRAPPED).value is None
+    assert read_(structured=[1], has_structured=True, schema=WRAPPED).value == [1]
+
+
+@pytest.mark.parametrize("schema", [WITH_WARNINGS, {"type": "object"}, True])
+@pytest.mark.parametrize(
+    "value", [{"result": 1}, {"result": 1, "warnings": []}, {"result": {"result": 1}}, {}]
+)
+def test_a_result_that_is_not_declared_as_a_wrapping_stays_as_it_is(read_, schema, value):
+    reading = read_(structured=value, has_structured=True, schema=schema)
+    assert (reading.value, reading.natural) == (value, value)
 
 
 @pytest.mark.parametrize(
@@ -151,44 +175,150 @@ def test_a_result_that_makes_no_sense_says_that_the_tool_has_run(read_, block):
     assert caught.value.ran == "ran"
 
 
-def test_a_large_text_goes_to_a_file(read_):
-    reading = read_(text("ä" * 600))
-    assert reading.value["size"] == 1200
-    assert Path(reading.value["path"]).read_text(encoding="utf-8") == "ä" * 600
-    assert reading.value["mimeType"] == "text/plain"
-    large = json.dumps(list(range(1000)))
-    assert read_(text(large)).value["mimeType"] == "application/json"
+def image(content=PNG, **more):
+    return {"type": "image", "data": b64encode(content).decode(), "mimeType": "image/png", **more}
 
 
-def test_a_large_structure_goes_to_a_file_and_its_small_parts_stay(read_):
-    value = {"count": 2, "rows": ["x" * 900, "y" * 900]}
-    reading = read_(structured=value, has_structured=True)
-    assert json.loads(Path(reading.value["path"]).read_text()) == value
-    assert reading.natural["count"] == 2
-    assert json.loads(Path(reading.natural["rows"]["path"]).read_text()) == value["rows"]
+def reference(content, mime_type, path):
+    return {
+        "path": path,
+        "mimeType": mime_type,
+        "size": len(content),
+        "sha256": sha256(content).hexdigest(),
+    }
 
 
-def spelled(value):
-    return json.dumps(value, ensure_ascii=False)
+def test_content_beside_a_structure_is_kept_in_order(read_):
+    link = {"type": "resource_link", "uri": "file:///x", "name": "x"}
+    structured = {"slide": 3}
+    reading = read_(text('{"slide": 3}'), image(), link, structured=structured, has_structured=True)
+    said, shown, linked = reading.content_blocks
+    assert (said, linked) == ('{"slide": 3}', link)
+    assert shown == reference(PNG, "image/png", shown["path"])
+    assert Path(shown["path"]).read_bytes() == PNG
+    assert reading.value == structured
+    assert reading.natural == {**structured, "content_blocks": reading.content_blocks}
+
+
+def test_a_property_of_the_server_keeps_its_name(read_):
+    structured = {"content": "c", "content_blocks": 7}
+    reading = read_(text("more"), structured=structured, has_structured=True)
+    assert reading.natural == structured
+    assert reading.content_blocks == ["more"]
+    schema = {"type": "object", "properties": {"content_blocks": {"type": "integer"}}}
+    reading = read_(text("more"), structured={}, has_structured=True, schema=schema)
+    assert (reading.natural, reading.content_blocks) == ({}, ["more"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "structured", "kept"),
+    [
+        ([], {"a": 1}, False),
+        ([' { "a" : 1.0 } '], {"a": 1}, False),
+        (["one"], {"a": 1, "b": "one"}, False),
+        (["3"], {"result": 3}, False),
+        (["[3]"], {"result": [3]}, False),
+        (["three"], {"result": "three"}, False),
+        (["three", "4", '{"x": null}'], {"result": ["three", 4, {"x": None}]}, False),
+        (["three"], {"result": ["three"]}, False),
+        (["true"], {"result": 1}, True),
+        (["one"], {"a": {"b": "one"}}, True),
+        (['{"a": 2}'], {"a": 1}, True),
+        (["a", "b"], {"result": ["a", "c"]}, True),
+        (["a", "b"], {"result": ["a"]}, True),
+        (['{"a": 1}', "and more"], {"a": 1}, True),
+        ([""], {"a": 1}, True),
+        (["1" * 5000], {"a": 1}, True),
+        (["[" * 100_000], {"a": 1}, True),
+    ],
+)
+def test_text_that_only_repeats_the_structure_is_not_kept_beside_it(read_, blocks, structured, kept):
+    reading = read_(*map(text, blocks), structured=structured, has_structured=True)
+    assert reading.content_blocks == (blocks if kept else [])
+    assert ("content_blocks" in reading.natural) == kept
+
+
+def test_media_inside_a_structure_are_files_too_and_stay_where_they_are(read_):
+    sound = {"type": "audio", "data": b64encode(b"la").decode(), "mimeType": "audio/wav"}
+    blob = {"type": "blob", "blob": b64encode(b"x").decode(), "mimeType": "text/x"}
+    structured = {"content": [image(), {"deep": [sound]}], "more": blob}
+    reading = read_(image(), structured=structured, has_structured=True)
+    assert reading.value == structured
+    assert [Path(file["path"]).read_bytes() for file in reading.content_blocks] == [PNG, b"la", b"x"]
+    assert [file["mimeType"] for file in reading.content_blocks] == ["image/png", "audio/wav", "text/x"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"type": "picture"},
+        {"type": ["image"]},
+        {"type": {}},
+        {"mimeType": None},
+        {"mimeType": 3},
+        {"data": None},
+        {"data": "not base64!"},
+        {"data": "abc"},
+        {"data": ["aGk="]},
+    ],
+)
+def test_any_other_object_with_such_keys_is_data(read_, tmp_path, changed):
+    structured = {"a": {**image(), **changed}}
+    reading = read_(structured=structured, has_structured=True)
+    assert (reading.value, reading.natural, reading.content_blocks) == (structured, structured, [])
+    assert not (tmp_path / "files").exists()
+
+
+def test_a_malformed_block_beside_a_structure_is_kept_as_it_is(read_):
+    bad = {"type": "image", "data": "***", "mimeType": "image/png"}
+    reading = read_(bad, {"type": "text"}, structured=3, has_structured=True)
+    assert (reading.value, reading.content_blocks) == (3, [bad, {"type": "text"}])
+
+
+def test_what_a_failed_tool_answers_beside_its_words_is_among_the_details(read_):
+    bad = {"type": "image", "data": "***", "mimeType": "image/png"}
+    with pytest.raises(CallFailed, match="no such slide") as caught:
+        read_(text("no such slide"), image(), bad, structured={"code": 7}, has_structured=True, is_error=True)
+    details = caught.value.details
+    assert details["structured_content"] == {"code": 7}
+    said, shown, kept = details["content_blocks"]
+    assert (said, kept) == ("no such slide", bad)
+    assert Path(shown["path"]).read_bytes() == PNG
+    with pytest.raises(CallFailed) as caught:
+        read_(text("no such slide"), is_error=True)
+    assert not {"structured_content", "content_blocks"} & caught.value.details.keys()
+
+
+def test_a_full_disk_does_not_hide_why_a_tool_failed(tmp_path):
+    (tmp_path / "files").write_text("in the way")
+    answer = CallResult(content=(text("no such slide"), image()), is_error=True)
+    with pytest.raises(CallFailed, match="no such slide") as caught:
+        read(answer, WHERE, Artifacts(tmp_path / "files"), None)
+    assert "could not be written" in caught.value.details["content_blocks"][0]
+
+
+def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
+    long, data = "ä" * 600, image(b"x" * 2000)
+    structured = {"a": [long, "short"], "again": long, "shot": data}
+    reading = read_(structured=structured, has_structured=True)
+    assert reading.value == structured
+    (encoded, shot), (found, file) = reading.files
+    assert (encoded, Path(shot["path"]).read_bytes()) == (data["data"], b"x" * 2000)
+    assert (found, file["size"], file["mimeType"]) == (long, 1200, "text/plain")
+    assert Path(file["path"]).read_text(encoding="utf-8") == long
+    assert read_(text("y" * 2000), limit=None).files == ()
+    (found, file) = read_(text(f"[{'y' * 2000}]")).files[0]
+    assert file["mimeType"] == "application/json"
 
 
 @pytest.mark.parametrize("character", ["a", "ä", "語", "𝄞"])
-@pytest.mark.parametrize(
-    ("answer", "counted"),
-    [
-        (lambda words: {"content": (text(words),)}, lambda words: words),
-        (lambda words: {"content": (text(spelled([words])),)}, lambda words: spelled([words])),
-        (lambda words: {"content": (text(words), text("-"))}, lambda words: spelled([words, "-"])),
-        (lambda words: {"structured": [words], "has_structured": True}, lambda words: spelled([words])),
-    ],
-    ids=["text", "json", "blocks", "structured"],
-)
-def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, answer, counted, character):
+def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, character):
     words = character * 300
-    result, size = CallResult(**answer(words)), len(counted(words).encode())
-    inline, in_file = (read(result, WHERE, Artifacts(tmp_path), limit).value for limit in (size, size - 1))
-    assert words in inline
-    assert in_file["size"] == size
+    result, size = CallResult(content=(text(words),)), len(words.encode())
+    within, beyond = (read(result, WHERE, Artifacts(tmp_path), limit) for limit in (size, size - 1))
+    assert within.value == beyond.value == words
+    assert within.files == ()
+    assert [file["size"] for _, file in beyond.files] == [size]
 
 
 @given(
@@ -198,18 +328,21 @@ def test_the_limit_counts_bytes_whatever_the_characters(tmp_path, answer, counte
         max_leaves=10,
     )
 )
-def test_any_structure_within_the_limit_comes_through_unchanged(value):
+def test_any_structure_comes_through_unchanged(value):
     reading = read(
-        CallResult(structured=value, has_structured=True), WHERE, Artifacts(Path("/nowhere")), 10**9
+        CallResult(structured=value, has_structured=True),
+        WHERE,
+        Artifacts(Path("/nowhere")),
+        10**9,
+        form=result_form(True),
     )
-    wrapped = isinstance(value, dict) and list(value) == ["result"]
-    assert reading.value == (value["result"] if wrapped else value)
+    assert reading.value == value
 
 
 def test_a_result_that_cannot_be_kept_is_told_as_that_of_a_tool_that_ran(tmp_path):
     in_the_way = tmp_path / "files"
     in_the_way.write_text("a file where the folder should be")
-    answer = CallResult(content=(text("x" * 99),))
+    answer = CallResult(content=(image(),))
     with pytest.raises(CallFailed, match=f"^Tool get_x on server s ran, .*{in_the_way}") as caught:
         read(answer, WHERE, Artifacts(in_the_way), 10)
     error = caught.value

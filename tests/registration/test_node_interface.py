@@ -235,14 +235,18 @@ def test_top_level_properties_of_the_output_are_outputs_beside_result_and_error(
         "type": "object",
         "properties": {"url": {"type": "string"}, "error": {}, "n": {"type": "integer"}},
     }
-    assert outputs(schema) == {"url": "str", "n": "int", "result": "dict", "error": "str | None"}
+    others = {"content_blocks": "list", "result": "dict", "error": "str | None"}
+    assert outputs(schema) == {"url": "str", "n": "int", **others}
+    schema["properties"]["content_blocks"] = {"type": "integer"}
+    assert outputs(schema) == {"url": "str", "n": "int", **others, "content_blocks": "int"}
 
 
 def test_a_lone_wrapping_result_is_taken_off():
     wrapped = {"type": "object", "properties": {"result": {"type": "array"}}, "required": ["result"]}
-    assert outputs(wrapped) == {"result": "list", "error": "str | None"}
+    others = {"content_blocks": "list", "error": "str | None"}
+    assert outputs(wrapped) == {"result": "list", **others}
     schema = {"properties": {"result": {"$ref": "#/$defs/R"}}, "$defs": {"R": {"properties": {"a": {}}}}}
-    assert outputs(schema) == {"a": "any", "result": "dict", "error": "str | None"}
+    assert outputs(schema) == {"a": "any", "result": "dict", **others}
 
 
 A = {"type": "object", "properties": {"a": {}}}

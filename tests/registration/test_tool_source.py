@@ -108,7 +108,12 @@ def test_an_entry_has_the_shape_that_is_specified(world):
                     "schema": {"type": "string", "description": "Its title"},
                 }
             ],
-            "outputs": [("issue_url", "str"), ("result", "dict"), ("error", "str | None")],
+            "outputs": [
+                ("issue_url", "str"),
+                ("content_blocks", "list"),
+                ("result", "dict"),
+                ("error", "str | None"),
+            ],
             "actions": ["default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout"],
         },
         "purity": "impure",

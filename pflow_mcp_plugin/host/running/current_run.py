@@ -26,6 +26,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.run_progress import Progressing, ProgressInside, RunProgress
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
+from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.repetition import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
@@ -65,7 +66,14 @@ class CurrentRun(Run):
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.watcher = watcher or RunWatcher()
-        self.recorder = Recorder(self.run_id, workflow.name, self.redactor, origin.owner, self.watcher)
+        self.recorder = Recorder(
+            self.run_id,
+            workflow.name,
+            self.redactor,
+            ValueFiles(self.artifacts_dir, self.redactor),
+            origin.owner,
+            self.watcher,
+        )
         expected = sum("/" not in node_id for node_id in workflow.certain) if expected is None else expected
         self.progress: Progressing = RunProgress(control.report, self.redactor.text, expected, self._warn)
         self._lock = threading.Lock()
@@ -142,6 +150,11 @@ class CurrentRun(Run):
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to a node's step in the current run's trace."""
         self.recorder.annotate(node_id, details)
+
+    def name_file(self, value: str, file: Path) -> None:
+        """Name a file wherever the current run shows a string shortened."""
+        if self.recorder.files is not None:
+            self.recorder.files.name(value, file)
 
     def add_secrets(self, values: Iterable[str]) -> None:
         """Redact these values in the trace and errors of the current run, and tell whoever started it."""

@@ -210,6 +210,8 @@ class WorkflowRunner(Runner):
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
+        if not trace:
+            run.recorder.files = None  # nothing shows its values
         run.recorder.given(values)
         reuse = self._reuse(compiled, run)
         with EndingSignals() as signals:
@@ -255,7 +257,7 @@ class WorkflowRunner(Runner):
         compiled = self.compile({"nodes": [node]}, node_type, {})
         run = CurrentRun(self._host, compiled.workflow, origin, control, watcher=watcher)
         outcome = self.run_compiled(compiled, {}, run=run)
-        structure = sampled(dict(outcome.outputs), run.recorder.excerpt)
+        structure = sampled(dict(outcome.outputs), run.recorder.sample)
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
@@ -361,6 +363,7 @@ class WorkflowRunner(Runner):
             steps=len(recorder.steps),
             exit_code=_exit_code(error, recorder.steps),
             checkpoint={} if error is None else recorder.checkpoint(),
+            shown=recorder.shown,
         )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:

@@ -13,18 +13,25 @@ import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.running.value_excerpt import (
+    DEEPEST,
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    Excerpt,
+    ValueFiles,
+    is_larger,
+)
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import write_atomic
 
-LONGEST_TEXT = 2_000
-"""Characters that the trace keeps of one string."""
 LARGEST_STEP = 50_000
 """Characters that the trace keeps of a step's params, and of its outputs; approximate."""
 LARGEST_ITEM = 4_000
 """The same for an item of a batch, whose result is among the outputs of its step, too."""
 LARGEST_CHECKPOINT = 200_000
 """Characters that a checkpoint keeps of what all nodes wrote; approximate."""
+LARGEST_SHOWN = 256 << 10
+"""Characters up to which a value is shown whole to those who asked for the run."""
 MOST_STEPS = 100_000
 """The steps that the trace keeps, with those inside others; a run that takes more is in a loop of loops."""
 MOST_IN_ITEM = 1_000
@@ -37,8 +44,10 @@ MOST_TIMES = 250
 """Items of a batch whose times the trace keeps; of more, all that failed and some others."""
 ItemTime = tuple[int, float, float, bool]
 """An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
-_DEEPEST = 20
-_LONGEST_NAME = 200
+_LONGEST_SHOWN = 20_000
+"""Characters that are shown of a string, where a value is larger than that."""
+_LONGEST_NOTE = 1_000
+"""Characters that the path of a file may add to a string that was shortened."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -165,6 +174,7 @@ class Recorder:
         run_id: Names the trace file.
         workflow: The workflow's name.
         redactor: Redacts the run's secrets.
+        files: Holds what is left out where a value is shortened; None if nothing does.
         owner: Who asked for the run; empty for the user.
         watcher: Is told what is recorded.
     """
@@ -174,9 +184,11 @@ class Recorder:
         run_id: str,
         workflow: str,
         redactor: Redactor,
+        files: ValueFiles | None = None,
         owner: str = "",
         watcher: RunWatcher | None = None,
     ) -> None:
+        self.files = files
         self.steps: list[Step] = []
         self.preparations: list[Preparation] = []
         self._watcher = watcher or RunWatcher()
@@ -222,8 +234,8 @@ class Recorder:
 
     def _copy(self, step: Step, most: int = LARGEST_STEP) -> None:
         """Copy the values of an item of the trace that is kept, and of all that ran inside it."""
-        step.params = _Excerpt(self._redactor, most).of(step.params)
-        step.outputs = _Excerpt(self._redactor, most).of(step.outputs)
+        step.params = self.excerpt(step.params, most)
+        step.outputs = self.excerpt(step.outputs, most)
         step.error = self._redactor.text(step.error) if step.error else step.error
         step.details = self.excerpt(step.details)
         for inner in step.steps:
@@ -266,7 +278,7 @@ class Recorder:
     def prepare(self, label: str, node_ids: Iterable[str]) -> Callable[[str], None]:
         """Record that something begins which nodes wait for; call what this returns once it has ended."""
         begun = Preparation(
-            self._redactor.text(label)[:_LONGEST_NAME], frozenset(node_ids), _since(self._began)
+            self._redactor.text(label)[:LONGEST_NAME], frozenset(node_ids), _since(self._began)
         )
         self.preparations.append(begun)
         self._watcher.preparing(begun)
@@ -287,7 +299,9 @@ class Recorder:
         if self.is_item:
             return
         step.params = self.excerpt(step.params)
-        step.outputs = self.excerpt(step.outputs)
+        # A batch has each result twice, with its item and without.
+        repeated = "items" if "batch" in step.details else ""
+        step.outputs = self.excerpt(step.outputs, repeated=repeated)
         step.error = self._redactor.text(step.error) if step.error else step.error
         self._watcher.step_ended(step)
 
@@ -323,9 +337,36 @@ class Recorder:
                 return step
             steps = step.steps
 
-    def excerpt(self, value: object) -> Any:
-        """Return `value` as the trace shows it: JSON of bounded size, secrets redacted."""
-        return _Excerpt(self._redactor, LARGEST_STEP).of(value)
+    def excerpt(self, value: object, most: int = LARGEST_STEP, repeated: str = "") -> Any:
+        """Return `value` as the trace shows it: JSON of bounded size, secrets redacted, with files.
+
+        Args:
+            value: The value.
+            most: Characters to keep; approximate.
+            repeated: A key of the value that repeats what others hold, and needs no file.
+        """
+        return Excerpt(self._redactor, most, self.files, repeated=repeated).of(value)
+
+    def sample(self, value: object) -> Any:
+        """Return what the trace would show of `value`, without a file for what is left out."""
+        return Excerpt(self._redactor, LARGEST_STEP).of(value)
+
+    def shown(self, value: object) -> Any:
+        """Return a value as those who asked for the run should see it: large members of it as excerpts.
+
+        Those are lists and objects, and the strings for which nodes have named files.
+        """
+        if isinstance(value, Mapping):
+            return {key: self._shown_member(item) for key, item in value.items()}
+        return self._shown_member(value)
+
+    def _shown_member(self, value: object) -> Any:
+        if isinstance(value, str):
+            whole = self.files is None or self.files.named(value) is None
+        else:
+            whole = not is_larger(value, LARGEST_SHOWN)
+        longest = _LONGEST_SHOWN
+        return value if whole else Excerpt(self._redactor, LARGEST_SHOWN // 2, self.files, longest).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return what each recorded node wrote when it last ran, by node id, shortened and redacted."""
@@ -333,7 +374,11 @@ class Recorder:
         most = min(LARGEST_STEP, LARGEST_CHECKPOINT // max(1, len(written)))
         # Redacted again: a secret may have become known after a step was recorded.
         shown: dict[str, Any] = self._redactor.value(written)
-        return {node_id: _Excerpt(self._redactor, most).of(outputs) for node_id, outputs in shown.items()}
+        longest = LONGEST_TEXT + _LONGEST_NOTE  # the texts were cut before
+        return {
+            node_id: Excerpt(self._redactor, most, longest=longest).of(outputs)
+            for node_id, outputs in shown.items()
+        }
 
     def write(self, folder: Path, error: PflowError | None) -> Path:
         """Write the recorded trace into `folder` and return its path.
@@ -343,6 +388,8 @@ class Recorder:
         """
         path = folder / f"{self._run_id}.json"
         # Redacted again as a whole: a secret may have become known after a step was recorded.
+        if self.files is not None:
+            self.files.redact_again()
         data = {**self._head(), **self._redactor.value(self._to_dict(error))}
         # `replace`, as a value may hold lone surrogates, which UTF-8 cannot encode.
         write_atomic(
@@ -384,84 +431,11 @@ def _ended(steps: Sequence[Step]) -> Iterator[NodeRef]:
             yield from _ended(step.steps)
 
 
-class _Excerpt:
-    """Copies a value until its budget of characters is used up."""
-
-    def __init__(self, redactor: Redactor, budget: int) -> None:
-        self._redactor = redactor
-        self._left = budget
-
-    def of(self, value: object, depth: int = 0) -> JSON:
-        """Return the copy of a value; an object that cannot be read is shown by its class."""
-        try:
-            return self._read(value, depth)
-        except BaseException as error:  # noqa: BLE001  # a node's own object may raise anything; the trace goes on
-            end_if_interrupted(error)
-            return self._text(f"<{type(value).__name__}>")
-
-    def _read(self, value: object, depth: int) -> JSON:
-        if value is None or isinstance(value, (bool, int)):
-            self._left -= 5
-            # Python refuses to write an integer of more than 4,300 digits as text, and so would `json.dumps`.
-            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(repr(value))
-        if isinstance(value, str):
-            return self._text(value)
-        if depth < _DEEPEST and isinstance(value, Mapping):
-            return self._mapping(value, depth)
-        if depth < _DEEPEST and isinstance(value, (list, tuple)):
-            return self._list(value, depth)
-        if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
-            self._left -= 5
-            return value
-        return self._text(repr(value))
-
-    def _text(self, text: str) -> str:
-        # Redacted before it is cut. A secret that becomes known later is found beside the mark of the cut.
-        shown = self._redactor.piece(text)
-        kept = shown[: max(0, min(LONGEST_TEXT, self._left))]
-        self._left -= len(kept)
-        return kept if len(kept) == len(shown) else f"{kept}... ({len(text):,} characters)"
-
-    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, JSON]:
-        copy: dict[str, JSON] = {}
-        for count, (key, item) in enumerate(value.items()):
-            if self._left <= 0:
-                copy["..."] = f"{len(value) - count:,} more keys"
-                break
-            name = self._redactor.piece(key if isinstance(key, str) else self._name(key))
-            name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-            self._left -= len(name)
-            copy[name] = self.of(item, depth + 1)
-        return copy
-
-    def _name(self, key: object) -> str:
-        copy = self.of(key)
-        return copy if isinstance(copy, str) else repr(copy)
-
-    def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
-        copy: list[JSON] = []
-        for count, item in enumerate(self._redactor.strings_of(list(self._visible(value)))):
-            if self._left <= 0:
-                copy.append(f"... {len(value) - count:,} more items")
-                break
-            copy.append(self.of(item, depth + 1))
-        return copy
-
-    def _visible(self, value: Iterable[object]) -> Iterator[object]:
-        """Yield the items that the budget allows, and the next one."""
-        left = self._left
-        for item in value:
-            yield item
-            if left <= 0:
-                return
-            left -= min(len(item), LONGEST_TEXT) if isinstance(item, str) else 1
-
-
 def _copied(value: object, depth: int = 0) -> object:
     """Copy the objects and lists, which nodes could change in place."""
-    if depth < _DEEPEST and isinstance(value, Mapping):
+    if depth < DEEPEST and isinstance(value, Mapping):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
-    if depth < _DEEPEST and isinstance(value, (list, tuple)):
+    if depth < DEEPEST and isinstance(value, (list, tuple)):
         return [_copied(item, depth + 1) for item in value]
     return value
 

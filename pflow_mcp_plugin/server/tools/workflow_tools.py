@@ -83,11 +83,14 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
 
 
 def ended(outcome: Outcome, **more: object) -> JSONObject:
-    """Return the envelope of a run: its outputs, or its error with the checkpoint."""
+    """Return the envelope of a run: its outputs, or its error with the checkpoint, large values shortened."""
     beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     if outcome.error is not None:
-        return failure(outcome.error, checkpoint=outcome.checkpoint, **beside)
-    return success({"outputs": dict(outcome.outputs), **more, "run_id": outcome.run_id}, **beside)
+        envelope = failure(outcome.error, checkpoint=outcome.checkpoint, **beside)
+        error = envelope["error"]
+        return {**envelope, "error": {**error, "details": outcome.shown(error["details"])}}
+    outputs = outcome.shown(dict(outcome.outputs))
+    return success({"outputs": outputs, **more, "run_id": outcome.run_id}, **beside)
 
 
 _WORKFLOW: JSONObject = {

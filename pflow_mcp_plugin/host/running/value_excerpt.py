@@ -1,0 +1,217 @@
+"""Excerpts of values for people and models, and the files of a run that hold what they leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
+
+LONGEST_TEXT = 2_000
+"""Characters that an excerpt keeps of one string."""
+LONGEST_NAME = 200
+"""Characters that an excerpt keeps of a key."""
+DEEPEST = 20
+"""Levels of nesting in an excerpt."""
+
+
+class ValueFiles:
+    """The files of a run that hold whole what excerpts of its values leave out.
+
+    Those that nodes have named hold their results as they are. The others are written here, with the
+    secrets redacted as in the excerpt; they are named after their content.
+
+    Args:
+        folder: The run's folder of artefacts, made with the first file.
+        redactor: Redacts the run's secrets.
+    """
+
+    def __init__(self, folder: Path, redactor: Redactor) -> None:
+        self._folder = folder
+        self._redactor = redactor
+        self._named: dict[tuple[int, int], Path] = {}
+        self._written: dict[Path, frozenset[str]] = {}
+
+    def name(self, value: str, file: Path) -> None:
+        """Name a file wherever the excerpt of a string is cut."""
+        self._named[_key(value)] = file
+
+    def named(self, value: str) -> Path | None:
+        """Return the file that a node has named for a string."""
+        return self._named.get(_key(value)) if self._named else None
+
+    def holding(self, value: object) -> Path | None:
+        """Return a file that holds a value whose excerpt is cut; None if it cannot be written."""
+        if isinstance(value, str) and (named := self.named(value)):
+            return named
+        text, suffix = (value, ".txt") if isinstance(value, str) else (_json(value), ".json")
+        known = self._redactor.known
+        # `surrogatepass`: a lone surrogate is kept, for those who read the file in the same way.
+        content = self._redactor.text(text).encode("utf-8", "surrogatepass")
+        path = self._folder / f"{sha256(content).hexdigest()[:24]}{suffix}"
+        try:
+            if path not in self._written or not path.is_file():
+                write_atomic(path, content, follow=False, durable=False)
+        except StoreError:
+            return None
+        self._written[path] = known
+        return path
+
+    def redact_again(self) -> None:
+        """Redact what has become known as a secret after the excerpt was made."""
+        for path, known in self._written.items():
+            if known == self._redactor.known:
+                continue
+            with suppress(StoreError):
+                text = (read_bytes(path) or b"").decode("utf-8", "surrogatepass")
+                redacted = self._redactor.text(text)
+                if redacted != text:
+                    content = redacted.encode("utf-8", "surrogatepass")
+                    write_atomic(path, content, follow=False, durable=False)
+
+
+class Excerpt:
+    """Makes one excerpt of a value: copies it until a budget of characters is used up.
+
+    Where something is left out, it says how much, and which file holds the whole: that of a long string, or
+    of the member of the value in which it is.
+
+    Args:
+        redactor: Redacts secrets.
+        budget: Characters to keep; approximate.
+        files: Holds what is left out; None for no files.
+        longest: Characters to keep of one string.
+        repeated: A key of the value that repeats what others hold: its member has no file.
+    """
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        budget: int,
+        files: ValueFiles | None = None,
+        longest: int = LONGEST_TEXT,
+        repeated: str = "",
+    ) -> None:
+        self._redactor = redactor
+        self._left = budget
+        self._files = files
+        self._longest = longest
+        self._repeated = repeated
+        self._member: object = None
+
+    def of(self, value: object, depth: int = 0) -> JSON:
+        """Return the excerpt of a value; an object that cannot be read is shown by its class."""
+        if depth == 0:
+            self._member = value
+        try:
+            return self._read(value, depth)
+        except BaseException as error:  # noqa: BLE001  # a node's own object may raise anything; the trace goes on
+            end_if_interrupted(error)
+            return self._text(f"<{type(value).__name__}>")
+
+    def _read(self, value: object, depth: int) -> JSON:
+        if value is None or isinstance(value, (bool, int)):
+            self._left -= 5
+            # Python refuses to write an integer of more than 4,300 digits as text, and so would `json.dumps`.
+            return value if isinstance(value, bool) or abs(value or 0) < 2**63 else self._text(repr(value))
+        if isinstance(value, str):
+            return self._text(value)
+        if depth < DEEPEST and isinstance(value, Mapping):
+            return self._mapping(value, depth)
+        if depth < DEEPEST and isinstance(value, (list, tuple)):
+            return self._list(value, depth)
+        if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
+            self._left -= 5
+            return value
+        return self._text(repr(value))
+
+    def _text(self, text: str) -> str:
+        # Redacted before it is cut. A secret that becomes known later is found beside the mark of the cut.
+        shown = self._redactor.piece(text)
+        kept = shown[: max(0, min(self._longest, self._left))]
+        self._left -= len(kept)
+        if len(kept) == len(shown):
+            return kept
+        file = self._file(text if len(shown) > self._longest else self._member)
+        return f"{kept}... ({len(text):,} characters){f', whole in {file}' if file else ''}"
+
+    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, JSON]:
+        copy: dict[str, JSON] = {}
+        for count, (key, item) in enumerate(value.items()):
+            if self._left <= 0:
+                if depth == 0:
+                    rest = islice(value.items(), count, None)
+                    self._member = {name: other for name, other in rest if name != self._repeated}
+                copy["..."] = self._more(len(value) - count, "keys")
+                break
+            if depth == 0:
+                self._member = None if key == self._repeated else item
+            name = self._redactor.piece(key if isinstance(key, str) else self._name(key))
+            name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+            self._left -= len(name)
+            copy[name] = self.of(item, depth + 1)
+        return copy
+
+    def _name(self, key: object) -> str:
+        copy = self.of(key, 1)
+        return copy if isinstance(copy, str) else repr(copy)
+
+    def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
+        copy: list[JSON] = []
+        for count, item in enumerate(self._redactor.strings_of(list(self._visible(value)))):
+            if self._left <= 0:
+                copy.append(f"... {self._more(len(value) - count, 'items')}")
+                break
+            copy.append(self.of(item, depth + 1))
+        return copy
+
+    def _visible(self, value: Iterable[object]) -> Iterator[object]:
+        """Yield the items that the budget allows, and the next one."""
+        left = self._left
+        for item in value:
+            yield item
+            if left <= 0:
+                return
+            left -= min(len(item), self._longest) if isinstance(item, str) else 1
+
+    def _more(self, count: int, what: str) -> str:
+        file = self._file(self._member)
+        return f"{f'whole in {file}: ' if file else ''}{count:,} more {what}"
+
+    def _file(self, value: object) -> Path | None:
+        return self._files.holding(value) if self._files and value is not None else None
+
+
+def is_larger(value: object, most: int) -> bool:
+    """Return whether an excerpt of a value of so many characters would leave something out; approximate."""
+    left, waiting = most, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += item.keys()
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+        left -= len(item) if isinstance(item, str) else 5
+        if left < len(waiting):
+            return True
+    return False
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return to_json(value)
+
+
+def _key(text: str) -> tuple[int, int]:
+    return len(text), hash(text)

@@ -1,0 +1,279 @@
+"""A value is itself, whatever its size and kind and wherever it goes; what comes beside it is kept."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.calls import call, call_result, session
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.exchange import CallResult
+from pflow_mcp_plugin.types import Tool
+
+PNG = b"\x89PNG not really"
+IMAGE = {"type": "image", "data": b64encode(PNG).decode(), "mimeType": "image/png"}
+DEMO = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
+OBJECT = {"type": "object"}
+LARGE = "".join(f"line {n} of many\n" for n in range(30_000))
+"""A text above `inline_limit_kb`."""
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"))
+    | st.sampled_from(["${x}", "$${x}", '{"a": 1}', "[1, 2]", "null", "3", IMAGE, {"result": 1}, {}, []])
+    | st.builds(
+        lambda part, times: part * times, st.text(min_size=1, max_size=3), st.sampled_from([3000, 300_000])
+    ),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=8,
+)
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def exactly(value):
+    """Return a text that two values share only if they are equal, of the same types and in the same order."""
+    return json.dumps(value)
+
+
+def tool(name="give", **output_schema):
+    return Tool(name=name, input_schema=OBJECT, output_schema=output_schema or None)
+
+
+def steps_of(outcome):
+    return json.loads(outcome.trace_path.read_text())["steps"]
+
+
+@pytest.fixture
+def echoing(pflow_host):
+    """A pflow with the demo server."""
+    pflow_host.add("demo", DEMO)
+    pflow_host.sync("demo")
+    return pflow_host
+
+
+def examples(most):
+    return settings(deadline=None, max_examples=most, suppress_health_check=list(HealthCheck))
+
+
+def test_python_gets_back_what_it_sent(echoing):
+    @examples(60)
+    @given(value=VALUES)
+    def comes_back(value):
+        assert exactly(call("demo", "echo", value=value)) == exactly({"value": value})
+
+    with session():
+        comes_back()
+
+
+ECHO = {"type": "mcp-demo-echo"}
+ROUND = {
+    "inputs": {"values": {"type": "list"}, "first": {"type": "any"}},
+    "nodes": [
+        {
+            "id": "each",
+            **ECHO,
+            "params": {"value": "${item}"},
+            "batch": {"items": "${values}", "parallel": True},
+        },
+        {
+            "id": "inner",
+            "type": "workflow",
+            "params": {
+                "workflow": {
+                    "inputs": {"given": {"type": "any"}},
+                    "nodes": [{"id": "say", **ECHO, "params": {"value": "${given}"}}],
+                    "outputs": {"said": "${say.value}"},
+                },
+                "given": "${item}",
+            },
+            "batch": {"items": "${values}"},
+        },
+        {"id": "nested", **ECHO, "params": {"value": {"in": ["${first}", {"all": "${values}"}]}}},
+        {"id": "shaped", "type": "transform", "params": {"expression": "each.results[*].[value]"}},
+    ],
+    "outputs": {
+        "batch": "${each.results}",
+        "inner": "${inner.results}",
+        "nested": "${nested.value}",
+        "shaped": "${shaped.result}",
+    },
+}
+
+
+def _check_round(outputs, values):
+    assert exactly([it["value"] for it in outputs["batch"]]) == exactly(values)
+    assert exactly([it["said"] for it in outputs["inner"]]) == exactly(values)
+    assert exactly(outputs["nested"]) == exactly({"in": [values[0], {"all": values}]})
+    assert exactly(outputs["shaped"]) == exactly([[value] for value in values])
+
+
+@pytest.mark.slow
+def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are(echoing):
+    @examples(8)
+    @given(values=st.lists(VALUES, min_size=1, max_size=12))
+    def come_through(values):
+        outcome = echoing.run(ROUND, {"values": values, "first": values[0]})
+        assert outcome.success, outcome.error
+        _check_round(outcome.outputs, values)
+
+    come_through()
+
+
+@pytest.mark.slow
+def test_programs_read_the_values_from_json_as_they_are(pflow, configured, tmp_path):
+    configured("demo", DEMO)
+    (tmp_path / "wf.json").write_text(json.dumps(ROUND))
+
+    @examples(3)
+    @given(values=st.lists(VALUES, min_size=1, max_size=12))
+    def come_through(values):
+        (tmp_path / "inputs.json").write_text(json.dumps({"values": values, "first": values[0]}))
+        ran = pflow("run", "wf.json", "--inputs", "inputs.json", "--json")
+        assert ran.exit_code == 0, ran.stderr
+        _check_round(ran.envelope["data"]["outputs"], values)
+
+    come_through()
+
+
+def test_a_large_text_reaches_nodes_files_and_typed_tools_whole(pflow_host, tmp_path):
+    def measure(text: str) -> int:
+        return len(text)
+
+    server = pflow_host.serve("big", [tool(), measure])
+    server.answers.give("give", LARGE)
+    copy = tmp_path / "copy.txt"
+    nodes = [
+        {"id": "give", "type": "mcp-big-give"},
+        {"id": "measure", "type": "mcp-big-measure", "params": {"text": "${give.result}"}},
+        {
+            "id": "write",
+            "type": "write-file",
+            "params": {"file_path": str(copy), "content": "${give.result}"},
+        },
+    ]
+    outcome = pflow_host.run(
+        {"nodes": nodes, "outputs": {"length": "${measure.result}", "all": "${give.result}"}}
+    )
+    assert (outcome.outputs["length"], outcome.outputs["all"]) == (len(LARGE), LARGE)
+    assert copy.read_text() == LARGE
+    assert call("big", "give") == LARGE
+    give, measure_step, _ = steps_of(outcome)
+    (file,) = give["details"]["files"]
+    assert Path(file["path"]).read_text() == LARGE
+    assert stat.S_IMODE(Path(file["path"]).stat().st_mode) == 0o600
+    for shown in (give["outputs"]["result"], measure_step["params"]["text"]):
+        assert shown.startswith(LARGE[:2000] + "... (")
+        assert shown.endswith(f"whole in {file['path']}")
+    assert len(list(Path(file["path"]).parent.iterdir())) == 1
+
+
+def test_a_result_with_warnings_or_without_is_found_where_validation_finds_it(pflow_host):
+    schema = {"properties": {"result": {"type": "integer"}, "warnings": {"type": "array"}}}
+    server = pflow_host.serve(
+        "calc", [tool(type="object", required=["result"], additionalProperties=False, **schema)]
+    )
+    server.answers.give("give", {"result": 7}, {"result": 8, "warnings": ["hot"]})
+    nodes = [{"id": "a", "type": "mcp-calc-give"}, {"id": "b", "type": "mcp-calc-give"}]
+    workflow = {
+        "nodes": nodes,
+        "outputs": {"a": "${a.result.result}", "b": "${b.result.result}", "w": "${b.warnings}"},
+    }
+    assert pflow_host.host.runner.validate(workflow) == ()
+    assert pflow_host.run(workflow).outputs == {"a": 7, "b": 8, "w": ["hot"]}
+    assert call("calc", "give") == {"result": 8, "warnings": ["hot"]}
+
+
+def test_content_beside_a_structure_can_be_used_and_is_in_the_trace_and_in_python(pflow_host):
+    schema = {"type": "object", "properties": {"slide": {"type": "integer"}}, "additionalProperties": False}
+    server = pflow_host.serve("slides", [tool(**schema)])
+    content = (text("A chart"), IMAGE)
+    server.answers.give("give", CallResult(content=content, structured={"slide": 3}, has_structured=True))
+    outputs = {"said": "${a.content_blocks[0]}", "shot": "${a.content_blocks[1].path}", "slide": "${a.slide}"}
+    workflow = {"nodes": [{"id": "a", "type": "mcp-slides-give"}], "outputs": outputs}
+    assert pflow_host.host.runner.validate(workflow) == ()
+    outcome = pflow_host.run(workflow)
+    assert (outcome.outputs["said"], outcome.outputs["slide"]) == ("A chart", 3)
+    assert Path(outcome.outputs["shot"]).read_bytes() == PNG
+    (step,) = steps_of(outcome)
+    assert step["outputs"]["content_blocks"][1]["path"] == outcome.outputs["shot"]
+    found = call_result("slides", "give")
+    assert (found.value, found.content_blocks[0]) == ({"slide": 3}, "A chart")
+    assert Path(found.content_blocks[1]["path"]).read_bytes() == PNG
+
+
+def test_a_result_without_more_has_no_content_blocks(pflow_host):
+    server = pflow_host.serve("slides", [tool(type="object", properties={"slide": {}})])
+    server.answers.give("give", {"slide": 3})
+    outcome = pflow_host.run({"nodes": [{"id": "a", "type": "mcp-slides-give"}]})
+    assert outcome.outputs == {"slide": 3, "result": {"slide": 3}}
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_what_a_failed_tool_shows_is_in_the_error_and_in_the_trace(pflow_host, routed):
+    server = pflow_host.serve("slides", [tool()])
+    failed = CallResult(
+        content=(text("cannot render"), IMAGE),
+        structured={"code": 7, "log": "x" * 9000},
+        has_structured=True,
+        is_error=True,
+    )
+    server.answers.give("give", failed)
+    nodes = [{"id": "a", "type": "mcp-slides-give"}, {"id": "b", "type": "echo", "params": {"message": "on"}}]
+    edges = [{"from": "a", "to": "b", "action": "error"}] if routed else [{"from": "a", "to": "b"}]
+    outcome = pflow_host.run({"nodes": nodes, "edges": edges})
+    assert outcome.success == routed
+    shown = steps_of(outcome)[0]["details"]["failure"]
+    assert shown["structured_content"]["code"] == 7
+    log = shown["structured_content"]["log"]
+    assert "(9,000 characters)" in log
+    assert Path(log.rpartition("whole in ")[2]).read_text() == "x" * 9000
+    assert Path(shown["content_blocks"][1]["path"]).read_bytes() == PNG
+    with pytest.raises(PflowError, match="cannot render") as caught:
+        call("slides", "give")
+    assert caught.value.details["structured_content"] == failed.structured
+    if not routed:
+        assert outcome.error.details["structured_content"] == failed.structured
+
+
+@pytest.mark.slow
+def test_two_hundred_items_of_a_megabyte_come_through_a_batch(pflow_host):
+    def text_of(n: int) -> str:
+        return f"{n:03}:" * 250_000
+
+    pflow_host.serve("big", [text_of])
+    batch = {"items": list(range(200)), "parallel": True, "max_concurrent": 8}
+    nodes = [{"id": "all", "type": "mcp-big-text-of", "params": {"n": "${item}"}, "batch": batch}]
+    outcome = pflow_host.run({"nodes": nodes, "outputs": {"all": "${all.results}"}})
+    assert outcome.success, outcome.error
+    assert all(it["result"] == text_of(n) for n, it in enumerate(outcome.outputs["all"]))
+    assert len(outcome.outputs["all"]) == 200
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("megabytes", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_words_of_a_large_file_are_counted_as_in_the_readme(
+    pflow, configured, filesystem_command, tmp_path, no_leftovers, megabytes
+):
+    configured("demo", DEMO)
+    program, *arguments = filesystem_command
+    configured("files", {"command": program, "args": arguments, "call_timeout": 100})
+    (tmp_path / "files" / "large.txt").write_text("four " * (megabytes * 200_000))
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    workflow = readme.partition("<!-- file: count.json -->\n```json\n")[2].partition("```")[0]
+    (tmp_path / "count.json").write_text(workflow)
+    ran = pflow("run", "count.json", f"path={tmp_path}/files/large.txt", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.envelope["data"]["outputs"] == {"words": megabytes * 200_000}

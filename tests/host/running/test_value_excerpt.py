@@ -1,0 +1,124 @@
+"""Excerpts of values, and the files that hold what they leave out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pocketflow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.host.running.value_excerpt import LONGEST_TEXT, Excerpt, ValueFiles, is_larger
+from pflow_mcp_plugin.redaction import Redactor
+
+SECRET = "hunter2hunter2"
+FILE = re.compile(r"whole in (\S+\.(?:txt|json))")
+
+
+@pytest.fixture
+def excerpt(tmp_path):
+    """Return the excerpt of a value, and the files that it names."""
+
+    def make(value, budget=10_000, secrets=(), **options):
+        redactor = Redactor(secrets)
+        shown = Excerpt(redactor, budget, ValueFiles(tmp_path / "files", redactor), **options).of(value)
+        return shown, [Path(path) for path in dict.fromkeys(FILE.findall(json.dumps(shown)))]
+
+    return make
+
+
+def test_a_value_that_is_small_is_shown_whole_and_has_no_file(excerpt, tmp_path):
+    value = {"text": "x" * LONGEST_TEXT, "list": [1, 2.5, None, True, {"a": []}]}
+    assert excerpt(value) == (value, [])
+    assert not (tmp_path / "files").exists()
+
+
+def test_a_long_text_is_cut_and_names_the_private_file_that_holds_it(excerpt):
+    text = "grüße\n" * 1000
+    shown, (file,) = excerpt({"a": {"b": [text]}})
+    assert shown["a"]["b"][0] == f"{text[:LONGEST_TEXT]}... (6,000 characters), whole in {file}"
+    assert file.read_text(encoding="utf-8") == text
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_member_of_many_parts_is_cut_and_names_the_file_with_all_of_it(excerpt):
+    value = {"rows": [{"n": n, "name": "x" * 50} for n in range(1000)], "count": 1000, "more": ["y"]}
+    shown, (rows, rest) = excerpt(value)
+    assert shown["rows"][-1] == f"... whole in {rows}: {1000 - len(shown['rows']) + 1} more items"
+    assert shown["..."] == f"whole in {rest}: 2 more keys"
+    assert json.loads(rows.read_text()) == value["rows"]
+    assert json.loads(rest.read_text()) == {"count": 1000, "more": ["y"]}
+
+
+def test_what_repeats_other_members_has_no_file(excerpt):
+    results = [{"n": n} for n in range(5000)]
+    value = {"results": results, "count": 5000, "items": [{"result": it} for it in results]}
+    _, files = excerpt(value, repeated="items")
+    assert [json.loads(file.read_text()) for file in files] == [results, {"count": 5000}]
+    assert excerpt({"items": results}, repeated="items")[1] == []
+
+
+def test_the_files_hide_secrets_that_were_known_and_those_that_become_known(tmp_path):
+    redactor = Redactor([SECRET])
+    files = ValueFiles(tmp_path, redactor)
+    value = [SECRET + "x" * 5000 + "another secret"]
+    Excerpt(redactor, 10_000, files).of(value)
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == "***" + "x" * 5000 + "another secret"
+    redactor.add(["another secret"])
+    files.redact_again()
+    assert file.read_text() == "***" + "x" * 5000 + "***"
+
+
+def test_a_file_that_a_node_named_is_the_one(excerpt, tmp_path):
+    redactor = Redactor()
+    files = ValueFiles(tmp_path / "files", redactor)
+    files.name("x" * 5000, tmp_path / "theirs.png")
+    shown = Excerpt(redactor, 10_000, files).of({"data": "x" * 5000})
+    assert shown["data"].endswith(f"whole in {tmp_path}/theirs.png")
+    assert not (tmp_path / "files").exists()
+
+
+def test_without_room_on_the_disk_the_value_is_shown_all_the_same(tmp_path):
+    (tmp_path / "files").write_text("in the way")
+    redactor = Redactor()
+    shown = Excerpt(redactor, 10_000, ValueFiles(tmp_path / "files", redactor)).of("x" * 5000)
+    assert shown == "x" * LONGEST_TEXT + "... (5,000 characters)"
+
+
+def test_the_trace_of_a_run_names_files_for_what_it_leaves_out(bench):
+    @bench.node("t-much", ["text"], ["text", "rows", "thing"])
+    class Much(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["text"], shared["rows"] = self.params["text"] * 5000, list(range(100_000))
+            shared["thing"] = {1, 2}
+
+    node = {"id": "a", "type": "t-much", "params": {"text": "é"}}
+    outcome = bench.run({"nodes": [node]})
+    (step,) = json.loads(outcome.trace_path.read_text())["steps"]
+    text, rows = (FILE.search(str(step["outputs"][key]))[1] for key in ("text", "rows"))
+    assert Path(text).read_text(encoding="utf-8") == "é" * 5000
+    assert json.loads(Path(rows).read_text()) == list(range(100_000))
+    assert Path(text).parent.name == outcome.run_id
+    assert outcome.outputs["text"] == "é" * 5000
+    bench.host.runner.run({"nodes": [node]}, {}, trace=False)
+    assert len(list(Path(text).parent.parent.iterdir())) == 1
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3000),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=300), inner),
+        max_leaves=30,
+    ),
+    st.integers(0, 3000),
+)
+def test_an_excerpt_is_json_of_about_the_size_of_its_budget(value, budget):
+    shown = json.dumps(Excerpt(Redactor(), budget).of(value), ensure_ascii=False)
+    assert len(shown) < 40 * (budget + 500)
+    assert is_larger(value, 10**9) is False
+    if not is_larger(value, min(budget, 150)):
+        assert json.loads(shown) == json.loads(json.dumps(value))
