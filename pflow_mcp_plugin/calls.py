@@ -24,7 +24,7 @@ from weakref import WeakSet
 
 from pflow_mcp_plugin.client.started_calls import watched
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.execution.node import called
+from pflow_mcp_plugin.execution.node import called, resource
 from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime, standalone
 
@@ -102,6 +102,21 @@ class Session:
             PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
         """
         return called(self.runtime(), server, tool, arguments)
+
+    def read_resource(self, server: str, uri: str) -> JSON:
+        """Read a resource over the session's connection, once, such as one that a result links to.
+
+        Args:
+            server: The server's name in the config.
+            uri: The URI of the resource.
+
+        Returns:
+            Its `uri`, `mimeType` and `text`, or the file with its bytes; a list if it has several parts.
+
+        Raises:
+            PflowError: It could not be read.
+        """
+        return resource(self.runtime(), server, uri)
 
     async def call_async(self, server: str, tool: str, /, **arguments: Any) -> JSON:
         """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels the call.
@@ -252,6 +267,27 @@ def call_result(server: str, tool: str, /, **arguments: Any) -> ToolResult:
     """
     with current_runtime() as runtime:
         return called(runtime, server, tool, arguments)
+
+
+def read_resource(server: str, uri: str) -> JSON:
+    """Read a resource once, over the connection of the open session, if there is one.
+
+    Args:
+        server: The server's name in the config.
+        uri: The URI of the resource, such as that of a link in the result of a tool.
+
+    Returns:
+        Its `uri`, `mimeType` and `text`, or the file with its bytes; a list if it has several parts.
+
+    Raises:
+        PflowError: It could not be read.
+
+    Example:
+        >>> link = call("everything", "get-resource-links", count=1)[1]
+        >>> read_resource("everything", link["uri"])["text"]
+    """
+    with current_runtime() as runtime:
+        return resource(runtime, server, uri)
 
 
 async def call_async(server: str, tool: str, /, **arguments: Any) -> JSON:

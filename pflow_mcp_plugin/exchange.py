@@ -15,7 +15,7 @@ import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import Server, ServerInfo, Tool
+from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
 
 
 @attrs.frozen(kw_only=True)
@@ -110,6 +110,7 @@ class Listing:
         info: The server that answered.
         tools: The valid tools, in the server's order.
         skipped: `(name, reason)` of the invalid ones.
+        has_resources: Whether it lists resources that can be read, or templates of their URIs.
         notes: Other findings, e.g. that a page cursor repeated.
         timings: Milliseconds of each phase: `start`, `handshake`, `list`.
         memory_mb: Resident memory of the server's process group in MiB, None if unknown.
@@ -118,6 +119,7 @@ class Listing:
     info: ServerInfo
     tools: tuple[Tool, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    has_resources: bool = False
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = attrs.field(factory=dict)
     memory_mb: float | None = None
@@ -131,6 +133,8 @@ class ToolCall:
         server: The server's name.
         tool: The raw tool name.
         arguments: The arguments to send; JSON values.
+        method: `tools/call`, or `resources/read`: then `arguments` has the `uri` of a resource, and `tool` is
+            `read-resource`.
         node_id: The calling workflow node, empty outside a run.
         run_id: The run, empty outside a run.
     """
@@ -138,6 +142,7 @@ class ToolCall:
     server: str
     tool: str
     arguments: JSONObject = attrs.field(factory=dict)
+    method: Method = "tools/call"
     node_id: str = ""
     run_id: str = ""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.server_preset import PresetInput, ServerPreset
 
 __all__ = [
+    "Method",
     "NetworkRules",
     "PresetInput",
     "Server",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
+Method = Literal["tools/call", "resources/read"]
 
 
 @attrs.frozen(kw_only=True)
@@ -147,6 +149,9 @@ class Tool:
         annotations: The server's hints (`readOnlyHint`, ...), which may be wrong.
         title: A name for people.
         meta: The tool's `_meta`.
+        task_support: Whether it runs as a task (`execution.taskSupport`): `required`, `optional`, `forbidden`
+            or empty.
+        method: The method of the protocol that calls it; `resources/read` for what reads resources.
         hash: `sha256:...` over all of it except `meta`; see `discovery.tool_hashes`.
     """
 
@@ -157,6 +162,8 @@ class Tool:
     annotations: JSONObject = attrs.field(factory=dict)
     title: str = ""
     meta: JSONObject = attrs.field(factory=dict)
+    task_support: str = ""
+    method: Method = "tools/call"
     hash: str = ""
 
 

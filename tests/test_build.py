@@ -79,11 +79,20 @@ def test_every_test_is_a_unit_test_or_one_of_programs(tox):
     assert programs == f'-m "{" or ".join(names)}"'
 
 
-def test_programs_and_the_lowest_dependencies_are_tried_under_the_oldest_python(tox):
-    for name, selection in (("lowest", "fast"), ("programs", "programs")):
-        assert f"{{[{selection}]selection}}" in tox[f"testenv:{name}"]["commands"]
-        assert tox[f"testenv:{name}"]["base_python"] == "py311"
+def test_quick_tests_and_the_lowest_dependencies_are_tried_under_the_oldest_python(tox):
+    assert tox["testenv:lowest"]["base_python"] == "py311"
+    for name in ("lowest", "py311"):
+        assert "{[fast]selection}" in tox[f"testenv:{name}"]["commands"]
         assert name in run_by_default(tox)
+
+
+def test_programs_are_tried_under_the_newest_python_that_is_there(tox):
+    programs = tox["testenv:programs"]
+    pythons = [name.strip() for name in programs["base_python"].split(",")]
+    assert pythons == sorted(pythons, reverse=True)
+    assert {name for name in run_by_default(tox) if re.fullmatch(r"py\d+", name)} <= {*pythons}
+    assert "{[programs]selection}" in programs["commands"]
+    assert "programs" in run_by_default(tox)
 
 
 def test_every_unit_test_is_run_under_the_newest_python_too(tox):

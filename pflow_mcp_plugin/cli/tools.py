@@ -54,12 +54,13 @@ def _is_used(host: Host, name: str) -> bool:
 
 def _row(record: ToolRecord, server: Server) -> dict[str, str]:
     problem = withheld(record, server)
+    kind = "task_only" if record.tool.task_support == "required" else "changed"
     return {
         "node": record.node,
         "server": record.server,
         "tool": record.tool.name,
         "description": record.tool.description or record.tool.title,
-        **({"changed": problem.message} if problem else {}),
+        **({kind: problem.message} if problem else {}),
     }
 
 
@@ -70,6 +71,8 @@ def _table(rows: Sequence[Mapping[str, str]]) -> Table:
 
 def _note(row: Mapping[str, str]) -> Cell:
     first = row["description"].partition("\n")[0].strip()
+    if "task_only" in row:
+        return f"! runs as a task only, which is not supported: {first}", "warn"
     if "changed" in row:
         return f"! changed (see: pflow mcp diff {row['server']}) {first}", "warn"
     return first

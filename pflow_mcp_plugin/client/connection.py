@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 OnProgress = Callable[[float, float | None, str | None], None]
 
 _HEADER_MISMATCH = -32020  # of protocol 2026-07-28
+_RESOURCE_SECONDS = 2.0
+"""Seconds that a server has to say whether it has resources, beside its list of tools."""
 _CLOSE_SECONDS = 10.0
 _LAST_SECONDS = 5.0
 """How long the connection's owner task may take to close it, and then, cancelled, to end."""
@@ -278,6 +280,7 @@ class Connection:
         whole = Deadline(self._server.list_timeout, "list_timeout")
         async with self._request("list"), bounded(whole, whole) as bounds:
             pages = await self._pages(bounds)
+            has_resources = await self._has_resources()
         self.timings["list"] = _since(started)
         tools, doubled = pages.tools()
         assert self._dispatcher is not None  # noqa: S101 - `_live_session` checked it
@@ -286,6 +289,7 @@ class Connection:
         listing = Listing(
             info=self.info,
             tools=tools,
+            has_resources=has_resources,
             skipped=tuple(dict.fromkeys((*self._dispatcher.skipped, *doubled))),
             notes=(*self._info_notes, *pages.notes),
             timings=dict(self.timings),
@@ -293,6 +297,18 @@ class Connection:
         )
         self._listing = redacted_listing(listing, redactor_of(self.launch))
         return self._listing
+
+    async def _has_resources(self) -> bool:
+        """Return whether the server has resources; one that does not say so in time may have some."""
+        from pflow_mcp_plugin.client.session import has_resources
+
+        try:
+            async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
+                return await has_resources(self._live_session())
+        except TimeoutError:
+            return True
+        except (RequestFailed, ValueError):  # pydantic's errors are ValueErrors
+            return False
 
     async def _pages(self, bounds: Bounds) -> ToolPages:
         from pflow_mcp_plugin.client.session import request_page

@@ -83,4 +83,10 @@ def _tool(raw: Mapping[str, Any]) -> Tool:
         annotations=raw.get("annotations") or {},
         title=raw.get("title") or "",
         meta=raw.get("_meta") or {},
+        task_support=_task_support(raw.get("execution")),
     )
+
+
+def _task_support(execution: object) -> str:
+    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
+    return support if isinstance(support, str) else ""

@@ -31,9 +31,14 @@ from mcp_types import (
     InputRequiredResult,
     InputResponse,
     JSONRPCNotification,
+    ListResourcesRequest,
+    ListResourceTemplatesRequest,
     ListToolsRequest,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     ToolListChangedNotification,
 )
 from mcp_types.methods import validate_server_result
@@ -69,6 +74,10 @@ def _with_raw(raw: Any, validate: Callable[[Any], Any]) -> tuple[Any, Any]:
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(
     Annotated[CallToolResult | InputRequiredResult, WrapValidator(_with_raw)]
 )
+_RESOURCES: TypeAdapter[Any] = TypeAdapter(
+    Annotated[ReadResourceResult | InputRequiredResult, WrapValidator(_with_raw)]
+)
+_OBJECTS: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(_with_raw)])
 
 
@@ -294,7 +303,7 @@ async def request_tool(
     on_progress: Any = None,
     on_reply: Callable[[], None] = lambda: None,
 ) -> Mapping[str, Any]:
-    """Call a tool in a session, once, and return the raw result.
+    """Call a tool in a session, once, and return the raw result; of a resource, its contents as blocks.
 
     A server may answer that it needs input first (protocol 2026-07-28, `input_required`). It receives
     the answers and its own state back, until it returns a result.
@@ -315,25 +324,37 @@ async def request_tool(
         pydantic.ValidationError: The answer is not a tool result.
     """
     request = _request(call, meta)
+    answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
     for pause in _pauses():
-        send = partial(session.send_request, request, _ANSWERS, progress_callback=on_progress)
+        send = partial(session.send_request, request, answers, progress_callback=on_progress)
         answer, raw = await with_retry_after(send, until)
         if not isinstance(answer, InputRequiredResult):
-            return cast("Mapping[str, Any]", raw)
+            return cast("Mapping[str, Any]", raw) if answers is _ANSWERS else _as_blocks(raw)
         on_reply()
         responses = await _responses(session, answer.input_requests or {})
         if not responses:  # it sent its state only, which asks for another call a little later
             await asyncio.sleep(pause)
         update = {"input_responses": responses or None, "request_state": answer.request_state}
-        request = CallToolRequest(params=request.params.model_copy(update=update))
+        request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
 
 
-def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest:
+def _as_blocks(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was read of a resource as the result of a tool that embeds it."""
+    blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
+    return {"content": blocks, "_meta": raw.get("_meta") or {}}
+
+
+def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResourceRequest:
     extra: Any = {"_meta": dict(meta)} if meta else {}
     try:
-        params = CallToolRequestParams(name=call.tool, arguments=dict(call.arguments), **extra)
-        request = CallToolRequest(params=params)
+        request: CallToolRequest | ReadResourceRequest
+        if call.method == "resources/read":
+            uri: Any = call.arguments.get("uri")
+            request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri, **extra))
+        else:
+            params = CallToolRequestParams(name=call.tool, arguments=dict(call.arguments), **extra)
+            request = CallToolRequest(params=params)
         request.model_dump_json()  # checked here: later, it could not be distinguished from an invalid answer
     except (ValueError, RecursionError) as error:
         raise Undelivered(f"{error} ({type(error).__name__})") from error
@@ -354,6 +375,22 @@ async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> 
             raise InputRequired("the use of a language model")
         responses[key] = answer
     return responses
+
+
+async def has_resources(session: Session) -> bool:
+    """Return whether a session's server lists resources, or templates of URIs; asks for one page of each."""
+    capabilities = session.server_capabilities
+    if capabilities is None or capabilities.resources is None:
+        return False
+    requests: tuple[tuple[Any, str], ...] = (
+        (ListResourcesRequest(params=PaginatedRequestParams()), "resources"),
+        (ListResourceTemplatesRequest(params=PaginatedRequestParams()), "resourceTemplates"),
+    )
+    for request, key in requests:
+        with suppress(MCPError):  # many servers have one of the two methods
+            if (await session.send_request(request, _OBJECTS)).get(key):
+                return True
+    return False
 
 
 async def request_page(

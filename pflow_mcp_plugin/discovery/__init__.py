@@ -3,6 +3,7 @@
 - `tool_sync`: asks several servers for their tools concurrently
 - `sync_failures`: why the last sync of a server failed
 - `catalog`: the stored tools, one file for each server; finds the tool of a node type
+- `resource_reading`: what reads the resources of a server, as a tool beside those that it lists
 - `servers`: the config and the catalog of a user, as one value
 - `tool_file`: the content of a server's file, and its JSON form
 - `stored_tool_file`: such a file on disk, of which only the requested part is decoded

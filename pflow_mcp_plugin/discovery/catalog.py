@@ -19,6 +19,7 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import tool_file
+from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
 from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
@@ -116,7 +117,10 @@ class Catalog:
         Raises:
             storage.StoreError: The file cannot be read, or a newer pflow wrote it.
         """
-        return self._of_stored(server, lambda stored: stored.names(beginning)) or ()
+        names = self._of_stored(server, lambda stored: stored.names(beginning)) or ()
+        reader = READ_RESOURCE.name
+        found = self.tool(server, reader) if reader.startswith(beginning) else None
+        return (*names, reader) if found and found.tool is READ_RESOURCE else names
 
     def set_aside(self, server: str) -> Path | None:
         """Return the newest corrupt file of a server that the catalog moved aside, None without one."""
@@ -162,10 +166,23 @@ class Catalog:
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield every tool in the catalog, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
-        found = [_Found(content, tool) for content in contents for tool in content.tools]
+        found = [
+            _Found(content, tool) for content in contents for tool in (*content.tools, *_reader(content))
+        ]
         for record in self._named(found):
             if server in (None, record.server):
                 yield record
+
+    def resource_reader(self, server: str) -> ToolRecord | None:
+        """Look up in the catalog what reads the resources of a server; None if it has none, or is not synced.
+
+        It is there also if a tool has its name, and so its node type, or if the server lists no resources:
+        results of its tools may link to some.
+        """
+        head = self.head(server)
+        if head is None or "resources" not in head.info.capabilities:
+            return None
+        return _Found(head, READ_RESOURCE).record(naming.node_name(server, READ_RESOURCE.name))
 
     def clashes(self) -> dict[str, list[ToolRecord]]:
         """Return the node types that several tools claim, with the records of these tools."""
@@ -270,14 +287,23 @@ class Catalog:
     def _claiming(self, server: str, tool: str) -> tuple[Tool, ...]:
         """Return the tools of a server whose names are spelled like `tool` in node types."""
         part = naming.tool_part(tool)
-        return self._of_stored(server, lambda stored: stored.claiming(part)) or ()
+        found = self._of_stored(server, lambda stored: stored.claiming(part)) or ()
+        if not found and part == READ_RESOURCE.name and (head := self.head(server)):
+            return _reader(head)
+        return found
 
     def _named(self, found: Iterable[_Found]) -> Iterator[ToolRecord]:
-        every = list(found)
+        every = self._without_taken(found)
         servers = dict.fromkeys(it.head.server for it in every)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
         names = naming.node_names((it.pair for it in every), renamed)
         return (it.record(names[it.pair]) for it in every)
+
+    def _without_taken(self, found: Iterable[_Found]) -> list[_Found]:
+        """Leave out what reads resources where a tool claims its name: the tool keeps it."""
+        every = list(found)
+        claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
+        return [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
 
     def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
         return [it for it in records if self._claimed(it.server, it.tool.name) == node_type]
@@ -317,6 +343,10 @@ class Catalog:
                 return None
             known = self._read[server] = (stamp, StoredFile(path, content))
         return use(known[1])
+
+
+def _reader(head: Head) -> tuple[Tool, ...]:
+    return (READ_RESOURCE,) if head.has_resources else ()
 
 
 def _stems(folder: Path) -> list[str]:

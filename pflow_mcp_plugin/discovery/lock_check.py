@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery import lock_file
 from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences
 from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, locked_server
+from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
 
@@ -87,7 +88,10 @@ def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedS
 
 def _tools(catalog: Catalog, server: str, names: Collection[str]) -> Iterator[Tool]:
     if len(names) > _FEW and (content := catalog.file(server)):
-        yield from (tool for tool in content.tools if tool.name in names)
+        found = {tool.name: tool for tool in content.tools}
+        if content.has_resources:
+            found.setdefault(READ_RESOURCE.name, READ_RESOURCE)
+        yield from (tool for name, tool in found.items() if name in names)
         return
     for record in (catalog.tool(server, name) for name in names):
         if record and record.tool.name in names:
@@ -201,7 +205,8 @@ class LockedLister:
         if error := launch_refusal(self.lock, server):
             raise error
         listing = self.lister.list_tools(launch)
-        tools = [tool for tool in listing.tools if locked and tool.name in locked.tools]
+        listed = (*listing.tools, *((READ_RESOURCE,) if listing.has_resources else ()))
+        tools = [tool for tool in listed if locked and tool.name in locked.tools]
         now = locked_server(server, listing.info.version, tools)
         if error := _refusal(name, differences(self.lock, {name: now}, whole=True)):
             raise error

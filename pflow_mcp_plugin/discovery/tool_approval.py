@@ -10,7 +10,7 @@ import json
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.tool_file import Head
-from pflow_mcp_plugin.types import Server, ToolRecord
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 
 def withheld(record: ToolRecord, server: Server) -> Problem | None:
@@ -20,6 +20,8 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
         record: The tool as of its last sync.
         server: The current config of its server, its references not expanded.
     """
+    if record.tool.task_support == "required":
+        return task_only(record.tool, server.name)
     if server.trust == "auto":
         return None
     found = launch_changed(record, server)
@@ -33,6 +35,17 @@ def withheld(record: ToolRecord, server: Server) -> Problem | None:
     tool = one_line(record.tool.name)
     message = f"Tool {tool} of server {server.name} {record.unapproved}"
     return _problem(message, server.name, approval_command(server.name, record.tool.name))
+
+
+def task_only(tool: Tool, server: str) -> Problem:
+    """Return the problem that a tool runs as a task only (2025-11-25, "Tasks"), which is not supported."""
+    from pflow_mcp_plugin.contract.printable_text import one_line
+
+    message = (
+        f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"
+    )
+    step = f"Use another tool: pflow mcp tools {server}"
+    return Problem(message=message, suggestion=step, source="mcp")
 
 
 def approval_command(server: str, tool: str) -> str:

@@ -42,6 +42,7 @@ class Head:
         manifest_hash: Hash of all tools.
         skipped: `(name, reason)` of malformed tools.
         gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
+        has_resources: Whether it lists resources that can be read.
         launch: Identity of the launch at the sync; None in a file of an older version.
         changed: Tools that differ from what was approved: raw name to the difference in short.
         unapproved: Why no tool of the server is approved, its instructions changed for instance; empty if
@@ -55,6 +56,7 @@ class Head:
     manifest_hash: str = ""
     skipped: tuple[tuple[str, str], ...] = ()
     gone: Mapping[str, str] = attrs.field(factory=dict)
+    has_resources: bool = False
     launch: JSONObject | None = None
     changed: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
@@ -96,6 +98,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         tools=tools,
         manifest_hash=tool_hashes.manifest_hash(tools),
         skipped=listing.skipped,
+        has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},
     )
 
@@ -114,6 +117,7 @@ def encode(content: ToolFile) -> bytes:
         "manifest_hash": content.manifest_hash,
         "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
         "gone": dict(content.gone),
+        "has_resources": content.has_resources,
         "launch": content.launch,
         "changed": dict(content.changed),
         "unapproved": content.unapproved,
@@ -169,6 +173,7 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "manifest_hash": _string(data["manifest_hash"]),
         "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
         "gone": _strings(data["gone"]),
+        "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else _table(launch),
         "changed": _strings(data.get("changed", {})),
         "unapproved": _string(data.get("unapproved", "")),
@@ -185,6 +190,7 @@ def tool_to_json(tool: Tool) -> dict[str, JSON]:
         "description": tool.description,
         "annotations": tool.annotations,
         "_meta": tool.meta,
+        "taskSupport": tool.task_support,
     }
     return data | {key: value for key, value in optional.items() if value}
 
@@ -200,6 +206,7 @@ def tool_from_json(data: JSONObject) -> Tool:
         output_schema=None if output is None else _table(output),
         annotations=_table(data.get("annotations", {})),
         meta=_table(data.get("_meta", {})),
+        task_support=_string(data.get("taskSupport", "")),
         hash=_string(data["hash"]),
     )
 

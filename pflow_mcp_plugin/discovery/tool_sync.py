@@ -17,8 +17,10 @@ from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned
+from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import Servers
+from pflow_mcp_plugin.discovery.tool_approval import task_only
 from pflow_mcp_plugin.discovery.tool_changes import Changes
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
@@ -145,7 +147,12 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         changes=changes,
         milliseconds=_since(started),
         skipped=listing.skipped,
-        notes=(*_unset(ready), *listing.notes, *_unknown_names(ready.server, listing)),
+        notes=(
+            *_unset(ready),
+            *listing.notes,
+            *_task_only(ready.server, listing),
+            *_unknown_names(ready.server, listing),
+        ),
         is_first=approval.is_first,
         comparison=approval.comparison,
     )
@@ -218,9 +225,17 @@ def _unset(ready: Launch) -> Iterator[str]:
         )
 
 
+def _task_only(server: Server, listing: Listing) -> Iterator[str]:
+    for tool in listing.tools:
+        if tool.task_support == "required" and allows(server.tools, tool.name):
+            yield task_only(tool, server.name).message
+
+
 def _unknown_names(server: Server, listing: Listing) -> Iterator[str]:
     """Yield a note about each unknown tool that the config names, most likely a misspelling."""
     names = [tool.name for tool in listing.tools]
+    if listing.has_resources:
+        names.append(READ_RESOURCE.name)
     for raw in server.rename:
         if raw not in names:
             yield f"`rename` of server {server.name} names a tool that it does not have: {raw}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pocketflow import Node
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
@@ -139,10 +139,28 @@ def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> T
     Raises:
         McpError: The tool takes no argument of a given name, or the call failed or could not be made.
     """
+    return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
+
+
+def resource(runtime: Runtime, server: str, uri: str) -> JSON:
+    """Read a resource once, outside a workflow, and return it as its node would store it.
+
+    Args:
+        runtime: Reads it.
+        server: The server's name.
+        uri: The URI of the resource.
+
+    Raises:
+        McpError: The server offers no resources, or it could not be read.
+    """
+    return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
+
+
+def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONObject) -> ToolResult:
     try:
-        target = runtime.target(server, tool)
+        target = resolve()
         _refuse_unknown(target, arguments)
-        return _read(runtime.call(server, tool, arguments), target, None)
+        return _read(runtime.call_target(target, arguments), target, None)
     except PflowError as error:
         note_next_steps(error)
         raise
@@ -185,16 +203,25 @@ def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> 
     info = target.record.info if target.record else ServerInfo()
     began = time.perf_counter()
     milliseconds = None
+    links: list[JSON] = []
     try:
         answer = runtime.call(job.server, job.tool, arguments, node_id, run_id)
         info, milliseconds = answer.info, answer.milliseconds
+        links = [block.get("uri") for block in answer.content if block.get("type") == "resource_link"]
     finally:
         took = (time.perf_counter() - began) * 1000 if milliseconds is None else milliseconds
-        _annotate(job, target, arguments, info, took)
+        _annotate(job, target, arguments, info, took, links)
     return answer
 
 
-def _annotate(job: Job, target: Target, arguments: JSONObject, info: ServerInfo, milliseconds: float) -> None:
+def _annotate(
+    job: Job,
+    target: Target,
+    arguments: JSONObject,
+    info: ServerInfo,
+    milliseconds: float,
+    links: list[JSON],
+) -> None:
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
@@ -205,6 +232,7 @@ def _annotate(job: Job, target: Target, arguments: JSONObject, info: ServerInfo,
         "protocol": info.protocol,
         "milliseconds": round(milliseconds, 1),
         "arguments": arguments,
+        **({"resource_links": links} if links else {}),
     }
     job.run.annotate(node_id, details)
 

@@ -19,6 +19,7 @@ from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
@@ -28,7 +29,7 @@ from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
-from pflow_mcp_plugin.types import ToolRecord
+from pflow_mcp_plugin.types import Method, ToolRecord
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.schemas.argument_validation import Validator
@@ -94,6 +95,11 @@ class Target:
     declared: Declaration | None = None
     validator: Validator | None = None
     form: ResultForm = attrs.field(factory=ResultForm)
+
+    @property
+    def method(self) -> Method:
+        """The method of the protocol that calls the target."""
+        return self.record.tool.method if self.record else "tools/call"
 
     @property
     def where(self) -> Where:
@@ -228,10 +234,22 @@ class Runtime:
             McpError: The arguments are invalid; nothing was sent.
             McpError: The call failed; `ran` says whether it reached the tool.
         """
-        target = self.target(server, tool)
+        return self.call_target(self.target(server, tool), arguments, node_id, run_id)
+
+    def call_target(
+        self, target: Target, arguments: JSONObject, node_id: str = "", run_id: str = ""
+    ) -> CallResult:
+        """Call what the runtime resolved, once; see `call`."""
         if target.validator is not None:
             arguments = target.validator.check(arguments)
-        call = ToolCall(server=server, tool=target.tool, arguments=arguments, node_id=node_id, run_id=run_id)
+        call = ToolCall(
+            server=target.launch.server.name,
+            tool=target.tool,
+            arguments=arguments,
+            method=target.method,
+            node_id=node_id,
+            run_id=run_id,
+        )
         prepared = self._hooks.prepare(call)
         answer = self._hooks.answer(prepared, partial(self._send, target))
         self._compare_version(target, answer)
@@ -240,6 +258,7 @@ class Runtime:
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
             target = self.target(call.server, call.tool)  # a plugin redirected the call
+        call = attrs.evolve(call, method=target.method)
         progress = partial(self._notices.progress, call)
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
@@ -300,6 +319,31 @@ class Runtime:
         if record is None:
             self._refuse_gone(server, tool)
             return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
+        return self._of_record(ready, record)
+
+    def resource_target(self, server: str) -> Target:
+        """Return the target that reads the resources of a server, also if a tool has its name.
+
+        Raises:
+            McpError: The server offers no resources, or was never synced.
+            McpError: As for `target`.
+        """
+        ready = self._launch(server)
+        record = self._catalog.resource_reader(server)
+        if record is None:
+            synced = self._catalog.head(server) is not None
+            why = "offers no resources" if synced else "is not synced, so it is not known to offer resources"
+            raise McpError(
+                f"Server {server} {why}",
+                where=Where(server=server, tool=READ_RESOURCE.name, phase="call"),
+                next_step=f"See its tools: pflow mcp tools {server}"
+                if synced
+                else f"Run: pflow mcp sync {server}",
+                kind="not_found",
+            )
+        return self._of_record(ready, record)
+
+    def _of_record(self, ready: Launch, record: ToolRecord) -> Target:
         schema = record.tool.input_schema
         target = Target(
             launch=ready,
@@ -308,7 +352,7 @@ class Runtime:
             declared=declaration(schema),
             form=result_form(record.tool.output_schema),
         )
-        problem = withheld(record, self._store.get(server))
+        problem = withheld(record, self._store.get(record.server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
         from pflow_mcp_plugin.schemas.argument_validation import Validator

@@ -46,3 +46,11 @@ def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools() -> None:
 )
 def test_a_list_holds_for_an_hour_at_most_whatever_its_server_says(hint: object, seconds: float) -> None:
     assert pages({"tools": [], "ttlMs": hint}).fresh_seconds == seconds
+
+
+def test_what_a_tool_says_of_tasks_is_read_and_nonsense_is_not() -> None:
+    required, optional = {"taskSupport": "required"}, {"taskSupport": "optional"}
+    said = [None, {}, required, {"taskSupport": 1}, "required", [], optional]
+    raw = [{"name": f"t{number}", "execution": execution} for number, execution in enumerate(said)]
+    tools, _ = pages({"tools": raw}).tools()
+    assert [tool.task_support for tool in tools] == ["", "", "required", "", "", "", "optional"]

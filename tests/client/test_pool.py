@@ -421,6 +421,42 @@ def test_a_prepared_server_that_waits_for_its_turn_is_started_when_it_is_used(de
         assert pool.info(demo).name == "pflow-demo"
 
 
+UNREACHABLE = {
+    "npm error code ENOTFOUND\nnpm error network request to https://a.example/x failed": "ENOTFOUND",
+    "Error: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap": "ECONNREFUSED",
+    "FetchError: getaddrinfo EAI_AGAIN api.a.example": "EAI_AGAIN",
+    "[Errno -3] Temporary failure in name resolution": "name resolution",
+    "psycopg.OperationalError: connection failed: Connection refused": "connection refused",
+}
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "hangs"])
+@pytest.mark.parametrize(("says", "word"), UNREACHABLE.items(), ids=UNREACHABLE.values())
+def test_a_server_that_reaches_no_host_while_it_starts_is_not_told_to_wait_longer(
+    pool: Pool, says: str, word: str, *, ends: bool
+) -> None:
+    script = (
+        f"import sys, time; print({says!r}, file=sys.stderr, flush=True); time.sleep({0 if ends else 60})"
+    )
+    server = Server(
+        name="far", command=sys.executable, args=("-c", script), startup_timeout=60 if ends else 2
+    )
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(Launch(server=server))
+    [step, *_] = caught.value.suggestions
+    assert step.startswith(f"it could not reach a host ({word}): check its address")
+    assert "startup_timeout" not in " ".join(caught.value.suggestions)
+
+
+def test_a_slow_server_that_reaches_its_hosts_is_told_to_wait_longer(pool: Pool) -> None:
+    said = "connected, not found in cache"
+    script = f"import sys, time; print({said!r}, file=sys.stderr, flush=True); time.sleep(60)"
+    server = Server(name="slow", command=sys.executable, args=("-c", script), startup_timeout=2)
+    with pytest.raises(ConnectionFailed) as caught:
+        pool.info(Launch(server=server))
+    assert caught.value.suggestions[0].startswith("raise startup_timeout of server slow")
+
+
 @pytest.mark.parametrize(
     "says",
     [

@@ -267,3 +267,97 @@ def test_a_plugin_may_send_a_call_to_another_server(bench):
 
     bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call})).call("calc", "add_up", SUM)
     assert bench.launches[0].server.name == "calc2"
+
+
+@pytest.fixture
+def reading(bench):
+    """A server with a tool and resources."""
+    bench.add()
+    info = ServerInfo(capabilities={"resources": {}})
+    tools = (Tool(name="add_up"), Tool(name="later", task_support="required"))
+    bench.catalog.save("calc", Listing(info=info, tools=tools, has_resources=True), "")
+    return bench
+
+
+def test_a_resource_is_read_through_the_hooks_of_a_call(reading):
+    seen = []
+
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        seen.append((call.method, call.tool, call.arguments))
+        if call.arguments["uri"] == "x://secret":
+            raise CallRefused("not that one", where=Where(server=call.server))
+        return attrs.evolve(call, method="tools/call", arguments={"uri": "x://other"})
+
+    runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime.call("calc", "read-resource", {"uri": "x://a"})
+    runtime.call_target(runtime.resource_target("calc"), {"uri": "x://b"})
+    with pytest.raises(CallRefused, match="not that one"):
+        runtime.call("calc", "read-resource", {"uri": "x://secret"})
+    assert seen[:2] == [("resources/read", "read-resource", {"uri": uri}) for uri in ("x://a", "x://b")]
+    assert [(call.method, call.arguments) for call in reading.calls] == [
+        ("resources/read", {"uri": "x://other"})
+    ] * 2
+
+
+def test_a_plugin_that_sends_the_reading_of_a_resource_to_a_tool_calls_that(reading):
+    @hookimpl
+    def pflow_mcp_prepare_call(call):
+        return attrs.evolve(call, tool="add_up", arguments=SUM)
+
+    runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime.call("calc", "read-resource", {"uri": "x://a"})
+    assert [(call.method, call.tool) for call in reading.calls] == [("tools/call", "add_up")]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"uri": 1}, {"uri": ""}, {"uri": "x://a", "more": 1}])
+def test_what_is_no_uri_is_not_sent(reading, arguments):
+    with pytest.raises(McpError, match=r"uri|more"):
+        reading.runtime.call("calc", "read-resource", arguments)
+    assert reading.calls == []
+
+
+def test_a_resource_of_a_server_that_is_started_in_another_way_is_not_read(reading):
+    reading.catalog.mark(
+        "calc", lambda content: attrs.evolve(content, launch={"command": ["other"], "env": []})
+    )
+    with pytest.raises(McpError, match="is now started by"):
+        reading.runtime.resource_target("calc")
+
+
+def test_a_resource_of_a_server_that_is_not_approved_is_not_read(reading):
+    reading.catalog.mark("calc", lambda content: attrs.evolve(content, unapproved="its instructions changed"))
+    for resolve in (
+        lambda: reading.runtime.resource_target("calc"),
+        lambda: reading.runtime.call("calc", "read-resource", {"uri": "x://a"}),
+    ):
+        with pytest.raises(McpError, match="its instructions changed"):
+            resolve()
+    assert reading.calls == []
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_server_without_resources_is_named_with_the_next_step(bench, synced):
+    bench.add()
+    if not synced:
+        bench.catalog.forget("calc")
+    with pytest.raises(McpError, match="offers no resources" if synced else "is not synced") as caught:
+        bench.runtime.resource_target("calc")
+    assert caught.value.suggestions == (
+        "See its tools: pflow mcp tools calc" if synced else "Run: pflow mcp sync calc",
+    )
+
+
+@pytest.mark.parametrize("trust", ["pin", "auto"])
+def test_a_tool_that_runs_as_a_task_only_is_not_called(bench, trust):
+    bench.add("calc", Tool(name="later", task_support="required"), trust=trust)
+    with pytest.raises(McpError, match="Tool later of server calc runs as a task only"):
+        bench.runtime.call("calc", "later", {})
+    assert bench.calls == []
+
+
+@pytest.mark.parametrize("support", ["optional", "forbidden", ""])
+def test_a_tool_that_may_run_as_a_task_is_called_as_usual(bench, support):
+    bench.add("calc", Tool(name="later", task_support=support))
+    bench.runtime.call("calc", "later", {})
+    assert [call.tool for call in bench.calls] == ["later"]

@@ -17,6 +17,24 @@ _NEEDS_OLDER_SDK = re.compile(
 )
 """What servers written for version 1 of the Python SDK say when they are started with version 2."""
 
+_UNREACHABLE = re.compile(
+    r"\b(?:ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH)\b|"
+    r"getaddrinfo (?:failed|error)|name resolution|name or service not known|nodename nor servname|"
+    r"could not resolve host|no such host|failed to lookup address|connection refused|"
+    r"network is unreachable|no route to host",
+    re.IGNORECASE,
+)
+"""What programs write to stderr that cannot reach a host: error codes of Node, words of the C library."""
+
+
+def unreachable_step(stderr: str) -> str:
+    """Return the next step if a server could not reach a host while it started, empty if it says no such."""
+    found = _UNREACHABLE.search(stderr)
+    if found is None:
+        return ""
+    words = found[0] if found[0].isupper() else found[0].lower()
+    return f"it could not reach a host ({words}): check its address in the stderr, the network and the proxy"
+
 
 def from_seen(evidence: Evidence) -> McpError | None:
     """Explain the failure of a server's process by what the transport noticed in its lines."""
@@ -95,6 +113,8 @@ def _after_early_exit(evidence: Evidence) -> str:
         if runner(evidence.server) == "uvx":
             how = "put --with=mcp<2 before the package in its args"
         return f"it was written for version 1 of the MCP SDK: {how}"
+    if step := unreachable_step(evidence.stderr):
+        return step
     return f"run its command by itself to see why: {command_line(evidence.server)}"
 
 

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.client.failures.process_failures import (
     from_memory,
     from_seen,
     stopped_reading,
+    unreachable_step,
 )
 from pflow_mcp_plugin.client.failures.socket_errors import from_socket
 from pflow_mcp_plugin.config.server_schema import server_path
@@ -72,7 +73,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
             f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
             evidence,
             retryable=True,
-            next_step=f"raise {setting} if it needs longer",
+            next_step=unreachable_step(evidence.stderr) or f"raise {setting} if it needs longer",
             seconds=evidence.seconds,
             status=evidence.exchange.status,
         )

@@ -272,3 +272,20 @@ def test_a_file_that_is_mounted_into_a_container_is_written_in_place(tmp_path):
     assert file.read_text() == "xxx"
     assert "a was written in place: it cannot be replaced" in done.stderr
     assert "busy" in done.stderr
+
+
+def test_a_file_that_is_named_by_its_descriptor_stays_the_same_file(bench, tmp_path):
+    file = tmp_path / "report"
+    with file.open("w") as opened:
+        assert write(bench, f"/proc/self/fd/{opened.fileno()}").success
+        assert os.fstat(opened.fileno()).st_ino == file.stat().st_ino
+    assert file.read_text() == "new"
+    assert bench.warnings == []
+
+
+def test_what_a_killed_writer_of_the_same_file_left_is_removed(bench, tmp_path):
+    left, other = (tmp_path / f".{name}.999999999-abc123.tmp" for name in ("report", "other"))
+    left.touch()
+    other.touch()
+    assert write(bench, tmp_path / "report").success
+    assert (left.exists(), other.exists()) == (False, True)
