@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -45,6 +45,17 @@ class Slot:
     index: int | None
     node: ast.AST
 
+    @classmethod
+    def below(cls, root: ast.AST) -> Iterator[Self]:
+        """Yield the positions of all nodes below one."""
+        for parent in ast.walk(root):
+            for field, value in ast.iter_fields(parent):
+                if isinstance(value, ast.AST):
+                    yield cls(parent, field, None, value)
+                elif isinstance(value, list):
+                    nodes = ((index, node) for index, node in enumerate(value) if isinstance(node, ast.AST))
+                    yield from (cls(parent, field, index, node) for index, node in nodes)
+
     def put(self, nodes: Sequence[ast.AST]) -> None:
         """Replace the node."""
         if self.index is None:
@@ -72,7 +83,7 @@ class Mutation:
 
     def edits(self, root: ast.AST) -> list[Callable[[], None]]:
         """Return what makes the change, for each node below `root` that fits."""
-        found = [slot for slot in _slots(root) if self.fits(slot) and self.words <= _words(slot.node)]
+        found = [slot for slot in Slot.below(root) if self.fits(slot) and self.words <= _words(slot.node)]
         holders = {id(slot.node) for slot in found for other in found if _holds(slot.node, other.node)}
         return [partial(slot.put, self.changed(slot.node)) for slot in found if id(slot.node) not in holders]
 
@@ -191,13 +202,18 @@ class Package:
 
     Args:
         folder: The package.
+
+    Attributes:
+        paths: Its files, below the folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        paths = [path.relative_to(folder) for path in sorted(folder.rglob("*.py"))]
+        self.paths = [path.relative_to(folder) for path in sorted(folder.rglob("*.py"))]
         self._symbols = [
-            (symbol, path, node) for path in paths for symbol, node in _definitions(path, self.tree(path))
+            (symbol, path, node)
+            for path in self.paths
+            for symbol, node in _definitions(path, self.tree(path))
         ]
 
     def tree(self, path: Path) -> ast.Module:
@@ -273,16 +289,6 @@ def _is_call(name: str) -> Callable[[Slot], bool]:
         return name in (getattr(function, "id", None), getattr(function, "attr", None))
 
     return fits
-
-
-def _slots(root: ast.AST) -> Iterator[Slot]:
-    for parent in ast.walk(root):
-        for field, value in ast.iter_fields(parent):
-            if isinstance(value, ast.AST):
-                yield Slot(parent, field, None, value)
-            elif isinstance(value, list):
-                nodes = ((index, node) for index, node in enumerate(value) if isinstance(node, ast.AST))
-                yield from (Slot(parent, field, index, node) for index, node in nodes)
 
 
 def _words(node: ast.AST) -> set[str]:
