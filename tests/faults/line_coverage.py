@@ -1,6 +1,7 @@
 """Which tests run each line of the package, in the programs that they start too, and how long they take.
 
-`record` runs tests under coverage.py with this module as a plugin of pytest: the name of a test is the
+`python tests/faults/line_coverage.py FOLDER ARGUMENT...` adds what the tests that `pytest ARGUMENT...`
+selects run. `record` runs tests under coverage.py with this module as a plugin of pytest: the name of a test is the
 context in which its lines are counted. A program that a test starts reads the name from its environment.
 """
 
@@ -15,7 +16,6 @@ from collections.abc import Collection, Generator, Mapping
 from itertools import accumulate
 from pathlib import Path
 
-import coverage
 import pytest
 
 _TEST = "PFLOW_COVERED_BY"
@@ -34,6 +34,7 @@ context = ${{{_TEST}-}}
 def record(folder: Path, arguments: list[str]) -> None:
     """Run tests and keep in a folder what they ran, beside what it keeps already."""
     here = Path(__file__).resolve().parent
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings"
     settings.write_text(_SETTINGS, encoding="utf-8")
@@ -48,15 +49,16 @@ def record(folder: Path, arguments: list[str]) -> None:
     pytest_run = ["run", f"--rcfile={settings}", "-m", "pytest", "-q", "-p", Path(__file__).stem, *arguments]
     environment = {**os.environ, **variables}
     # Tests of what is loaded or left open see coverage itself and fail; what they ran counts all the same.
-    subprocess.run([*program, *pytest_run], env=environment, check=False)
-    subprocess.run(
-        [*program, "combine", "--quiet", "--append", f"--rcfile={settings}"], env=environment, check=True
-    )
+    subprocess.run([*program, *pytest_run], cwd=here.parents[1], env=environment, check=False)
+    combine = ["combine", "--quiet", "--append", f"--rcfile={settings}"]
+    subprocess.run([*program, *combine], env=environment, check=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Count what runs now for this test."""
+    import coverage
+
     if measured := coverage.Coverage.current():
         measured.switch_context(item.nodeid)
     os.environ[_TEST] = item.nodeid
@@ -101,6 +103,8 @@ class TestsOfLines:
 
     def __init__(self, folder: Path) -> None:
         self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_bytes())
+        import coverage
+
         data = coverage.CoverageData(str(folder / "coverage"))
         data.read()
         self._lines: dict[str, dict[int, list[str]]] = {}

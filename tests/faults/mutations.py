@@ -1,4 +1,4 @@
-"""Small changes of a syntax tree, each at a place that is found by its symbol.
+"""Small changes of a syntax tree, at a place that is found by its symbol, or wherever they fit.
 
 A place is a function, a class or a constant, named by the end of its dotted name: `Pool.close`
 lies in whichever module defines it. What changes there is found by the names, attributes, keywords
@@ -27,6 +27,9 @@ _CONDITIONS = {
 """Where a condition stands: the kind of the node above it, and the field there."""
 _SIMPLE_STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Raise, ast.Return)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_OPPOSITES = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Is: ast.IsNot, ast.In: ast.NotIn}
+_OPPOSITES |= {other: one for one, other in _OPPOSITES.items()}
+_BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 
 
 @attrs.frozen
@@ -195,6 +198,91 @@ def without_key(key: object) -> Mutation:
         lambda slot: isinstance(slot.node, ast.Dict) and any(map(is_key, slot.node.keys)),
         changed,
     )
+
+
+def _kind(
+    description: str, fits: Callable[[ast.AST], bool], changed: Callable[[Any], Sequence[ast.AST]]
+) -> Mutation:
+    return Mutation(description, lambda slot: fits(slot.node), changed)
+
+
+def _comparison(description: str, others: dict[type[ast.cmpop], type[ast.cmpop]]) -> Mutation:
+    def fits(node: ast.AST) -> bool:
+        return isinstance(node, ast.Compare) and type(node.ops[0]) in others
+
+    def changed(node: ast.Compare) -> list[ast.AST]:
+        operators = [others[type(node.ops[0])](), *node.ops[1:]]
+        return [ast.Compare(left=node.left, ops=operators, comparators=node.comparators)]
+
+    return _kind(description, fits, changed)
+
+
+def _with_other_operator(node: ast.BoolOp) -> list[ast.AST]:
+    other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    return [ast.BoolOp(op=other, values=node.values)]
+
+
+def _negates(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _chooses(slot: Slot) -> bool:
+    """Whether an expression chooses a branch, and no other kind turns it round."""
+    chooses = isinstance(slot.parent, ast.If | ast.IfExp | ast.While) and slot.field == "test"
+    turned = isinstance(slot.node, ast.Compare | ast.BoolOp | ast.Constant) or _negates(slot.node)
+    return chooses and not turned
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _is_truth(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _returns(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant)
+    )
+
+
+def _has_effect(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
+    bare_return = isinstance(node, ast.Return) and node.value is None
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)
+    return called or bare_return or isinstance(node, ast.AugAssign | ast.Delete | ast.Continue | ast.Break)
+
+
+def _is_named_argument(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and not isinstance(node.value, ast.Constant)
+
+
+def _adds(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+
+
+def _subtracted(node: ast.BinOp) -> list[ast.AST]:
+    other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+    return [ast.BinOp(left=node.left, op=other, right=node.right)]
+
+
+KINDS = (
+    _comparison("opposite comparison", _OPPOSITES),
+    _comparison("bound included or excluded", _BOUNDS),
+    _kind("and / or swapped", lambda node: isinstance(node, ast.BoolOp), _with_other_operator),
+    _kind("not removed", _negates, lambda node: [node.operand]),
+    Mutation("branches swapped", _chooses, lambda test: [ast.UnaryOp(op=ast.Not(), operand=test)]),
+    _kind("number off by one", _is_number, lambda node: [ast.Constant(value=node.value + 1)]),
+    _kind("true / false swapped", _is_truth, lambda node: [ast.Constant(value=not node.value)]),
+    _kind("returns None", _returns, lambda _: ast.parse("return None").body),
+    _kind("statement left out", _has_effect, lambda _: [ast.Pass()]),
+    _kind("raise left out", lambda node: isinstance(node, ast.Raise), lambda _: [ast.Pass()]),
+    _kind("argument left out", _is_named_argument, lambda _: []),
+    _kind("+ / - swapped", _adds, _subtracted),
+)
+"""Kinds of changes that fit in many places, of which `random_mutations.py` draws some."""
 
 
 class Package:

@@ -16,121 +16,21 @@ import re
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import attrs
 from line_coverage import TestsOfLines, record, within
-from mutations import Mutation, Package, Slot
+from mutations import KINDS, Package, Slot
 from unguarded import PACKAGE, copy_package, exit_code, last_line
 
 AT_ONCE = 2
 BUDGETS = ((2, 40), (60, 150))
-"""Which tests are run, by their seconds, and for how many together; the second if a change lived the first."""
-_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Eq: ast.NotEq,
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.Gt,
-    ast.Is: ast.IsNot,
-    ast.In: ast.NotIn,
-}
-_OPPOSITES |= {other: one for one, other in _OPPOSITES.items()}
-_BOUNDS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-}
+"""Which tests run, by their seconds, and for how long: first some, then others if the change lives."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (*_FUNCTIONS, ast.ClassDef)
-
-
-def _kind(
-    description: str, fits: Callable[[ast.AST], bool], changed: Callable[[Any], Sequence[ast.AST]]
-) -> Mutation:
-    return Mutation(description, lambda slot: fits(slot.node), changed)
-
-
-def _comparison(description: str, others: dict[type[ast.cmpop], type[ast.cmpop]]) -> Mutation:
-    def fits(node: ast.AST) -> bool:
-        return isinstance(node, ast.Compare) and type(node.ops[0]) in others
-
-    def changed(node: ast.Compare) -> list[ast.AST]:
-        operators = [others[type(node.ops[0])](), *node.ops[1:]]
-        return [ast.Compare(left=node.left, ops=operators, comparators=node.comparators)]
-
-    return _kind(description, fits, changed)
-
-
-def _with_other_operator(node: ast.BoolOp) -> list[ast.AST]:
-    other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-    return [ast.BoolOp(op=other, values=node.values)]
-
-
-def _negates(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-
-
-def _chooses(slot: Slot) -> bool:
-    """Whether an expression chooses a branch, and no other kind turns it round."""
-    chooses = isinstance(slot.parent, ast.If | ast.IfExp | ast.While) and slot.field == "test"
-    turned = isinstance(slot.node, ast.Compare | ast.BoolOp | ast.Constant) or _negates(slot.node)
-    return chooses and not turned
-
-
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _is_truth(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
-
-
-def _returns(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant)
-    )
-
-
-def _has_effect(node: ast.AST) -> bool:
-    if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
-    bare_return = isinstance(node, ast.Return) and node.value is None
-    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)
-    return called or bare_return or isinstance(node, ast.AugAssign | ast.Delete | ast.Continue | ast.Break)
-
-
-def _is_named_argument(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and not isinstance(node.value, ast.Constant)
-
-
-def _adds(node: ast.AST) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
-
-
-def _subtracted(node: ast.BinOp) -> list[ast.AST]:
-    other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
-    return [ast.BinOp(left=node.left, op=other, right=node.right)]
-
-
-KINDS = (
-    _comparison("opposite comparison", _OPPOSITES),
-    _comparison("bound included or excluded", _BOUNDS),
-    _kind("and / or swapped", lambda node: isinstance(node, ast.BoolOp), _with_other_operator),
-    _kind("not removed", _negates, lambda node: [node.operand]),
-    Mutation("branches swapped", _chooses, lambda test: [ast.UnaryOp(op=ast.Not(), operand=test)]),
-    _kind("number off by one", _is_number, lambda node: [ast.Constant(value=node.value + 1)]),
-    _kind("true / false swapped", _is_truth, lambda node: [ast.Constant(value=not node.value)]),
-    _kind("returns None", _returns, lambda _: ast.parse("return None").body),
-    _kind("statement left out", _has_effect, lambda _: [ast.Pass()]),
-    _kind("raise left out", lambda node: isinstance(node, ast.Raise), lambda _: [ast.Pass()]),
-    _kind("argument left out", _is_named_argument, lambda _: []),
-    _kind("+ / - swapped", _adds, _subtracted),
-)
-"""The kinds of changes that are drawn."""
 
 
 @attrs.frozen
@@ -190,10 +90,7 @@ def relevant_lines(package: Package, change: Change) -> dict[Path, set[int]]:
     at import matters where the class or constant is used.
     """
     tree = package.tree(change.path)
-    around = [
-        tree,
-        *(each for each in ast.walk(tree) if isinstance(each, ast.stmt) and _holds(each, change.line)),
-    ]
+    around = [tree, *(each for each in ast.walk(tree) if _holds(each, change.line))]
     inner = next((each for each in reversed(around) if isinstance(each, _SCOPES)), tree)
     if isinstance(inner, _FUNCTIONS):
         in_body = change.line >= inner.body[0].lineno
@@ -211,9 +108,11 @@ def relevant_lines(package: Package, change: Change) -> dict[Path, set[int]]:
     }
 
 
-def _holds(statement: ast.stmt, line: int) -> bool:
-    first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
-    return first <= line <= (statement.end_lineno or first)
+def _holds(node: ast.AST, line: int) -> bool:
+    if not isinstance(node, ast.stmt):
+        return False
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return first <= line <= (node.end_lineno or first)
 
 
 def _span(node: ast.AST, path: Path, change: Change) -> set[int]:
@@ -244,7 +143,7 @@ class Trial:
         started = time.monotonic()
         tests = self._coverage.tests(relevant_lines(self._package, change), near=change.path)
         tests = tests or self._coverage.tests({change.path: None}, near=change.path)
-        how = ""
+        how = ""  # or what noticed
         for most, budget in BUDGETS:
             chosen = within(budget, {test: seconds for test, seconds in tests.items() if seconds <= most})
             tests = {test: seconds for test, seconds in tests.items() if test not in chosen}
@@ -302,13 +201,14 @@ def main() -> int:
     drawn = draw(package, paths, options.number, options.seed)
     trial = Trial(package, TestsOfLines(options.coverage))
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        lived = [
-            change for change, lives in zip(drawn, threads.map(trial.lives, drawn), strict=True) if lives
-        ]
+        tried = zip(drawn, threads.map(trial.lives, drawn), strict=True)
+        lived = [change.shown for change, lives in tried if lives]
+    noticed = len(drawn) - len(lived)
     print(
-        f"\n{len(drawn) - len(lived)} of {len(drawn)} changes were noticed (seed {options.seed}); these lived:"
+        f"\n{noticed} of {len(drawn)} changes were noticed (seed {options.seed}); these lived:",
+        *lived,
+        sep="\n",
     )
-    print("\n".join(change.shown for change in lived))
     return 0
 
 

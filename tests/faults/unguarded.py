@@ -132,7 +132,7 @@ def exit_code(tests: list[str], folder: Path, seconds: float) -> int | None:
 
 
 def last_line(folder: Path, word: str) -> str:
-    """Return what stands behind a word in the last line of the log that begins with it, its folders left out."""
+    """Return what follows a word in the last line of the log that begins with it, without folders above."""
     lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     found = [line for line in lines if line.strip() and line.startswith(word)]
     return re.sub(r"^\S*?(?=tests/)", "", found[-1].removeprefix(word).strip()) if found else ""
