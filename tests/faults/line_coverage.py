@@ -1,8 +1,8 @@
 """Which tests run each line of the package, in the programs that they start too, and how long they take.
 
 `python tests/faults/line_coverage.py FOLDER ARGUMENT...` adds what the tests that `pytest ARGUMENT...`
-selects run. `record` runs tests under coverage.py with this module as a plugin of pytest: the name of a test is the
-context in which its lines are counted. A program that a test starts reads the name from its environment.
+selects run. It runs them under coverage.py with this module as a plugin of pytest: the name of a test is
+the context in which its lines are counted. A program that a test starts reads it from its environment.
 """
 
 from __future__ import annotations
