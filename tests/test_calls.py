@@ -153,6 +153,8 @@ def test_a_closed_session_makes_no_call(counting):
         pass
     with pytest.raises(McpError, match="The session is closed"):
         tools.call("counting", "double", number=1)
+    with pytest.raises(McpError, match="The session is closed"):
+        tools.runtime()
     assert not counting.exists()
 
 

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import mutations
 import pytest
+import random_mutations
 from matrices import MATRICES
 from mutations import (
+    KINDS,
     Package,
+    Slot,
     always,
     bare,
     call_other,
@@ -149,3 +152,77 @@ def test_a_node_that_fits_in_two_modules_is_refused(tmp_path):
         (tmp_path / name).write_text(SAMPLE)
     with pytest.raises(LookupError, match=r"fits 2 times in back\.py, front\.py"):
         Package(tmp_path).mutated("Door.open", drop("opened"))
+
+
+PIECES = {
+    "opposite comparison": ("x = a == b", ["x = a != b"]),
+    "bound included or excluded": ("x = a <= b < c", ["x = a < b < c"]),
+    "and / or swapped": ("x = a and b", ["x = a or b"]),
+    "not removed": ("x = not a", ["x = a"]),
+    "branches swapped": ("x = a if b() else c", ["x = a if not b() else c"]),
+    "number off by one": ("x = f(3, True, '3')", ["x = f(4, True, '3')"]),
+    "true / false swapped": ("def f(x=False): g(1)", ["def f(x=True):\n    g(1)"]),
+    "returns None": ("def f(x):\n    return x", ["def f(x):\n    return None"]),
+    "statement left out": ("a.b = 1\nc = 2\nd()", ["pass\nc = 2\nd()", "a.b = 1\nc = 2\npass"]),
+    "raise left out": ("if a: raise b", ["if a:\n    pass"]),
+    "argument left out": ("f(a, b=c, d=1)", ["f(a, d=1)"]),
+    "+ / - swapped": ("x = a + b", ["x = a - b"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.description)
+def test_a_kind_of_change_is_made_wherever_it_fits_and_nowhere_else(kind):
+    piece, expected = PIECES[kind.description]
+    found = []
+    for index in range(len(list(Slot.below(ast.parse(piece))))):
+        tree = ast.parse(piece)
+        slot = list(Slot.below(tree))[index]
+        if kind.fits(slot):
+            slot.put(kind.changed(slot.node))
+            found.append(ast.unparse(ast.fix_missing_locations(tree)))
+    assert found == expected
+
+
+def test_changes_that_are_drawn_compile_and_change_their_file_and_the_seed_draws_them_again(package, before):
+    paths = [path for path in package.paths if path.parts[0] in ("naming.py", "storage", "redaction")]
+    drawn = random_mutations.draw(package, paths, 40, seed=1)
+    assert drawn == random_mutations.draw(package, paths, 40, seed=1)
+    assert drawn != random_mutations.draw(package, paths, 40, seed=2)
+    for change in drawn:
+        tree = change.tree(package)
+        compile(tree, change.path, "exec")
+        assert ast.dump(tree) != before(change.path)
+        assert f"{change.path}:{change.line}: " in change.shown
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("        if key is None", {7}),
+        ("    def open(self, key, slowly=True)", {6, 7, 8, 9}),
+        ("LIMIT = 5", {1, 8}),
+        ("    locked = False", {3, 4, 5, 6, 7, 8, 9, 11}),
+    ],
+)
+def test_a_change_matters_where_its_line_runs_or_where_what_it_defines_is_used(
+    tmp_path, monkeypatch, text, lines
+):
+    door = [
+        "LIMIT = 5",
+        "",
+        "class Door:",
+        "    locked = False",
+        "",
+        "    def open(self, key, slowly=True):",
+        "        if key is None:",
+        "            raise ValueError(LIMIT)",
+        "        turn(key)",
+        "",
+        "door = Door()",
+    ]
+    (tmp_path / "doors.py").write_text("\n".join(door))
+    monkeypatch.setattr(random_mutations, "PACKAGE", tmp_path)
+    package = Package(tmp_path)
+    number = next(number for number, line in enumerate(door, 1) if line.startswith(text))
+    change = next(each for each in random_mutations.changes(package, Path("doors.py")) if each.line == number)
+    assert random_mutations.relevant_lines(package, change) == {Path("doors.py"): lines}

@@ -81,18 +81,21 @@ class Told:
         return PLANTED
 
 
+def fail(*arguments):
+    """Raise an error about these arguments."""
+    raise ValueError(*arguments)
+
+
 @pytest.mark.parametrize("name", sorted(name for name, kind in CLASSES.items() if hidden(kind)))
 def test_what_a_field_hides_is_in_no_repr_and_in_no_traceback(name):
     kind = CLASSES[name]
     instance = object.__new__(kind)
     for field in attrs.fields(kind):
         object.__setattr__(instance, field.name, Told() if field.name in hidden(kind) else "shown")
-    try:
-        holder = {"held": [instance]}
-        message = f"cannot use {instance}"
-        raise ValueError(message, instance, holder)
-    except ValueError as error:
-        told = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    holder = {"held": [instance]}
+    with pytest.raises(ValueError, match="cannot use") as failure:
+        fail(f"cannot use {instance}", instance, holder)
+    told = "".join(traceback.TracebackException.from_exception(failure.value, capture_locals=True).format())
     assert PLANTED not in f"{instance!r} {instance} {holder} {told}"
     shown = [field.name for field in attrs.fields(kind) if field.name not in hidden(kind) and field.repr]
     assert not shown or kind.__repr__ is object.__repr__ or "shown" in repr(instance)

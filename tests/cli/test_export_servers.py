@@ -140,4 +140,4 @@ def test_without_servers_it_says_how_to_add_one(run, pflow_home):
     (pflow_home / "config" / "mcp-servers.toml").unlink()
     done = run("--to", "cursor")
     assert done.exit_code == 2
-    assert "pflow mcp add" in done.stderr
+    assert "-> Add one: pflow mcp add NAME -- COMMAND ARGS..." in done.stderr

@@ -40,9 +40,9 @@ def test_a_child_that_a_dead_host_was_just_starting_is_waited_for_and_ended():
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, marker, str(lifeline)], stdin=subprocess.PIPE, pass_fds=[lifeline]
     )
+    script = Path(reaper_process.__file__)
     reaper = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", TOLD, str(Path(reaper_process.__file__)), str(reading)]
-        + [str(host.pid), marker],
+        [sys.executable, "-I", "-S", "-c", TOLD, *map(str, (script, reading, host.pid, marker))],
         stdout=subprocess.PIPE,
         pass_fds=[reading],
         encoding="utf-8",

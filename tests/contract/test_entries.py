@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.contract import Command, Entry, Field, Interface, NodeRef, Suggestion
 
 
 @pytest.mark.parametrize("open_outputs", [False, True])
@@ -79,3 +80,13 @@ def test_a_field_names_its_choices_and_whether_it_needs_a_value():
     defaulted = Field(key="a", required=True, schema={"default": 1, "enum": "x"})
     assert (defaulted.choices, defaulted.needs_value) == ((), False)
     assert (Field(key="a", schema=True).choices, Field(key="a").needs_value) == ((), False)
+
+
+@pytest.mark.parametrize("kind", [Command, Entry, Field, Interface, NodeRef, Suggestion])
+def test_every_text_and_switch_of_a_border_type_refuses_a_value_of_another_type_and_names_the_field(kind):
+    checked = [field for field in attrs.fields(kind) if field.type in ("str", "bool")]
+    assert checked
+    for field in checked:
+        for wrong in (None, 7, b"x", ["x"]):
+            with pytest.raises((TypeError, ValueError), match=field.name):
+                field.validator(None, field, wrong)

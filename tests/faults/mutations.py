@@ -1,4 +1,4 @@
-"""Small changes of a syntax tree, each at a place that is found by its symbol.
+"""Small changes of a syntax tree, at a place that is found by its symbol, or wherever they fit.
 
 A place is a function, a class or a constant, named by the end of its dotted name: `Pool.close`
 lies in whichever module defines it. What changes there is found by the names, attributes, keywords
@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -27,6 +27,9 @@ _CONDITIONS = {
 """Where a condition stands: the kind of the node above it, and the field there."""
 _SIMPLE_STATEMENTS = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Raise, ast.Return)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_OPPOSITES = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Is: ast.IsNot, ast.In: ast.NotIn}
+_OPPOSITES |= {other: one for one, other in _OPPOSITES.items()}
+_BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 
 
 @attrs.frozen
@@ -44,6 +47,17 @@ class Slot:
     field: str
     index: int | None
     node: ast.AST
+
+    @classmethod
+    def below(cls, root: ast.AST) -> Iterator[Self]:
+        """Yield the positions of all nodes below one."""
+        for parent in ast.walk(root):
+            for field, value in ast.iter_fields(parent):
+                if isinstance(value, ast.AST):
+                    yield cls(parent, field, None, value)
+                elif isinstance(value, list):
+                    nodes = ((index, node) for index, node in enumerate(value) if isinstance(node, ast.AST))
+                    yield from (cls(parent, field, index, node) for index, node in nodes)
 
     def put(self, nodes: Sequence[ast.AST]) -> None:
         """Replace the node."""
@@ -72,7 +86,7 @@ class Mutation:
 
     def edits(self, root: ast.AST) -> list[Callable[[], None]]:
         """Return what makes the change, for each node below `root` that fits."""
-        found = [slot for slot in _slots(root) if self.fits(slot) and self.words <= _words(slot.node)]
+        found = [slot for slot in Slot.below(root) if self.fits(slot) and self.words <= _words(slot.node)]
         holders = {id(slot.node) for slot in found for other in found if _holds(slot.node, other.node)}
         return [partial(slot.put, self.changed(slot.node)) for slot in found if id(slot.node) not in holders]
 
@@ -186,18 +200,108 @@ def without_key(key: object) -> Mutation:
     )
 
 
+def _kind(
+    description: str, fits: Callable[[ast.AST], bool], changed: Callable[[Any], Sequence[ast.AST]]
+) -> Mutation:
+    return Mutation(description, lambda slot: fits(slot.node), changed)
+
+
+def _comparison(description: str, others: dict[type[ast.cmpop], type[ast.cmpop]]) -> Mutation:
+    def fits(node: ast.AST) -> bool:
+        return isinstance(node, ast.Compare) and type(node.ops[0]) in others
+
+    def changed(node: ast.Compare) -> list[ast.AST]:
+        operators = [others[type(node.ops[0])](), *node.ops[1:]]
+        return [ast.Compare(left=node.left, ops=operators, comparators=node.comparators)]
+
+    return _kind(description, fits, changed)
+
+
+def _with_other_operator(node: ast.BoolOp) -> list[ast.AST]:
+    other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    return [ast.BoolOp(op=other, values=node.values)]
+
+
+def _negates(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+
+
+def _chooses(slot: Slot) -> bool:
+    """Whether an expression chooses a branch, and no other kind turns it round."""
+    chooses = isinstance(slot.parent, ast.If | ast.IfExp | ast.While) and slot.field == "test"
+    turned = isinstance(slot.node, ast.Compare | ast.BoolOp | ast.Constant) or _negates(slot.node)
+    return chooses and not turned
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _is_truth(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _returns(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant)
+    )
+
+
+def _has_effect(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
+    bare_return = isinstance(node, ast.Return) and node.value is None
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)
+    return called or bare_return or isinstance(node, ast.AugAssign | ast.Delete | ast.Continue | ast.Break)
+
+
+def _is_named_argument(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and not isinstance(node.value, ast.Constant)
+
+
+def _adds(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+
+
+def _subtracted(node: ast.BinOp) -> list[ast.AST]:
+    other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+    return [ast.BinOp(left=node.left, op=other, right=node.right)]
+
+
+KINDS = (
+    _comparison("opposite comparison", _OPPOSITES),
+    _comparison("bound included or excluded", _BOUNDS),
+    _kind("and / or swapped", lambda node: isinstance(node, ast.BoolOp), _with_other_operator),
+    _kind("not removed", _negates, lambda node: [node.operand]),
+    Mutation("branches swapped", _chooses, lambda test: [ast.UnaryOp(op=ast.Not(), operand=test)]),
+    _kind("number off by one", _is_number, lambda node: [ast.Constant(value=node.value + 1)]),
+    _kind("true / false swapped", _is_truth, lambda node: [ast.Constant(value=not node.value)]),
+    _kind("returns None", _returns, lambda _: ast.parse("return None").body),
+    _kind("statement left out", _has_effect, lambda _: [ast.Pass()]),
+    _kind("raise left out", lambda node: isinstance(node, ast.Raise), lambda _: [ast.Pass()]),
+    _kind("argument left out", _is_named_argument, lambda _: []),
+    _kind("+ / - swapped", _adds, _subtracted),
+)
+"""Kinds of changes that fit in many places, of which `random_mutations.py` draws some."""
+
+
 class Package:
     """The syntax trees of a package, parsed once and never changed.
 
     Args:
         folder: The package.
+
+    Attributes:
+        paths: Its files, below the folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        paths = [path.relative_to(folder) for path in sorted(folder.rglob("*.py"))]
+        self.paths = [path.relative_to(folder) for path in sorted(folder.rglob("*.py"))]
         self._symbols = [
-            (symbol, path, node) for path in paths for symbol, node in _definitions(path, self.tree(path))
+            (symbol, path, node)
+            for path in self.paths
+            for symbol, node in _definitions(path, self.tree(path))
         ]
 
     def tree(self, path: Path) -> ast.Module:
@@ -273,16 +377,6 @@ def _is_call(name: str) -> Callable[[Slot], bool]:
         return name in (getattr(function, "id", None), getattr(function, "attr", None))
 
     return fits
-
-
-def _slots(root: ast.AST) -> Iterator[Slot]:
-    for parent in ast.walk(root):
-        for field, value in ast.iter_fields(parent):
-            if isinstance(value, ast.AST):
-                yield Slot(parent, field, None, value)
-            elif isinstance(value, list):
-                nodes = ((index, node) for index, node in enumerate(value) if isinstance(node, ast.AST))
-                yield from (Slot(parent, field, index, node) for index, node in nodes)
 
 
 def _words(node: ast.AST) -> set[str]:

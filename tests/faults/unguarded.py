@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,9 +34,10 @@ PACKAGE = HERE.parents[1] / "pflow_mcp_plugin"
 AT_ONCE = 2
 SECONDS = 150
 """How long a run of pytest may take. One that does not end has not passed."""
-_FAILED = 1
+FAILED = 1
 """What pytest exits with when tests ran and some failed; it has other codes for mistakes of ours."""
 _SHOWN = 150
+_LOG = "log"
 
 
 def main() -> int:
@@ -77,20 +79,42 @@ def _without(matrix: Matrix, guard: Guard, package: Package, folder: Path) -> tu
         file, tree = package.mutated(guard.place, guard.mutation)
     except LookupError as error:
         return False, str(error)
-    copy = folder / PACKAGE.name
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / file).write_text(ast.unparse(tree), encoding="utf-8")
-    return _failed(_tests(matrix, guard, folder), folder)
+    copy_package(folder)
+    (folder / PACKAGE.name / file).write_text(ast.unparse(tree), encoding="utf-8")
+    code = exit_code(_tests(matrix, guard), folder, SECONDS)
+    if code is None:
+        return True, f"did not end in {SECONDS} s"
+    if code != FAILED:
+        return False, f"pytest exited {code}: {last_line(folder, '')[:_SHOWN]}"
+    failed = last_line(folder, "FAILED") or last_line(folder, "ERROR")
+    return True, failed.rpartition("::")[2][:_SHOWN] or "a test did not end within its time"
 
 
-def _failed(tests: list[str], folder: Path) -> tuple[bool, str]:
+def copy_package(folder: Path) -> None:
+    """Copy the package to a folder, from which `exit_code` has it imported."""
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def exit_code(tests: list[str], folder: Path, seconds: float) -> int | None:
+    """Run tests with the copy of the package that is in a folder, up to the first that fails.
+
+    Args:
+        tests: Further arguments for pytest, which say what to run.
+        folder: Takes all files, among them the log.
+        seconds: How long that may take.
+
+    Returns:
+        The exit code of pytest, None if it did not end in time.
+    """
+    options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder / 'pytest'}"]
+    # -P: the current folder does not count. A test that hangs ends its process, whatever it waits for.
+    program = [sys.executable, "-P", "-m", "pytest", "--timeout-method=thread", *options]
     # TMPDIR goes down to every program that is started, servers too: they can be found by it.
     environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder), "COLUMNS": "250"}
-    log = folder / "log"
     with (
-        log.open("wb") as output,
+        (folder / _LOG).open("wb") as output,
         subprocess.Popen(
-            tests,
+            [*program, *tests],
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -100,29 +124,23 @@ def _failed(tests: list[str], folder: Path) -> tuple[bool, str]:
         ) as run,
     ):
         try:
-            code = run.wait(SECONDS)
+            return run.wait(seconds)
         except subprocess.TimeoutExpired:
-            return True, f"did not end in {SECONDS} s"
+            return None
         finally:
             _end(run.pid, folder)
-    if code != _FAILED:
-        return False, f"pytest exited {code}: {_line(log, '')}"
-    return True, _line(log, "FAILED") or _line(log, "ERROR") or "a test did not end within its time"
 
 
-def _line(log: Path, word: str) -> str:
-    """Return what stands behind a word in the last line that begins with it."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+def last_line(folder: Path, word: str) -> str:
+    """Return what follows a word in the last line of the log that begins with it, without folders above."""
+    lines = (folder / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     found = [line for line in lines if line.strip() and line.startswith(word)]
-    return found[-1].rpartition("::")[2][:_SHOWN] if found else ""
+    return re.sub(r"^\S*?(?=tests/)", "", found[-1].removeprefix(word).strip()) if found else ""
 
 
-def _tests(matrix: Matrix, guard: Guard, folder: Path) -> list[str]:
+def _tests(matrix: Matrix, guard: Guard) -> list[str]:
     among = f"row_{guard.row:02}_" + (f" and {guard.among}" if guard.among else "")
-    options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder / 'pytest'}"]
-    # -P: the current folder does not count. A test that hangs ends its process, whatever it waits for.
-    program = [sys.executable, "-P", "-m", "pytest", "--timeout-method=thread"]
-    return [*program, *options, "-k", among, *map(str, matrix.files_of(guard.row))]
+    return ["-k", among, *map(str, matrix.files_of(guard.row))]
 
 
 def _end(leader: int, folder: Path) -> None:

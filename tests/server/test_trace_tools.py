@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pflow_mcp_plugin.contract import RunOrigin
 
 ECHO = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
@@ -53,3 +55,12 @@ def test_the_items_of_large_batches_are_shortened_too(served):
     assert len(trace["steps"][0]["items"]) == 10
     assert trace["steps"][-1]["items"] == "..."
     assert len(json.dumps(trace)) < 400_000
+
+
+@pytest.mark.parametrize("given", ["", "x" * 5_000, "a\x1b[31mb", "a\nb"])
+def test_what_cannot_be_the_name_of_a_trace_is_refused_and_shown_in_short(served, given):
+    served.data("workflow_execute", workflow=ECHO)
+    error = served.error("trace_read", trace_file=given)
+    assert error["type"] == "validation"
+    assert error["message"].isprintable()
+    assert len(error["message"]) < 1_000

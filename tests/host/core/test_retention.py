@@ -120,4 +120,5 @@ def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow
     (pflow_home / "config" / "pflow.toml").write_text(table)
     assert left()[1] == ["new", "old"]
     checked = pflow("config", "check", "--json")
-    assert [problem["path"] for problem in checked.envelope["error"]["details"]["problems"]] == [path]
+    (problem,) = checked.envelope["error"]["details"]["problems"]
+    assert (problem["path"], problem["source"]) == (path, str(pflow_home / "config" / "pflow.toml"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -213,6 +214,29 @@ def test_any_json_value_becomes_a_plan_or_our_own_error(workflow, given_inputs):
     assert json.dumps(workflow) == before
 
 
+def ends(path):
+    """Return where a line of `M`, `C`, `H` and `V` begins and ends."""
+    place, begin = (0.0, 0.0), None
+    for letter, numbers in re.findall(r"([MCHV])([^MCHV]*)", path):
+        values = [float(number) for number in numbers.split()]
+        x, y = (
+            values[-2:]
+            if letter in "MC"
+            else (values[0], place[1])
+            if letter == "H"
+            else (place[0], values[0])
+        )
+        place, begin = (x, y), begin or (x, y)
+    return begin, place
+
+
+def on_the_edge(place, box):
+    """Whether a place is on one of the four sides of a box."""
+    (x, y), (left, top, width, height) = place, box
+    across, down = left <= x <= left + width, top <= y <= top + height
+    return (across and y in (top, top + height)) or (down and x in (left, left + width))
+
+
 @settings(max_examples=150)
 @given(anything)
 @example(UNKNOWN_START)
@@ -234,6 +258,9 @@ def test_whatever_can_be_read_can_be_drawn(workflow):
         places = {box[:2] for box in boxes}
         assert len(places) == len({node.id for node in document.nodes})  # no box covers another
         assert columns == 0 or len({x for x, _ in places}) <= columns
+        for line in drawn.iter(BOX.replace("rect", "path")):
+            if "edge" in line.attrib.get("class", ""):
+                assert all(any(on_the_edge(end, box) for box in boxes) for end in ends(line.attrib["d"]))
     every = [whole, *(inner for _, inner in whole.every())]
     assert len(mermaid(whole).splitlines()) == bool(whole.graph.start) + sum(
         1 + len(one.document.nodes) + sum(map(len, one.graph.successors.values())) for one in every

@@ -284,10 +284,20 @@ def test_an_address_beyond_this_machine_is_warned_about(pflow_home):
         assert "--allowed-host" in said
 
 
-def test_it_serves_https(pflow_home, tmp_path):
+@pytest.mark.parametrize("apart", [True, False])
+def test_it_serves_https_with_the_key_in_a_file_of_its_own_or_with_the_certificate(
+    pflow_home, tmp_path, apart
+):
     authority = Authority(tmp_path)
     authority.server_context("127.0.0.1")
-    with ServedProgram(pflow_home, ["--tls-cert", str(tmp_path / "server.pem")]) as program:
+    file, key = tmp_path / "server.pem", tmp_path / "server.key"
+    options = ["--tls-cert", str(file)]
+    if apart:
+        blocks = re.findall(r"-----BEGIN .*?-----END [^\n]*\n", file.read_text(), re.DOTALL)
+        key.write_text("".join(block for block in blocks if "PRIVATE KEY" in block))
+        file.write_text("".join(block for block in blocks if "PRIVATE KEY" not in block))
+        options += ["--tls-key", str(key)]
+    with ServedProgram(pflow_home, options) as program:
         assert program.url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=authority.file)
         answer = httpx2.post(program.url, trust_env=False, verify=trusting)

@@ -1,0 +1,115 @@
+"""Each `--json` object has the keys that `docs/commands.md` promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
+DEMO = [sys.executable, "-P", "-m", "pflow_mcp_plugin.server.demo_server"]
+WORKFLOW = {
+    "nodes": [{"id": "a", "type": "mcp-box-add", "params": {"a": "${x}", "b": 2}}],
+    "inputs": {"x": {"type": "int"}},
+    "outputs": {"sum": {"source": "${a.result}"}},
+}
+LINES = {
+    "mcp list": "mcp list",
+    "mcp sync": "mcp sync",
+    "mcp test": "mcp test box",
+    "mcp tools": "mcp tools",
+    "mcp info": "mcp info box.add",
+    "mcp call": "mcp call box.add a=1 b=2",
+    "mcp disable": "mcp disable box",
+    "mcp enable": "mcp enable box",
+    "mcp audit": "mcp audit",
+    "mcp diff": "mcp diff",
+    "mcp presets": "mcp presets",
+    "mcp lock": "mcp lock",
+    "mcp stubs": "mcp stubs",
+    "mcp import": "mcp import --dry-run",
+    "mcp export": "mcp export --to mcp-json",
+    "mcp logout": "mcp logout box",
+    "run": "run sum.json x=1",
+    "run --dry-run": "run sum.json x=1 --dry-run",
+    "run-node": "run-node mcp-box-add --a 1 --b 2",
+    "validate": "validate sum.json",
+    "plan": "plan add",
+    "plugins": "plugins",
+    "workflow save": "workflow save sum.json --name sum",
+    "workflow list": "workflow list",
+    "workflow discover": "workflow discover sum",
+    "workflow show": "workflow show sum",
+    "workflow delete": "workflow delete sum",
+    "registry list": "registry list",
+    "registry search": "registry search add",
+    "registry describe": "registry describe mcp-box-add",
+    "registry discover": "registry discover add",
+    "registry run": "registry run mcp-box-add a=1 b=2",
+    "trace list": "trace list",
+    "settings list": "settings list",
+    "cache info": "cache info",
+    "cache clear": "cache clear",
+    "config path": "config path",
+    "mcp remove": "mcp remove box",
+}
+"""How each command is run, in this order."""
+BESIDE = {
+    "trace_path": {"mcp call", "run", "run-node", "registry run"},
+    "total": {"registry search", "trace list"},
+    "ranked_by": {"registry discover", "workflow discover"},
+}
+
+
+def documented():
+    """Return the kind of `data` and its keys, by command, as the table in the documentation says."""
+    rows = re.findall(
+        r"^\| (`[^|]+`) \| (list|object) \| ([^|]+) \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE
+    )
+    return {
+        command: (kind, set(re.findall(r"`([^`]+)`", keys)))
+        for commands, kind, keys in rows
+        for command in re.findall(r"`([^`]+)`", commands)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_every_command_prints_the_keys_that_are_documented(pflow, tmp_path):
+    promised = documented()
+    assert promised.keys() == LINES.keys()
+    (tmp_path / "sum.json").write_text(json.dumps(WORKFLOW))
+    assert pflow("mcp", "add", "--sync", "box", "--", *DEMO).exit_code == 0
+    assert pflow("settings", "set", "TOKEN", "-", stdin="planted\n").exit_code == 0
+    missing = {}
+    for command, line in LINES.items():
+        finished = pflow(*line.split(), "--json")
+        assert finished.exit_code == 0, (line, finished.stdout, finished.stderr)
+        envelope = finished.envelope
+        assert (envelope["schema"], envelope["success"]) == (1, True)
+        kind, keys = promised[command]
+        data = envelope["data"]
+        assert isinstance(data, {"list": list, "object": dict}[kind]), command
+        each = data if kind == "list" else [data]
+        assert each, f"{line}: nothing is listed"
+        left = set().union(*(keys - item.keys() for item in each))
+        left |= {key for key, commands in BESIDE.items() if (command in commands) != (key in envelope)}
+        if left:
+            missing[command] = left
+    assert missing == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["run absent.json", "mcp test absent", "registry describe absent", "workflow show absent", "runn x"],
+)
+def test_every_failure_prints_the_keys_that_are_documented(pflow, line):
+    finished = pflow(*line.split(), "--json")
+    envelope = finished.envelope
+    assert finished.exit_code != 0
+    assert envelope.keys() == {"schema", "success", "error"}
+    assert (envelope["schema"], envelope["success"]) == (1, False)
+    assert envelope["error"].keys() == {"type", "message", "details", "suggestions"}
