@@ -110,6 +110,12 @@ GUARDS = (
     Guard(60, "_require_no_writers", never("_is_private"), "group"),
     Guard(60, "_require_no_writers", never("user", "geteuid"), "access_list"),
     Guard(60, "_is_known", always("_identity", "was"), "folder_in_which"),
+    Guard(61, "_Approval.approve", gives("get", None), "during_a_sync"),
+    Guard(61, "_Approval.approve", never("fingerprint"), "took_the_name"),
+    Guard(61, "tool_sync._failed", drop("table"), "while_it_is_synced"),
+    Guard(61, "approve_launches", drop("_forget_former"), "editor_left"),
+    Guard(61, "Servers.forget", instead("own", "Catalog", code="own = self.catalog"), "project"),
+    Guard(61, "log_in", drop("_require_unchanged"), "login"),
     Guard(62, "refusal_of_url", never("tls_pins"), "no_byte"),
     Guard(62, "_check_plain_http", never("table", "key"), "every_command"),
 )
