@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pflow_mcp_plugin.storage import write_atomic
+
 OTHER = 12_345
 """A user and group that this machine does not know."""
 READ_BY = {
@@ -31,16 +33,18 @@ READ_BY = {
     "data/servers/odd.json": (("mcp", "tools", "odd"), ("validate", "act.json"), ("config", "check")),
     "data/pins/odd.json": (("mcp", "diff", "odd"), ("mcp", "sync", "odd"), ("config", "check")),
     "data/approvals.json": (("mcp", "list"), ("run", "act.json"), ("config", "check")),
+    "config/pflow.toml": (("run", "act.json"), ("validate", "act.json"), ("config", "check")),
     "data/workflows/kept.json": (("run", "kept"), ("workflow", "show", "kept")),
 }
 """What decides what runs, or stands for an approval, and commands that read it."""
 
 
 @pytest.fixture
-def stored(scripted, pflow, workflow, tmp_path):
+def stored(scripted, pflow, pflow_home, workflow, tmp_path):
     """A home in which there is one of each."""
     scripted("act", env={"KEY": "${KEY:-none}"})
     workflow(("a", "mcp-odd-act", {})).rename(tmp_path / "act.json")
+    write_atomic(pflow_home / "config/pflow.toml", b'[flows]\ndeny = [{ from = "shell", to = "echo" }]\n')
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"project": {"command": "true"}}}')
     for line in (
         ("settings", "set", "KEY", "value"),
