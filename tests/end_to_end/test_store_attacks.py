@@ -373,3 +373,18 @@ def test_row_61_removes_adds_and_syncs_at_once_leave_nothing_of_what_is_not_conf
         assert left(pflow_home) == []
     pflow("mcp", "remove", "odd")
     assert left(pflow_home) == []
+
+
+@pytest.mark.parametrize(
+    "line", [("add", "b", "--", "true"), ("list",), ("tools",), ("sync",), ("remove", "a"), ("info", "a")]
+)
+def test_a_file_in_the_place_of_a_folder_is_an_error_with_its_path(pflow, pflow_home, line):
+    assert pflow("mcp", "add", "a", "--", "true").exit_code == 0
+    shutil.rmtree(pflow_home / "data", ignore_errors=True)
+    (pflow_home / "data").write_text("")
+    ran = pflow("mcp", *line)
+    assert "crashed" not in ran.stderr
+    assert "Upgrade or uninstall" not in ran.stderr
+    if line != ("list",):
+        assert ran.exit_code != 0
+        assert str(pflow_home / "data") in ran.stderr
