@@ -59,10 +59,13 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 def _forget_former(host: Host, name: str) -> None:
     known = servers(host.paths)
-    own = Catalog(known.catalog.folder)
-    own.head(name)  # sets a corrupt file aside, which takes the lock that `forget` holds
-    known.forget(name, lambda: own.fingerprint_of(name) != known.store.fingerprint(name))
     forget_stderr(host, name)
+    if not any(
+        found for folder in (known.catalog.folder, known.pin_folder) for found in folder.glob(f"{name}.*")
+    ):
+        return
+    known.catalog.head(name)  # sets a corrupt file aside, which takes the lock that `forget` holds
+    known.forget(name, lambda: known.catalog.fingerprint_of(name) != known.store.fingerprint(name))
 
 
 def forget_stderr(host: Host, name: str) -> None:

@@ -62,5 +62,5 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
             return [(item.name, item.stat().st_mtime_ns, item.stat().st_size) for item in files]
-    except FileNotFoundError:
+    except OSError:  # there is none; whoever reads the files says what else is wrong
         return []

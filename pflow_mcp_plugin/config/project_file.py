@@ -102,7 +102,10 @@ class ProjectFile:
         It is empty while the file is not used; the file itself is not read.
         """
         signature = self._signature()
-        approved, _ = self._approved() if signature else ("", ())
+        try:
+            approved, _ = self._approved() if signature else ("", ())
+        except storage.StoreError:  # whoever reads the servers says why
+            return "the approvals cannot be read"
         if not approved and not self._asked:
             return ""
         tools = locations.tool_files(self._tool_folder())

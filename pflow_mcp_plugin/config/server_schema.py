@@ -400,9 +400,10 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
         elif key in HTTP and not is_remote(table):
             wrong = f"{key} has no effect on this {transport} server"
             step = "Use startup_timeout or call_timeout" if "timeout" in key else ""
-            # Whoever pins a key relies on it.
-            refuses = key == "tls_pins"
-            yield (fault if refuses else advice)(join(path, key), wrong, "Remove it" if refuses else step)
+            if key == "tls_pins":  # whoever pins a key relies on it
+                yield fault(join(path, key), wrong, "Remove it")
+            else:
+                yield advice(join(path, key), wrong, step)
 
 
 def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
@@ -421,18 +422,15 @@ def _check_plain_http(path: str, table: JSONObject, defaults: JSONObject) -> Ite
     url = table.get("url")
     if not (is_remote(table) and isinstance(url, str) and url.lower().startswith("http:")):
         return
-    step = "Write https in its url, or remove "
     for key in ("tls_pins", "ca_bundle", "client_cert"):
         if key in table:
-            wrong = f"{key} has no effect on plain http: nobody proves there who they are"
-            yield fault(join(path, key), wrong, f"{step}{key}")
-        elif (
-            key in defaults and key == "tls_pins"
-        ):  # the others may well be meant for the rest of the servers
-            wrong = f"{key} of [{DEFAULTS}] cannot be checked over plain http"
-            yield fault(
-                join(path, "url"), wrong, f"{step}{key} there and set it for the servers that need it"
-            )
+            wrong = f"{key} has no effect on plain http, where nobody proves who they are"
+            yield fault(join(path, key), wrong, f"Write https in its url, or remove {key}")
+    # In [defaults], the other two may well be meant for other servers.
+    if "tls_pins" in defaults and "tls_pins" not in table:
+        wrong = f"tls_pins of [{DEFAULTS}] cannot be checked over plain http"
+        step = "Write https, or remove tls_pins there and set it for the servers that need it"
+        yield fault(join(path, "url"), wrong, step)
 
 
 def _misplaced(path: str, key: str, transport: Transport) -> Problem:

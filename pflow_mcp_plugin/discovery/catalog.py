@@ -336,6 +336,8 @@ class Catalog:
             stamp = _stamp(path.stat())
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
         known = self._read.get(server)
         if known is None or known[0] != stamp:
             content = storage.read_own(path)
@@ -350,10 +352,7 @@ def _reader(head: Head) -> tuple[Tool, ...]:
 
 
 def _stems(folder: Path) -> list[str]:
-    try:
-        return [path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json")]
-    except FileNotFoundError:
-        return []
+    return [path.name.removesuffix(".json") for path in storage.files_in(folder, ".json")]
 
 
 def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:

@@ -52,14 +52,13 @@ class Servers:
         from pflow_mcp_plugin.discovery import sync_failures
         from pflow_mcp_plugin.discovery.pins import Pins
 
-        own = Catalog(self.catalog.folder)  # not that of a project, whose server may have the same name
-        with own.locked(server) as path:
+        with self.catalog.locked(server) as path:
             if not begin():
                 return False
             was_synced = path.exists()
             storage.remove(path, is_locked=True)
-            Pins(self.pin_folder).forget(server)
-            sync_failures.forget(own.folder, server)
+            Pins(self.pin_folder).forget(server)  # a project's server may have the name now
+            sync_failures.forget(path.parent, server)
         return was_synced
 
     @property

@@ -116,7 +116,7 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
     from pflow_mcp_plugin.storage.toml_text import decode
 
     try:
-        return decode(path, read_regular(path))
+        return decode(path, read_regular(path, own=True))
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
 

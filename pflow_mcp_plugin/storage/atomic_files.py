@@ -59,10 +59,11 @@ def read_own(path: Path) -> bytes | None:
         StoreError: Others could have written or removed it, or it cannot be read.
     """
     try:
-        return read_regular(path, own=True)
-    except FileNotFoundError:
-        require_own_folder(path)
-        return None
+        try:
+            return read_regular(path, own=True)
+        except FileNotFoundError:
+            require_own_folder(path)
+            return None
     except OSError as error:
         raise StoreError(path, f"could not be read: {_reason(error)}") from error
 

@@ -54,7 +54,8 @@ def require_own_folder(path: Path) -> None:
     """
     if os.name != "posix":
         return
-    file = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - pathlib takes longer than the check
+    # Strings, as pathlib takes longer than the check. The working folder may be gone.
+    file = str(path) if path.is_absolute() else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
     folder = os.path.dirname(file)  # noqa: PTH120
     if not _is_known(folder):
         way = list(_folders_to(folder))

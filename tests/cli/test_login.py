@@ -98,6 +98,25 @@ def test_a_login_that_fails_leaves_the_config_alone(desk, protected_server, auth
     assert (desk.paths.config / "mcp-servers.toml").read_text() == text
 
 
+@pytest.mark.parametrize("more", ["", 'auth = { type = "oauth" }\n'])
+@pytest.mark.parametrize(
+    "becomes", ["", '[mcpServers.notes]\ntype = "http"\nurl = "https://other.example/mcp"\n']
+)
+def test_row_61_a_login_to_a_server_that_is_removed_or_replaced_meanwhile_is_not_kept(
+    desk, protected_server, monkeypatch, tmp_path, more, becomes
+):
+    """The browser visits after the config was changed."""
+    desk.write(config(protected_server, more))
+    file = desk.paths.config / "mcp-servers.toml"
+    script = tmp_path / "change-and-visit.py"
+    script.write_text(f"from pathlib import Path\nPath({str(file)!r}).write_text({becomes!r})\n{VISIT}")
+    monkeypatch.setenv("BROWSER", shlex.join([sys.executable, str(script)]) + " %s &")
+    with pytest.raises(McpError, match="changed during the login"):
+        log_in(desk, "notes")
+    assert file.read_text() == becomes
+    assert list((desk.paths.data / "oauth").glob("*.json")) == []
+
+
 @pytest.mark.parametrize("scope", ["", " ", "a\x1bb", 'a"b', "a\\b", "\udcff", "é", "a\n"])
 def test_what_is_no_scope_is_refused_before_anybody_signs_in(
     desk, protected_server, authorization_server, scope

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.config import stored_files
-from pflow_mcp_plugin.config.locations import sign_in_folder
+from pflow_mcp_plugin.config.locations import pin_folder, sign_in_folder, tool_folder
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.storage import write_atomic
 
@@ -38,3 +38,20 @@ def test_a_folder_that_cannot_be_read_is_a_warning(paths: Paths) -> None:
     sign_in_folder(paths).write_text("")
     (problem,) = stored_files.check(paths)
     assert (problem.severity, str(sign_in_folder(paths)) in problem.message) == ("warning", True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
+def test_row_60_what_others_may_write_is_an_error_once_for_each_file_or_folder(paths: Paths) -> None:
+    for folder in (pin_folder(paths), tool_folder(paths), sign_in_folder(paths)):
+        for name in ("a.json", "b.json"):
+            write_atomic(folder / name, b"{}")
+    (pin_folder(paths) / "a.json").chmod(0o620)
+    (pin_folder(paths) / "b.json").chmod(0o666)
+    tool_folder(paths).chmod(0o777)
+    found = [*stored_files.check(paths)]
+    assert {problem.severity for problem in found} == {"error"}
+    named = [Path(problem.source) for problem in found]
+    if os.geteuid() == 0:  # whose private group may write
+        assert named == [pin_folder(paths) / "b.json", tool_folder(paths)]
+    assert set(named) >= {pin_folder(paths) / "b.json", tool_folder(paths)}
+    assert "chmod go-w" in found[-1].suggestion

@@ -75,7 +75,12 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
         (_FILES, "test_row_37"),
         ("end_to_end/test_cached_runs.py", "test_row_37"),
     ),
-    60: ((_STORES, "test_row_60"), ("storage/test_write_access.py", "test_row_60")),
+    60: (
+        (_STORES, "test_row_60"),
+        ("storage/test_write_access.py", "test_row_60"),
+        ("config/test_stored_files.py", "test_row_60"),
+    ),
+    61: ((_STORES, "test_row_61"), ("cli/test_login.py", "test_row_61")),
     62: (
         (_NETWORK, "test_row_62"),
         (_EGRESS, "test_row_62"),

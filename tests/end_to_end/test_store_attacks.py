@@ -5,14 +5,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from pflow_mcp_plugin.storage import write_atomic
 
 OTHER = 12_345
 """A user and group that this machine does not know."""
@@ -27,16 +33,18 @@ READ_BY = {
     "data/servers/odd.json": (("mcp", "tools", "odd"), ("validate", "act.json"), ("config", "check")),
     "data/pins/odd.json": (("mcp", "diff", "odd"), ("mcp", "sync", "odd"), ("config", "check")),
     "data/approvals.json": (("mcp", "list"), ("run", "act.json"), ("config", "check")),
+    "config/pflow.toml": (("run", "act.json"), ("validate", "act.json"), ("config", "check")),
     "data/workflows/kept.json": (("run", "kept"), ("workflow", "show", "kept")),
 }
 """What decides what runs, or stands for an approval, and commands that read it."""
 
 
 @pytest.fixture
-def stored(scripted, pflow, workflow, tmp_path):
+def stored(scripted, pflow, pflow_home, workflow, tmp_path):
     """A home in which there is one of each."""
     scripted("act", env={"KEY": "${KEY:-none}"})
     workflow(("a", "mcp-odd-act", {})).rename(tmp_path / "act.json")
+    write_atomic(pflow_home / "config/pflow.toml", b'[flows]\ndeny = [{ from = "shell", to = "echo" }]\n')
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"project": {"command": "true"}}}')
     for line in (
         ("settings", "set", "KEY", "value"),
@@ -162,3 +170,221 @@ def test_a_user_needs_no_chmod_whatever_the_umask_and_with_a_config_of_roots(sto
             check=False,
         )
         assert done.returncode == 0, (line, done.stderr)
+
+
+SLOW = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path(os.environ["FOLDER"])
+for line in sys.stdin:
+    request = json.loads(line)
+    if request.get("method") == "initialize":
+        info = {"name": "slow", "version": "1"}
+        version = request["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    elif request.get("method") == "tools/list":
+        (folder / f"asked-{os.getpid()}").touch()
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+        if os.environ.get("FAILS"):
+            sys.stderr.write("a line of stderr\\n" * 1000)
+            sys.exit(1)
+        result = {"tools": [{"name": os.environ["TOOL"], "inputSchema": {"type": "object"}}]}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+"""A server that names its tool once a file says so."""
+
+
+@pytest.fixture
+def slow(pflow, pflow_home, tmp_path):
+    """Add the slow server under a name; returns what starts a sync that is at its question for tools."""
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+
+    def add(tool="act", name="odd", **env):
+        env = {"FOLDER": str(tmp_path), "TOOL": tool, **env}
+        table = {"command": sys.executable, "args": [str(script)], "protocol": "handshake", "env": env}
+        added = pflow("mcp", "add", json.dumps({name: table}))
+        assert added.exit_code == 0, added.stderr
+
+    return add
+
+
+@pytest.fixture
+def syncing(pflow_home, tmp_path):
+    """Start `pflow mcp sync odd` and wait until its server is asked for its tools; ends it in the end."""
+    started = []
+
+    def start():
+        sync = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "sync", "odd"],
+            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(sync)
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("asked-*")):
+            assert sync.poll() is None, sync.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return sync
+
+    yield start
+    for sync in started:
+        with sync:
+            sync.kill()
+
+
+def ended(sync, tmp_path) -> str:
+    """Let the server answer, and return what its sync wrote to stderr."""
+    (tmp_path / "go").touch()
+    _, stderr = sync.communicate(timeout=100)
+    assert sync.returncode != 0
+    assert "Traceback" not in stderr
+    return stderr
+
+
+def left(pflow_home, name="odd") -> list[str]:
+    """Return the files that hold anything of a server."""
+    found = [path for path in pflow_home.rglob(f"*{name}*") if path.is_file() and path.suffix != ".lock"]
+    found += (pflow_home / "state/stderr" / name).rglob("*")
+    return sorted({str(path.relative_to(pflow_home)) for path in found})
+
+
+@pytest.mark.parametrize("fails", ["", "yes"])
+@pytest.mark.parametrize("synced_before", [False, True])
+def test_row_61_nothing_is_left_of_a_server_that_is_removed_while_it_is_synced(
+    slow, syncing, pflow, pflow_home, tmp_path, fails, synced_before
+):
+    slow(FAILS=fails)
+    if synced_before:
+        (tmp_path / "go").touch()
+        assert pflow("mcp", "sync", "odd").exit_code == (3 if fails else 0)
+        (tmp_path / "go").unlink()
+        for asked in tmp_path.glob("asked-*"):
+            asked.unlink()
+    sync = syncing()
+    assert pflow("mcp", "remove", "odd").exit_code == 0
+    stderr = ended(sync, tmp_path)
+    assert fails or "Server odd not configured" in stderr
+    assert [path for path in left(pflow_home) if not path.startswith("state/stderr")] == []
+    slow(FAILS="", TOOL="act")
+    assert left(pflow_home) == []
+    assert "never synced" in pflow("mcp", "list").stdout
+    first = pflow("mcp", "sync", "odd")
+    assert (first.exit_code, "First sync of server odd" in first.stderr) == (0, True), first.stderr
+
+
+def test_row_61_a_server_that_took_the_name_meanwhile_gets_nothing_of_the_former(
+    slow, syncing, pflow, pflow_home, tmp_path
+):
+    slow("evil")
+    sync = syncing()
+    assert pflow("mcp", "remove", "odd").exit_code == 0
+    slow("good")
+    assert "The config of server odd changed while it was synced" in ended(sync, tmp_path)
+    assert left(pflow_home) == ["data/servers/odd.sync-failure"]
+    first = pflow("mcp", "sync", "odd")
+    assert (first.exit_code, "First sync of server odd" in first.stderr) == (0, True), first.stderr
+    tools = pflow("mcp", "tools", "odd").stdout
+    assert ("good" in tools, "evil" in tools) == (True, False)
+
+
+@pytest.mark.parametrize("becomes", ["[mcpServers.other]", "[mcpServers.odd]\ncwd = '/'"])
+def test_row_61_a_config_that_is_edited_during_a_sync_keeps_what_was_approved_of_it(
+    slow, syncing, pflow, pflow_home, tmp_path, becomes
+):
+    """Renamed, or started in another way: by an editor, which takes no lock."""
+    slow()
+    sync = syncing()
+    config = pflow_home / "config/mcp-servers.toml"
+    config.write_text(config.read_text().replace("[mcpServers.odd]", becomes))
+    ended(sync, tmp_path)
+    assert not list(pflow_home.rglob("*/pins/*.json"))
+    assert not list(pflow_home.rglob("*/servers/*.json"))
+
+
+def test_row_61_what_an_editor_left_of_a_server_is_not_for_another_of_its_name(
+    slow, pflow, pflow_home, tmp_path
+):
+    (tmp_path / "go").touch()
+    slow()
+    assert pflow("mcp", "sync", "odd").exit_code == 0
+    (pflow_home / "config/mcp-servers.toml").write_text("")
+    assert len(left(pflow_home)) == 2
+    slow("other")
+    assert left(pflow_home) == []
+    (pflow_home / "config/mcp-servers.toml").write_text("")
+    assert pflow("mcp", "add", "odd", "--", "true").exit_code == 0
+    assert left(pflow_home) == []
+
+
+def test_row_61_a_server_that_is_replaced_is_synced_and_approved_anew_only_if_it_is_another(
+    slow, pflow, pflow_home, tmp_path
+):
+    (tmp_path / "go").touch()
+    slow()
+    assert pflow("mcp", "sync", "odd").exit_code == 0
+    slow()
+    assert len(left(pflow_home)) == 2
+
+
+def test_row_61_removing_an_own_server_leaves_that_of_a_project_with_the_same_name(
+    slow, pflow, pflow_home, tmp_path
+):
+    """What is removed are the own server's tools and pins."""
+    (tmp_path / "go").touch()
+    slow("theirs")
+    table = tomllib.loads((pflow_home / "config/mcp-servers.toml").read_text())["mcpServers"]
+    (pflow_home / "config/mcp-servers.toml").write_text("")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": table}))
+    assert pflow("mcp", "approve", "--project", "--yes", cwd=folder).exit_code == 0
+    assert pflow("mcp", "sync", "odd", cwd=folder).exit_code == 0
+    of_project = left(pflow_home)
+    assert len(of_project) == 2
+    slow("mine")
+    assert pflow("mcp", "sync", "odd", cwd=folder).exit_code == 0
+    assert len(left(pflow_home)) == 4
+    assert pflow("mcp", "remove", "odd", cwd=folder).exit_code == 0
+    assert left(pflow_home) == of_project
+    assert "theirs" in pflow("mcp", "tools", "odd", cwd=folder).stdout
+
+
+def test_row_61_removes_adds_and_syncs_at_once_leave_nothing_of_what_is_not_configured(
+    slow, pflow, pflow_home, tmp_path
+):
+    """Whatever order they come in."""
+    (tmp_path / "go").touch()
+    slow()
+    table = json.dumps(tomllib.loads((pflow_home / "config/mcp-servers.toml").read_text())["mcpServers"])
+    lines = [("mcp", "sync", "odd"), ("mcp", "remove", "odd"), ("mcp", "add", table)] * 3
+    with ThreadPoolExecutor(len(lines)) as threads:
+        for ran in threads.map(lambda line: pflow(*line), lines):
+            assert "Traceback" not in ran.stderr
+            assert "locked for" not in ran.stderr
+    if "odd" not in (pflow_home / "config/mcp-servers.toml").read_text():
+        assert left(pflow_home) == []
+    pflow("mcp", "remove", "odd")
+    assert left(pflow_home) == []
+
+
+@pytest.mark.parametrize(
+    "line", [("add", "b", "--", "true"), ("list",), ("tools",), ("sync",), ("remove", "a"), ("info", "a")]
+)
+def test_a_file_in_the_place_of_a_folder_is_an_error_with_its_path(pflow, pflow_home, line):
+    assert pflow("mcp", "add", "a", "--", "true").exit_code == 0
+    shutil.rmtree(pflow_home / "data", ignore_errors=True)
+    (pflow_home / "data").write_text("")
+    ran = pflow("mcp", *line)
+    assert "crashed" not in ran.stderr
+    assert "Upgrade or uninstall" not in ran.stderr
+    if line != ("list",):
+        assert ran.exit_code != 0
+        assert str(pflow_home / "data") in ran.stderr

@@ -163,6 +163,16 @@ def test_row_60_a_relative_path_is_looked_at_from_the_working_folder(file, monke
     assert "every user can write it" in refusal(Path("folder") / file.name).message
 
 
+def test_a_working_folder_that_is_gone_does_not_matter(file, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert read_own(file) == b"content"
+    assert read_own(file.with_name("none")) is None
+    assert "could not be read" in refusal(Path("none")).message
+
+
 @as_root
 @pytest.mark.parametrize("user", [OTHER, NOBODY])
 def test_row_60_what_belongs_to_another_user_is_refused_until_it_is_given_back(file, user):
