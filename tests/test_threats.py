@@ -24,7 +24,7 @@ PROMISED: dict[str, tuple[int | str, ...]] = {
     ),
     "Data flows": ("host/workflow/test_data_flows.py", "end_to_end/test_data_flows_of_tools.py"),
     "Shell lines": (9,),
-    "The served endpoint": (26, 27),
+    "The served endpoint": (26, 27, 59, 65),
     "Files": (23, 24, 30),
     "Cached results": (37, "end_to_end/test_cached_runs.py"),
     "Processes": (14, 56, "client/test_memory_limit.py"),

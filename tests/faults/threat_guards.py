@@ -97,6 +97,10 @@ GUARDS = (
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
     Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
+    Guard(59, "taken_token", drop("memset"), "environment"),
+    Guard(59, "_Handlers.call_tool", drop("add_secrets"), "environment"),
+    Guard(65, "NodeRegistry._judged", never("runs_code"), "every_way"),
+    Guard(65, "Entry.runs_code", never("shell_line"), "every_way"),
     Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
     Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
 )
