@@ -11,6 +11,7 @@ PACKAGE = TESTS.parent / "pflow_mcp_plugin"
 
 ELSEWHERE = {
     # What only ever works together, or is seen from outside only, is tested through its face.
+    "processes": "client/test_pool_ending.py, and through end_to_end/test_kill.py",
     "client": "its parts are tested through the pool, against servers that misbehave",
     "cli/client_file": "cli/test_export_servers.py",
     "cli/dependencies": "cli/test_add.py",

@@ -180,12 +180,32 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
             yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
 
 
-def serve_http(server: PflowServer, options: HttpOptions) -> int:
+def taken_token() -> str | None:
+    """Return the token in the environment and remove it: what pflow starts must not find it.
+
+    A removed variable is still in the memory that the system shows to others as the environment of the
+    process (`/proc/PID/environ`, `ps`); it is overwritten there.
+    """
+    import ctypes
+
+    if TOKEN_VARIABLE not in os.environ:
+        return None
+    if os.name == "posix":
+        find = ctypes.CDLL(None).getenv
+        find.restype = ctypes.c_void_p
+        place = find(TOKEN_VARIABLE.encode())
+        if place:
+            ctypes.memset(place, 0, len(os.environb[TOKEN_VARIABLE.encode()]))
+    return os.environ.pop(TOKEN_VARIABLE)
+
+
+def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inherited: str | None) -> int:
     """Serve over HTTP until a signal; return the exit code.
 
     Args:
-        server: The server of the SDK, see `build_server`.
+        build: Makes the server of the SDK; it is given the token, or the empty string, to redact it.
         options: The options of the command line.
+        inherited: The token that was in the environment; see `taken_token`.
 
     Raises:
         PflowError: Kind `usage`: the address is in use, or no token is given and none can be shown.
@@ -198,7 +218,8 @@ def serve_http(server: PflowServer, options: HttpOptions) -> int:
     tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
     if tls is not None:
         tls.check()
-    check, made = _token_check(options)
+    check, made = _token_check(options, inherited)
+    token = getattr(check, "value", "")
     listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
     app_options = AppOptions(
         address=address,
@@ -210,24 +231,21 @@ def serve_http(server: PflowServer, options: HttpOptions) -> int:
         request_timeout=options.request_timeout,
         tls=tls is not None,
     )
-    app, limits = build_app(server, app_options)
+    app, limits = build_app(build(token), app_options)
     for line in _warnings(options, address):
         tell(f"Warning: {line}")
     if made:
         tell(f"Token, shown only now: {made}")
     tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
-    token = getattr(check, "value", "")
     return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
 
 
-def _token_check(options: HttpOptions) -> tuple[TokenCheck, str]:
+def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenCheck, str]:
     """Return what checks tokens, and the token that was made, if one was."""
     import secrets
 
     from pflow_mcp_plugin.server.http.bearer_token import BearerToken, read_token, valid_token
 
-    # Removed from the environment: what pflow starts, such as shell nodes, must not inherit it.
-    inherited = os.environ.pop(TOKEN_VARIABLE, None)
     if options.issuer:
         if inherited is not None:
             raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")

@@ -6,17 +6,26 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http
+from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
 from pflow_mcp_plugin.cli.known_names import folders
 from pflow_mcp_plugin.cli.setup_options import sets_up_clients
-from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.server.pflow_server import PflowServer
+
+_NO_SHELL = Problem(
+    message="This node runs programs or code, which this server is not to do",
+    suggestion="Use other nodes, or ask the user: the server was started with --no-shell, or `[serve]` in "
+    "mcp-servers.toml says no_shell",
+    kind="validation",
+)
 _SEVERAL = ("--tools", "--workflows")
 """Options that take all words up to the next option."""
 
@@ -64,6 +73,9 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 )
 @click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
 @click.option(
+    "--no-shell", is_flag=True, help="Run no node that runs programs or code, such as shell, for any client."
+)
+@click.option(
     "--workflows",
     "workflows",
     multiple=True,
@@ -73,7 +85,9 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 @http_options
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
-def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **options: Any) -> Report:
+def serve(
+    context: click.Context, /, root: Path | None, *, as_json: bool, no_shell: bool, **options: Any
+) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
     Without --http, the client starts this command. The tools find, check, run and save workflows, and run
@@ -90,20 +104,29 @@ def serve(context: click.Context, /, root: Path | None, *, as_json: bool, **opti
     from pflow_mcp_plugin.telemetry.provider import tracer
 
     host: Host = context.obj
+    inherited = taken_token()  # over standard input and output, too: no node is to find it
     tracer()  # set up before the first request: its span is made by the SDK
     _collect_garbage_often()
     offer = Offer(host, **chosen)
     show_secrets = _secrets_may_be_shown(host)
+    if no_shell or server_store(host).serve().get("no_shell") is True:
+        host.registry.withhold_code(_NO_SHELL)
     if over_http:
         from pflow_mcp_plugin.server.http.caller import http_caller
 
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         shown = show_secrets if over_http.issuer is None else lambda: False
         served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=shown)
-        return Report(exit_code=serve_http(build_server(host, offer.tools, served), over_http))
+
+        def build(token: str) -> PflowServer:
+            secrets = frozenset({token, inherited or ""} - {""})
+            return build_server(host, offer.tools, attrs.evolve(served, secrets=secrets))
+
+        return Report(exit_code=serve_http(build, over_http, inherited))
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
-    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets)
+    secrets = frozenset({inherited} if inherited else ())
+    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets, secrets=secrets)
     return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
 
 

@@ -19,8 +19,6 @@ import attrs
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
 from pflow_mcp_plugin.client.process import memory
-from pflow_mcp_plugin.client.process.reaper import Reaper, shared_reaper
-from pflow_mcp_plugin.client.process.reaper_process import end_marked
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.started_calls import started
@@ -28,6 +26,8 @@ from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
 from pflow_mcp_plugin.trust.egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo

@@ -49,6 +49,7 @@ SERVE = "serve"
 """The table about pflow as a server."""
 SERVE_FIELDS = {
     "show_secrets": "Whether the tool settings_get shows secrets; they are masked otherwise",
+    "no_shell": "Whether `pflow mcp serve` withholds the nodes that run programs or code, such as shell",
 }
 """The fields of that table, all of them booleans."""
 NETWORK = "network"

@@ -25,7 +25,9 @@ _ALWAYS_SHOWN = (
     "interface",
     "purity",
 )
-_SHOWN_WHEN_SET = ("labels", "family", "local_name", "claimed_purity", "effects", "fingerprint")
+_SHOWN_WHEN_SET = (
+    *("labels", "family", "local_name", "claimed_purity", "effects", "may_run_code", "fingerprint"),
+)
 _OWN_KEYS = frozenset({"node", "retryable", "cacheable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
 Effect = Literal["untrusted_output", "destructive", "sends_data"]
@@ -228,6 +230,8 @@ class Entry:
         effects: What is known of it for the check of data flows: its output contains what strangers wrote
             (`untrusted_output`), it may delete or overwrite (`destructive`), or it passes what it is given
             on to another machine (`sends_data`).
+        may_run_code: Whether its params name programs or hold code that it runs, as those of a shell do; see
+            `Registry.withhold_code`. A node with a parameter that is a `shell_line` counts as one, too.
         fingerprint: Changes whenever the node may do something else with the same values; kept results of
             another fingerprint are not used. When left empty, a host derives it from the other fields.
         withheld: Why the node may not run now, such as a change that nobody has approved yet, with the next
@@ -259,9 +263,15 @@ class Entry:
     effects: tuple[Effect, ...] = attrs.field(
         default=(), converter=items, validator=each_of(*get_args(Effect))
     )
+    may_run_code: bool = attrs.field(default=False, validator=flag)
     fingerprint: str = attrs.field(default="", validator=text)
     withheld: Problem | None = attrs.field(default=None)
     extra: JSONObject = attrs.field(factory=dict)
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether the entry's node runs programs or code that its params name."""
+        return self.may_run_code or any(field.shell_line for field in self.interface.params)
 
     @withheld.validator
     def _check_withheld(self, attribute: attrs.Attribute[Any], value: Problem | None) -> None:

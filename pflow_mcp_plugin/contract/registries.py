@@ -89,6 +89,20 @@ class Registry(ABC):
             matches=[Match(item=entry, confidence=share, reason=reason) for entry, (share, reason) in ranked]
         )
 
+    def withhold_code(self, reason: Problem) -> None:
+        """Any host's registry: withhold every node that runs programs or code of the workflow's choice.
+
+        From then on, until the process ends, their entries are `withheld`, so that nothing which uses them
+        runs, and lists and searches leave them out.
+
+        Args:
+            reason: Why, and what to do.
+
+        Raises:
+            PflowError: Kind `usage`: the host cannot; by default always.
+        """
+        raise PflowError("This pflow cannot withhold nodes that run code", kind="usage")
+
 
 def _all_unknown(errors: Sequence[PflowError], known: Sequence[Entry]) -> PflowError:
     """Return the errors of several unknown node types as one."""

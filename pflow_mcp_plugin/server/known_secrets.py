@@ -28,10 +28,12 @@ class KnownSecrets:
 
     Args:
         host: The host whose settings are meant.
+        more: Further secrets.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, more: frozenset[str] = frozenset()) -> None:
         self._host = host
+        self._more = more
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def redact(self, value: Any, control: RunControl | None = None) -> Any:
@@ -55,14 +57,14 @@ class KnownSecrets:
         """
         settings = self._host.settings
         if settings is None:
-            return frozenset()
+            return self._more
         before, secrets = self._seen
         with suppress(PflowError):
             now = settings.fingerprint()
             if not now or now != before:
                 secrets = frozenset(telling(_secret_values(settings)))
                 self._seen = (now, secrets)
-        return secrets
+        return secrets | self._more
 
 
 def telling(values: Iterable[str]) -> Iterator[str]:

@@ -85,7 +85,7 @@ class _Handlers:
         self._host = host
         self._tools = tools
         self._options = options
-        self._secrets = KnownSecrets(host)
+        self._secrets = KnownSecrets(host, options.secrets)
         self._threads = WorkerThreads()
 
     def server(self) -> Server[Any]:

@@ -73,6 +73,7 @@ class ServingOptions:
         root: The only folder from which files may be read; None where no file may.
         caller: Returns who sent a request.
         show_secrets: Whether secret settings may be shown; asked for each call.
+        secrets: What else no answer and no trace may contain, such as the token of the server.
         resources: The resources that are served.
         prompts: The prompts that are served.
         changes: Tells clients that a list has changed; see `ListChanges`.
@@ -82,6 +83,7 @@ class ServingOptions:
     root: Path | None = None
     caller: Caller = the_user
     show_secrets: Callable[[], bool] = lambda: False
+    secrets: frozenset[str] = frozenset()
     resources: Resources | None = None
     prompts: Prompts | None = None
     changes: ListChanges | None = None

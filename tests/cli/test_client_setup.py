@@ -252,6 +252,10 @@ def written(name, *arguments):
     return document_text.dump(made.plan.document({}), made.client.form)
 
 
+def test_a_client_gets_no_shell_if_the_command_line_says_so():
+    assert json.loads(written("cursor", "--no-shell"))["mcpServers"]["pflow"]["args"][-1] == "--no-shell"
+
+
 @pytest.mark.parametrize(
     ("name", "reference"),
     [

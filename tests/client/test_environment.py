@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.client.process.environment import MARKER, child_environment
+from pflow_mcp_plugin.client.process.environment import child_environment
+from pflow_mcp_plugin.processes.reaper_process import MARKER
 
 
 def test_only_what_a_program_needs_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:

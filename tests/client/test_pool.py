@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.process.reaper_process import marked_processes
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.types import Server
 
 Scripted = Callable[..., Launch]

@@ -18,13 +18,13 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
-from pflow_mcp_plugin.client.process.reaper import shared_reaper
-from pflow_mcp_plugin.client.process.reaper_process import marked_processes
 from pflow_mcp_plugin.client.process.shutdown import ProcessEnd
 from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
 from pflow_mcp_plugin.client.transport.transport_selection import over_lines
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.processes.reaper import shared_reaper
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.programs

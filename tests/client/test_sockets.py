@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.process.reaper_process import marked_processes
 from pflow_mcp_plugin.client.transport.sockets import connect
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.types import Server
 
 SERVER = Path(__file__).with_name("socket_server.py")

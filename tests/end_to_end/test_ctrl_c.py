@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.client.process.reaper_process import marked_processes
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 

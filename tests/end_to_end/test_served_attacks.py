@@ -482,3 +482,118 @@ def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home
     assert folders
     for secret in (SECRET, other):
         assert remains(secret, printed, *folders) == []
+
+
+@over_both
+def test_row_59_what_runs_finds_the_token_neither_in_the_environment_nor_in_a_trace(
+    transport, play, pflow_home, folder
+):
+    token = "only-in-the-environment-4711"
+    looks = {
+        "own": "env",
+        "parent": "cat /proc/$PPID/environ",
+        "grandparents": "for one in /proc/[0-9]*; do grep -l PFLOW_HOME=$PFLOW_HOME $one/environ && "
+        "cat $one/environ; done 2>/dev/null; true",
+    }
+    nodes = [
+        {"id": name, "type": "shell", "params": {"command": f"{{ {line}; }} > {folder / name}"}}
+        for name, line in looks.items()
+    ]
+    told = {"id": "told", "type": "echo", "params": {"message": f"{token} {TOKEN}"}}
+    arguments = {"workflow": {"nodes": [*nodes, told]}}
+    (ran,) = play(transport, ("workflow_execute", arguments), env={"PFLOW_SERVE_TOKEN": token})
+    assert ran["success"], ran
+    for name in looks:
+        found = (folder / name).read_bytes()
+        assert b"PFLOW_HOME" in found
+        assert token.encode() not in found
+    assert token not in json.dumps(ran)
+    assert token not in Path(ran["trace_path"]).read_text(encoding="utf-8")
+    if transport == "http":
+        assert TOKEN not in json.dumps(ran)
+        assert TOKEN not in Path(ran["trace_path"]).read_text(encoding="utf-8")
+
+
+SWITCHES = {"option": ["--no-shell"], "setting": []}
+
+
+@over_both
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
+    transport, switch, play, pflow, pflow_home, folder
+):
+    line = {"command": f"touch {folder / 'PWNED'}"}
+    shell = {"id": "s", "type": "shell", "params": line}
+    (folder / "inner.json").write_text(json.dumps({"nodes": [shell]}), encoding="utf-8")
+    assert pflow("workflow", "save", folder / "inner.json", "--name", "inner").exit_code == 0
+    shown = pflow("registry", "describe", "shell", "--json").envelope["data"]
+    mine = {**shown, "class_name": "Shell", "source": "mine"}
+    del mine["node"], mine["may_run_code"]
+    document = {"schema_version": 1, "nodes": {"my-shell": mine}}
+    (pflow_home / "data").mkdir(exist_ok=True)
+    (pflow_home / "data" / "registry.json").write_text(json.dumps(document), encoding="utf-8")
+    if switch == "setting":
+        config = pflow_home / "config" / "mcp-servers.toml"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text("[serve]\nno_shell = true\n", encoding="utf-8")
+        config.chmod(0o600)
+    workflows = {
+        "plain": {"nodes": [shell]},
+        "batch": {"nodes": [{**shell, "batch": {"items": [1, 2]}}]},
+        "inside": {"nodes": [{"id": "w", "type": "workflow", "params": {"workflow": "inner"}}]},
+        "each": {
+            "nodes": [
+                {"id": "w", "type": "workflow", "params": {"workflow": "inner"}, "batch": {"items": [1, 2]}}
+            ]
+        },
+        "branch": {"nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, {**shell}]},
+        "of another source": {"nodes": [{**shell, "type": "my-shell"}]},
+    }
+    tries = [
+        *(("workflow_execute", {"workflow": each}) for each in workflows.values()),
+        ("workflow_execute", {"workflow": "inner"}),
+        ("workflow_execute", {"workflow": "inner.json"}),
+        ("registry_run", {"node_type": "shell", "parameters": line}),
+        ("registry_run", {"node_type": "my-shell", "parameters": line}),
+        ("registry_run", {"node_type": "workflow", "parameters": {"workflow": "inner"}}),
+        ("workflow_validate", {"workflow": workflows["plain"]}),
+        ("workflow_save", {"workflow_file": workflows["plain"], "name": "later", "description": "x"}),
+        ("workflow_execute", {"workflow": "later"}),
+    ]
+    lists = [
+        ("registry_list", {}),
+        ("registry_search", {"pattern": "run a command in a shell"}),
+        ("registry_discover", {"task": "run a shell command"}),
+    ]
+    honest = ("registry_run", {"node_type": "echo", "parameters": {"message": "still here"}})
+    *answers, listed, searched, discovered, echoed = play(
+        transport, *tries, *lists, honest, options=SWITCHES[switch]
+    )
+    for attempt, answer in zip(tries, answers, strict=True):
+        assert answer["success"] is False, attempt
+        told = "--no-shell" in json.dumps(answer)
+        assert told or attempt[1].get("workflow") in ("later", "inner.json"), (attempt, answer)
+    assert list(folder.rglob("PWNED")) == []
+    for nodes in (listed["data"]["nodes"], searched["data"]["nodes"], discovered["data"]["matches"]):
+        assert "shell" not in {node["node"].removeprefix("my-") for node in nodes}
+    assert echoed["data"]["outputs"]["message"] == "still here"
+
+
+def test_row_65_a_saved_workflow_with_a_shell_is_no_tool_where_agents_have_none(pflow, pflow_home, folder):
+    for name, node in (
+        ("bare", {"type": "shell", "params": {"command": "true"}}),
+        ("good", {"type": "echo"}),
+    ):
+        document = {"nodes": [{"id": "n", "params": {"message": "x"}, **node}]}
+        (folder / "w.json").write_text(json.dumps(document), encoding="utf-8")
+        assert pflow("workflow", "save", folder / "w.json", "--name", name).exit_code == 0
+
+    async def names(*options):
+        with serving("stdio", pflow_home, folder, "--workflows", *options) as served:
+            async with served.client() as client:
+                return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert asyncio.run(names()) >= {"bare", "good"}
+    without = asyncio.run(names("--no-shell"))
+    assert "good" in without
+    assert "bare" not in without

@@ -18,7 +18,6 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.process.reaper_process import marked_processes
 from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.restart_limit import RestartLimit
 from pflow_mcp_plugin.client.transport.line_framing import LineBuffer
@@ -32,6 +31,7 @@ from pflow_mcp_plugin.errors import (
 )
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.execution.node import MCPNode
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.types import Server
 
 FAULTY = Path(__file__).with_name("stdio_server.py")

@@ -36,6 +36,7 @@ popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=su
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=server.cwd, env=environment,
                          bufsize=0, start_new_session=True)
 """
+_UNMARKED = 'self._marker = "nothing"'
 _UNASKED = "prepared = call"
 _ONE_FOR_ALL = 'return "one"'
 
@@ -117,6 +118,13 @@ GUARDS = (
     Guard(61, "log_in", drop("_require_unchanged"), "login"),
     Guard(62, "refusal_of_url", never("tls_pins"), "no_byte"),
     Guard(62, "_check_plain_http", never("table", "key"), "every_command"),
+    Guard(59, "taken_token", drop("memset"), "environment"),
+    Guard(59, "_Handlers.call_tool", drop("add_secrets"), "environment"),
+    Guard(64, "Processes._start", instead("_marker", "_numbers", code=_UNMARKED), "killed"),
+    Guard(64, "Processes._start", drop("register"), "killed"),
+    Guard(64, "Processes.__exit__", drop("end_marked"), "session"),
+    Guard(65, "NodeRegistry._judged", never("runs_code"), "every_way"),
+    Guard(65, "Entry.runs_code", never("shell_line"), "every_way"),
     Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
     Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
 )

@@ -5,7 +5,6 @@
 - `package_runners`, `installation`: programs that may have to download the server first, and the time for it
 - `npx_cache`: removes what npx has installed incompletely
 - `shutdown`: waits for the process to exit, then ends it
-- `reaper`, `reaper_process`: a helper process that ends servers if pflow dies
 - `memory`: the memory that the processes use
 - `memory_limit`: ends a server that uses more memory than its config allows
 - `stderr_files`: files with the full stderr of failing servers

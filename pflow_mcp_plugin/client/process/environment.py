@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-MARKER = "PFLOW_RUN_MARKER"
-"""The variable that holds `{host marker}.{pool number}`: it finds processes that left their group."""
+from pflow_mcp_plugin.processes.reaper_process import MARKER
 
 _NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
 _XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"

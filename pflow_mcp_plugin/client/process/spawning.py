@@ -13,9 +13,9 @@ import time
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.client.process.environment import child_environment
 from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.process.reaper import Reaper
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
+from pflow_mcp_plugin.processes.reaper import Reaper
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20

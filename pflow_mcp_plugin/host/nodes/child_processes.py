@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import selectors
 import signal
@@ -18,6 +19,8 @@ import attrs
 
 from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
 
 RESOURCE = "shell"
 """The key of a run's `Processes`: `run.resources["shell"]`."""
@@ -31,6 +34,7 @@ whose pipes another one keeps open."""
 _POLL = 0.002
 """Seconds between the first two looks at a process group that is ending; it doubles up to `_NAP`."""
 _CHUNK = 1 << 16
+_numbers = itertools.count(1)
 
 
 @attrs.frozen(kw_only=True)
@@ -70,9 +74,15 @@ class Finished:
 
 
 class Processes:
-    """Starts child processes; on exit ends those that still run, with all that they started."""
+    """Starts child processes; on exit ends those that still run, with all that they started.
+
+    What left its group, as `setsid` does, is found by a marker in its environment. If this process is killed,
+    the reaper ends all of it.
+    """
 
     def __init__(self) -> None:
+        self._reaper: Reaper | None = None
+        self._marker = ""
         self._changed = threading.Condition()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
@@ -89,6 +99,10 @@ class Processes:
         end_groups(running)
         with self._changed:  # their threads close pipes and files
             self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
+            reaper, self._reaper = self._reaper, None
+        if reaper is not None:
+            end_marked(self._marker)
+            shared_reaper.release()
 
     def stop(self) -> None:
         """Let the child processes that run be ended by those who wait for them, and start no more.
@@ -130,16 +144,20 @@ class Processes:
         with self._changed:
             if self._closed:
                 raise OSError("the run has ended")
+            if self._reaper is None:
+                self._reaper = shared_reaper.acquire()
+                self._marker = f"{self._reaper.marker}.shell-{next(_numbers)}."
             process = subprocess.Popen(  # noqa: S603  # what the workflow's author wrote
                 list(command.arguments),
                 cwd=command.cwd,
-                env={**os.environ, **command.env},
+                env={**os.environ, **command.env, MARKER: self._marker},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
             self._running.add(process)
+            self._reaper.register(process.pid)
             return process
 
     def _forget(self, process: subprocess.Popen[bytes], command: ChildCommand) -> None:
@@ -149,6 +167,8 @@ class Processes:
                 output.discard()
         with self._changed:
             self._running.discard(process)
+            if self._reaper is not None:
+                self._reaper.unregister(process.pid)
             self._changed.notify_all()
 
 

@@ -101,6 +101,7 @@ _ENTRIES = (
         "leaves running in the background ends with it",
         retryable=False,
         effects=("destructive", "sends_data"),
+        may_run_code=True,
         interface=Interface(
             inputs=("stdin",),
             params=(

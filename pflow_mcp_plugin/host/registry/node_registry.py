@@ -53,6 +53,7 @@ class NodeRegistry(Registry):
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
+        self._no_code: Problem | None = None
 
     @shared_part
     def sources(self) -> list[Origin]:
@@ -88,13 +89,25 @@ class NodeRegistry(Registry):
         named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
         for origin, _ in named[1:]:
             self._overwritten(node_type, named[0][0], origin)
-        return next((entry for _, entry in named or answers), None)
+        return next((self._judged(entry) for _, entry in named or answers), None)
+
+    def withhold_code(self, reason: Problem) -> None:
+        """Withhold every node of the registry that runs programs or code, and list it no more."""
+        self._no_code = reason
+
+    def _judged(self, entry: Entry) -> Entry:
+        """Return an entry, withheld if it runs code and none may run."""
+        no_code = self._no_code if entry.runs_code else None
+        return entry if no_code is None else attrs.evolve(entry, withheld=no_code)
+
+    def _is_listed(self, entry: Entry) -> bool:
+        return self._no_code is None or not entry.runs_code
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
         """Yield the registry's entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
-        yield from sorted(found, key=lambda entry: entry.node)
+        yield from sorted(filter(self._is_listed, found), key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
         """Return what the registry's `entries` lists as rows, read from the index, not from the sources."""
@@ -107,7 +120,7 @@ class NodeRegistry(Registry):
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
         """Search the registry's index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
-        return [(entry, score) for entry, score in found if entry is not None]
+        return [(entry, score) for entry, score in found if entry is not None and self._is_listed(entry)]
 
     def count(self, words: str) -> int:
         """Return how many entries the registry's `search` would find without a limit."""
@@ -129,6 +142,7 @@ class NodeRegistry(Registry):
         matches = [
             Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
             for match in found.matches
+            if self._is_listed(match.item.entry)
         ]
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.host.nodes.command_output import INLINE
+from pflow_mcp_plugin.processes.reaper import shared_reaper
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 
 PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]
 
@@ -388,3 +390,72 @@ def test_the_lines_of_a_command_are_the_items_of_a_batch(bench):
     workflow["nodes"].append(each)
     assert bench.host.runner.validate(workflow) == ()
     assert bench.run(workflow).outputs["results"] == [{"message": "a"}, {"message": "b"}]
+
+
+LEFT_BEHIND = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+nap = [sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(600)"]
+children = [
+    subprocess.Popen(nap),
+    subprocess.Popen(nap, start_new_session=True),
+    subprocess.Popen(nap, env={}),
+]
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 3)
+        time.sleep(600)
+    os._exit(0)
+with open(sys.argv[1] + ".new", "w") as file:
+    file.write(" ".join(str(child.pid) for child in children))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(600 if sys.argv[2] == "stays" else 0)
+"""
+
+
+@pytest.fixture
+def leaving(tmp_path):
+    """A workflow whose command leaves a child, one in another session and one without an environment."""
+
+    def write(how):
+        script, pids = tmp_path / "leaves.py", tmp_path / "pids"
+        script.write_text(LEFT_BEHIND)
+        file = tmp_path / "w.json"
+        file.write_text(json.dumps(shell([sys.executable, str(script), str(pids), how])))
+        return file, pids
+
+    return write
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGTERM, signal.SIGABRT])
+def test_row_64_nothing_that_a_command_started_outlives_a_pflow_that_is_killed(leaving, pflow_home, number):
+    file, pids = leaving("stays")
+    with subprocess.Popen(
+        [*PFLOW, "run", str(file)],
+        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as run:
+        end = time.monotonic() + 60
+        while not pids.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        run.send_signal(number)
+    assert all_gone(pids)
+    end = time.monotonic() + 20
+    while (left := marked_processes(f"{run.pid}-")) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert left == []
+
+
+def test_row_64_what_left_the_session_of_a_command_ends_with_the_run(leaving, bench, tmp_path):
+    file, pids = leaving("goes")
+    shared_reaper.acquire()  # another run of this program still needs it
+    try:
+        outcome = bench.run(json.loads(file.read_text()))
+        assert outcome.error is None
+        assert all_gone(pids)
+    finally:
+        shared_reaper.release()
+    assert marked_processes(f"{os.getpid()}-") == []

@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from pflow_mcp_plugin.client.process import reaper_process
+from pflow_mcp_plugin.processes import reaper_process
 
 _FIRST_FREE = 3
 """The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""

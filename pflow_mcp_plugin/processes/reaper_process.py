@@ -23,12 +23,13 @@ _GRACE = 0.3
 """Seconds that a dead host's servers have between SIGTERM and SIGKILL."""
 _LAST_CHILD = 0.2
 """Seconds to wait for the lifeline to close after the host ended; a fork of the host keeps it open."""
-_MARKER_NAME = b"PFLOW_RUN_MARKER="
+MARKER = "PFLOW_RUN_MARKER"
+"""The variable that holds `{host marker}.{number}.`: it finds processes that left their group."""
 
 
 def marked_processes(marker: str) -> list[int]:
     """Return the ids of a dead host's processes: those whose environment has a marker that begins so."""
-    wanted = _MARKER_NAME + marker.encode()
+    wanted = f"{MARKER}={marker}".encode()
     found = []
     try:
         names = os.listdir("/proc")
