@@ -278,7 +278,7 @@ def _first_list(bench: Bench, server: Sequence[str]) -> float:
 
 
 def long_line(bench: Bench) -> Iterator[Line]:
-    """Compare a result of 100 MB in one line with one of 10 MB, each read in its own process."""
+    """Compare a result of 100 MB in one line with one of 10 MB, each read in its own process; then use it."""
     peaks: list[float] = []
 
     def read(megabytes: int) -> float:
@@ -291,6 +291,30 @@ def long_line(bench: Bench) -> Iterator[Line]:
     yield _ratio("100 MB result line / 10 MB one", times, 12)
     memory = max(peaks)
     yield Line(name="its memory / its size", measured=f"{memory:.1f} ×", limit="≤ 6 ×", kept=memory <= 6)
+    yield _long_text(bench, 100)
+
+
+def _long_text(bench: Bench, megabytes: int) -> Line:
+    """Measure the memory of pflow in a run of three nodes over one text, which its trace names in a file."""
+    bench.add("plain", [sys.executable, str(_HERE / "plain_server.py"), "0"])
+    bench.add("demo", [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+    nodes = [
+        {"id": "text", "type": "mcp-plain-text", "params": {"length": megabytes * 1_000_000}},
+        {"id": "pass", "type": "echo", "params": {"message": "${text.result}"}},
+        {"id": "count", "type": "mcp-demo-word-count", "params": {"text": "${pass.message}"}},
+    ]
+    workflow = bench.folder / "long-text.json"
+    outputs = {"characters": "${count.characters}"}
+    workflow.write_text(json.dumps({"nodes": nodes, "outputs": outputs}), encoding="utf-8")
+    command = [sys.executable, str(_HERE / "own_memory.py"), "run", str(workflow)]
+    done = run(command, bench.env, bench.folder)
+    memory = float(done.stderr) / megabytes
+    return Line(
+        name=f"memory of a run of three nodes over one text of {megabytes} MB / its size",
+        measured=f"{memory:.1f} ×",
+        limit="≤ 6 ×",
+        kept=memory <= 6 and int(done.stdout) == megabytes * 1_000_000,
+    )
 
 
 def trust(bench: Bench) -> Iterator[Line]:

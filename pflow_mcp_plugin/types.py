@@ -99,7 +99,8 @@ class Server:
         memory_limit_mb: What its processes may use together, in MiB; None for no limit.
         disabled: Kept in the config, not used.
         max_line_mb: Cap on one message, in MiB.
-        inline_limit_kb: A larger result goes to a file, in KiB.
+        inline_limit_kb: A longer text in a result is also written to a file, in KiB; it is shortened where
+            it is shown, never as a value.
         preset: The preset that it was added from.
     """
 

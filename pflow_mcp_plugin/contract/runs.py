@@ -76,8 +76,8 @@ class Run(ABC):
         run_id: Unique; names the trace.
         workflow: The workflow that runs.
         host: The host it runs in.
-        artifacts_dir: The folder for results that are too large or not text; created by whoever writes
-            the first file.
+        artifacts_dir: The folder for results that are not text or too large to be shown; created by
+            whoever writes the first file.
         resources: Objects that plugins keep for the run, each under its own key.
         origin: Who asked for the run, and through what.
     """

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import real_servers
 
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.errors import CallRefused, Where
+from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.server.tools import registry_tools
+from pflow_mcp_plugin.types import Tool
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 
@@ -138,3 +142,55 @@ def test_arguments_without_end_are_refused_and_large_workflows_are_not(served):
     assert all("are accepted" in error["message"] for error in refused)
     text = json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"message": endless}}]})
     assert served.data("workflow_save", workflow_file=text, name="large", description="d")["name"] == "large"
+
+
+LARGE = "line\n" * 100_000
+"""A text above `inline_limit_kb`."""
+
+
+@pytest.fixture
+def give(served):
+    """Let the tool of a fake server answer this."""
+    server = served.pflow.serve("big", [Tool(name="give", input_schema={"type": "object"})])
+    return lambda answer: server.answers.give("give", answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "whole"),
+    [(LARGE, ("result",)), ({"rows": [{"n": n} for n in range(100_000)]}, ("result", "rows"))],
+    ids=["text", "rows"],
+)
+def test_a_large_result_of_a_tool_is_shown_by_its_beginning_and_the_file_that_holds_it(
+    served, give, answer, whole
+):
+    give(answer)
+    answered = served.call("registry_run", node_type="mcp-big-give")
+    outputs = answered["data"]["outputs"]
+    assert len(json.dumps(answered)) < 200_000
+    (file,) = {Path(re.search(r"whole in (\S+\.\w+)", json.dumps(outputs[key]))[1]) for key in whole}
+    text = file.read_text()
+    assert (text if isinstance(answer, str) else {"rows": json.loads(text)}) == answer
+    assert file.parent.name == answered["data"]["run_id"]
+    run = {"nodes": [{"id": "a", "type": "mcp-big-give"}], "outputs": {"all": "${a.result}"}}
+    shown = served.data("workflow_execute", workflow=run)["outputs"]["all"]
+    assert "whole in" in json.dumps(shown)
+
+
+def test_what_a_failed_tool_answered_is_in_the_details_shortened(served, give):
+    structured = {"code": 7, "rows": list(range(200_000))}
+    give(CallResult(content=(), structured=structured, has_structured=True, is_error=True))
+    details = served.error("registry_run", node_type="mcp-big-give")["details"]
+    shown = details["structured_content"]
+    assert shown["code"] == 7
+    file = re.search(r"whole in (\S+): [\d,]+ more items", shown["rows"][-1])[1]
+    assert json.loads(Path(file).read_text()) == structured["rows"]
+
+
+def test_what_a_large_value_leads_to_in_a_workflow_is_whole(served, give):
+    give(LARGE)
+    nodes = [
+        {"id": "a", "type": "mcp-big-give"},
+        {"id": "b", "type": "transform", "params": {"expression": "length(a.result)"}},
+    ]
+    run = {"nodes": nodes, "outputs": {"length": "${b.result}"}}
+    assert served.data("workflow_execute", workflow=run)["outputs"] == {"length": len(LARGE)}

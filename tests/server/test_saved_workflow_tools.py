@@ -12,6 +12,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import RUN_META_KEY, build_server
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools, ToolWorkflow, workflow_tool
+from pflow_mcp_plugin.types import Tool
 
 GREET = {
     "description": "Greet someone",
@@ -255,3 +256,11 @@ def test_32_calls_at_once_do_not_mix(pflow_host, library):
 
     found = talk(build_server(pflow_host.host, offer.tools, offer.options()), conversation)
     assert found == {f"n{number}": f"Hello n{number}!" for number in range(32)}
+
+
+def test_a_typed_tool_returns_a_large_value_whole_as_its_schema_says(pflow_host, library, call):
+    server = pflow_host.serve("big", [Tool(name="give", input_schema={"type": "object"})])
+    server.answers.give("give", "line\n" * 100_000)
+    nodes = [{"id": "a", "type": "mcp-big-give"}]
+    library.save("give", {"nodes": nodes, "outputs": {"all": {"source": "${a.result}", "type": "str"}}})
+    assert call("give").structured_content == {"all": "line\n" * 100_000}

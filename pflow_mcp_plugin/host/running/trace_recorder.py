@@ -44,8 +44,8 @@ MOST_TIMES = 250
 """Items of a batch whose times the trace keeps; of more, all that failed and some others."""
 ItemTime = tuple[int, float, float, bool]
 """An item of a batch: its number from 0, when it began and ended (`perf_counter`), whether it succeeded."""
-_LONGEST_SHOWN = 20_000
-"""Characters that are shown of a string, where a value is larger than that."""
+_SHOWN = 32_000
+"""Characters that are shown of a larger value; approximate."""
 _LONGEST_NOTE = 1_000
 """Characters that the path of a file may add to a string that was shortened."""
 
@@ -365,8 +365,7 @@ class Recorder:
             whole = self.files is None or self.files.named(value) is None
         else:
             whole = not is_larger(value, LARGEST_SHOWN)
-        longest = _LONGEST_SHOWN
-        return value if whole else Excerpt(self._redactor, LARGEST_SHOWN // 2, self.files, longest).of(value)
+        return value if whole else Excerpt(self._redactor, _SHOWN, self.files, longest=_SHOWN // 2).of(value)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return what each recorded node wrote when it last ran, by node id, shortened and redacted."""
