@@ -18,7 +18,8 @@ _SECRET = re.compile(
 _ABOUT_ONE = re.compile(
     r"^(?:allow|disable|enable|no|require|skip|use)[_-]"
     r"|max[_-]?tokens"
-    r"|(?:count|dir|endpoint|expiry|file|folder|length|limit|mode|path|scheme|scopes?|size|timeout|ttl|type)$",
+    r"|(?:askpass|command|count|dir|endpoint|expiry|file|folder|handler|helper|length|limit|mode|path|provider|scheme"
+    r"|scopes?|script|size|timeout|ttl|type)$",
     re.IGNORECASE,
 )
 """Names of properties of a secret, such as its file or length, that are not detected as secret."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 
@@ -42,10 +43,22 @@ def approve_launches(host: Host, names: Iterable[str]) -> None:
     Raises:
         storage.StoreError: Pins could not be read or removed.
     """
+    for name in names:
+        pins(host).keep_for(name, current_launch(host, name))
+
+
+def current_launch(host: Host, name: str) -> JSONObject:
+    """Return the identity of the launch that a `pflow mcp` command would start a server with.
+
+    Raises:
+        McpError: The server is not configured, or its table has mistakes.
+        PflowError: The settings cannot be read.
+    """
+    from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 
-    for name in names:
-        pins(host).keep_for(name, launch_identity(server_store(host).get(name)))
+    server = servers(host.paths).store.get(name)
+    return launch_identity(server, launch_variables(server, lookup(host)))
 
 
 def lookup(host: Host) -> Lookup:

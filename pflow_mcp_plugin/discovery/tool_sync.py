@@ -13,7 +13,7 @@ import attrs
 from pflow_mcp_plugin.config.expansion import Lookup
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
-from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import completed, launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned, Pins
 from pflow_mcp_plugin.discovery.server_launch import launch
@@ -127,7 +127,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
     redactor = Redactor()
     try:
         ready = attrs.evolve(launch(name, known.store, known.catalog, lookup), era=None)  # negotiated again
-        approval = _Approval(known.store.get(name), known.pins)
+        approval = _Approval(known.store.get(name), known.pins, ready.variables)
         redactor.add(ready.secrets)
         known.pins.read(name)  # what cannot be compared is not started
         listing = pool.list_tools(ready)
@@ -161,16 +161,21 @@ class _Approval:
 
     server: Server
     pins: Pins
+    variables: Mapping[str, str]
     is_first: bool = False
     comparison: Comparison = NOTHING
 
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
         """Return what was found, with marks on what is not approved; see `Catalog.save`."""
-        found = attrs.evolve(found, launch=launch_identity(self.server))
+        found = attrs.evolve(found, launch=launch_identity(self.server, self.variables))
         self.pins.update(self.server.name, lambda pinned: self._pinned(pinned, before, found))
         return pin_comparison.marked(found, self.comparison)
 
     def _pinned(self, pinned: Pinned | None, before: ToolFile | None, found: ToolFile) -> Pinned:
+        if pinned:
+            # The previous sync or a run may have noted the values of variables that older pins lack.
+            known = completed(pinned.launch, (before.launch if before else None, found.launch))
+            pinned = attrs.evolve(pinned, launch=known)
         pinned = pinned or pin_comparison.first_pins(before, found)
         self.is_first = pinned is None
         if self.server.trust == "auto":

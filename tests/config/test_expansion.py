@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config.expansion import environment_lookup, expand
+from pflow_mcp_plugin.config.expansion import environment_lookup, expand, launch_names, launch_variables
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
@@ -237,3 +237,37 @@ def test_the_files_of_a_server_over_http_are_expanded_and_those_of_others_are_no
         expand(web, {}.get)
     assert {problem.path.rpartition(".")[2] for problem in caught.value.problems} == set(files)
     assert expand(Server(name="clock", command="npx", **files), {}.get).server.ca_bundle == files["ca_bundle"]
+
+
+def _deciding(values, **fields):
+    server = Server(name="s", **fields)
+    assert expand(server, values.get).variables == launch_variables(server, values.get)
+    assert set(launch_variables(server, values.get)) <= launch_names(server)
+    return launch_variables(server, values.get)
+
+
+def test_the_variables_that_decide_what_is_started_are_told_with_their_values():
+    values = {"RUN": "/bin/a", "SCRIPT": "/x.py", "DIR": "/d", "TOKEN": "abc/x.=", "API_KEY": "k", "PWD": "/p"}
+    found = _deciding(
+        values, command="${RUN}", args=("${SCRIPT}", "--token", "${TOKEN}", "${PWD}", "${MODE:-fast}"), cwd="${DIR}"
+    )
+    assert found == {"RUN": "/bin/a", "SCRIPT": "/x.py", "DIR": "/d", "MODE": "fast"}
+    assert _deciding(values, command="a", env={"PYTHONPATH": "${DIR}", "API_KEY": "${API_KEY}"}) == {"DIR": "/d"}
+
+
+def test_a_secret_that_is_code_or_a_place_decides_what_is_started():
+    values = {"API_KEY": "x; evil", "TOKEN": "/tmp/evil.py", "HOST_KEY": "evil.example"}
+    assert _deciding(values, command="sh", args=("-c", "server --key ${API_KEY}")) == {"API_KEY": "x; evil"}
+    assert _deciding(values, command="srv", args=("--token", "${API_KEY}")) == {"API_KEY": "x; evil"}
+    assert _deciding(values, command="python", args=("${TOKEN}",)) == {"TOKEN": "/tmp/evil.py"}
+    assert _deciding(values, command="${TOKEN}") == {"TOKEN": "/tmp/evil.py"}
+    url = "https://${HOST_KEY}/mcp?key=${TOKEN}"
+    assert _deciding(values, transport="http", url=url) == {"HOST_KEY": "evil.example"}
+
+
+def test_the_place_of_an_http_server_may_come_from_its_own_env():
+    values = {"PORT_NOW": "9"}
+    fields = {"transport": "http", "url": "http://127.0.0.1:${PORT}/mcp", "env": {"PORT": "${PORT_NOW}"}}
+    assert _deciding(values, **fields) == {"PORT": "9"}
+    assert launch_names(Server(name="s", **fields)) == {"PORT", "PORT_NOW"}
+    assert launch_variables(Server(name="s", **fields), {}.get) == {"PORT": ""}
