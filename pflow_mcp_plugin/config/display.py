@@ -158,7 +158,7 @@ def startable(words: Sequence[str]) -> set[int]:
             is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
-        pending = pending or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
+        pending = pending or (index == 0 and "${" in word) or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
     return found
 
 

@@ -15,16 +15,19 @@ from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 
-def withheld(record: ToolRecord, server: Server) -> Problem | None:
+def withheld(
+    record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
+) -> Problem | None:
     """Return why a tool may not be used now, None if it may.
 
     Args:
         record: The tool as of its last sync.
         server: The current config of its server, its references not expanded.
+        variables: The variables that decide what is started, None where they are not known.
     """
     if server.trust == "auto":
         return None
-    found = launch_changed(record, server)
+    found = launch_changed(record, server, variables)
     if found or not record.unapproved:
         return found
     if record.is_server_unapproved:

@@ -320,17 +320,6 @@ def _settings(desk, **values):
         desk.host.host.settings.set(name, value)
 
 
-def _run_refused(desk) -> str:
-    """Return why a run is refused; it must not start the server."""
-    before = desk.starts()
-    with pytest.raises(McpError) as called:
-        class_for("mcp-tickets-close")().run({})
-    assert (called.value.exit_code, called.value.ran) == (2, "not ran")
-    assert not desk.run().success
-    assert desk.starts() == before
-    return f"{called.value.message} {called.value.suggestions}"
-
-
 @pytest.fixture
 def script_desk(desk, tmp_path):
     evil = tmp_path / "evil.py"
@@ -346,7 +335,7 @@ def script_desk(desk, tmp_path):
 def test_row_55_a_variable_that_starts_another_script_is_withheld_until_approved(script_desk, tmp_path):
     desk, evil = script_desk, tmp_path / "evil.py"
     _settings(desk, SCRIPT_FILE=str(evil))
-    refused = _run_refused(desk)
+    refused = desk.refusal()
     assert not (tmp_path / "PWN").exists()
     for part in ("another value of SCRIPT_FILE", str(evil), stdio_server.__file__, "pflow mcp approve tickets"):
         assert part in refused
@@ -362,9 +351,9 @@ def test_row_55_what_was_changed_is_used_once_it_is_approved(script_desk, tmp_pa
         f"runpy.run_path({stdio_server.__file__!r}, run_name='__main__')"
     )
     _settings(desk, SCRIPT_FILE=str(moved))
-    _run_refused(desk)
+    desk.refusal()
     assert "approved for" in desk.sync()["unapproved"]
-    _run_refused(desk)
+    desk.refusal()
     approve_server(desk.host.host, "tickets")
     assert desk.run().success
 
@@ -381,9 +370,9 @@ def test_row_55_pins_of_an_older_version_need_no_approval_and_are_completed_by_t
     desk.host.host.refresh("mcp")
     assert desk.run().success
     _settings(desk, SCRIPT_FILE=str(tmp_path / "evil.py"))
-    _run_refused(desk)
+    desk.refusal()
     _settings(desk, SCRIPT_FILE=stdio_server.__file__)
-    assert "unapproved" not in desk.sync()
+    assert not desk.sync().get("unapproved")
     assert known.pins.read("tickets").launch["variables"] == {"SCRIPT_FILE": stdio_server.__file__}
 
 
