@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import attrs
 
@@ -110,10 +111,13 @@ def expand(
     refuse_errors(f"Server {server.name}", expansion.problems, server=server.name)
     secrets = {
         *expansion.values,
-        *_literal_secrets(server),
+        *_named_secrets(server, expanded),
         *_shown_secrets(expanded),
         *_sent_secrets(expanded),
+        *_proxy_secrets(),
     }
+    for value in tuple(secrets):
+        secrets |= {value, *secret_detection.within(value, is_secret_whole=True)}
     return Launch(
         server=expanded,
         fingerprint=fingerprint,
@@ -291,7 +295,8 @@ class _Expansion:
         return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
-        if secret and ref.name not in _PUBLIC and value != ref.default:
+        is_given = value != ref.default or secret_detection.is_secret(ref.name)
+        if secret and ref.name not in _PUBLIC and is_given:
             self.values.add(value)
         return value
 
@@ -328,18 +333,40 @@ def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
     return field_checks.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
 
 
-def _literal_secrets(server: Server) -> Iterator[str]:
-    """Yield the values in the config that look like secrets and contain no reference."""
-    for name, value in (*server.env.items(), *server.headers.items()):
-        if variable_references.references(value):
-            continue
-        if secret_detection.is_secret(name):  # without a scheme too, as in `Bearer SECRET`
-            yield from (value, value.rpartition(" ")[2])
-    yield from (
-        value
-        for key, value in server.auth.items()
-        if key in ("token", "key", "password", "client_secret") and isinstance(value, str)
+def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
+    """Yield the values that have the names of secrets, with defaults and what stands beside references."""
+    tables = (
+        (server.env, expanded.env, secret_detection.is_secret),
+        (server.headers, expanded.headers, secret_detection.is_secret),
+        (server.auth, expanded.auth, lambda key: key in auth.SECRET and key != "username"),
     )
+    for written, values, is_secret in tables:
+        for name, text in written.items():
+            if isinstance(text, str) and is_secret(name):
+                yield from _parts(text, str(values[name]))
+
+
+def _parts(written: str, value: str) -> Iterator[str]:
+    """Yield a secret, what of it is written out, and each without a scheme, as in `Bearer SECRET`."""
+    found = variable_references.references(written)
+    literal = variable_references.substitute(written, lambda _: "\0").split("\0")
+    if not found:
+        yield written
+    if any(part.strip() for part in literal) or not {ref.name for ref in found} <= _PUBLIC:
+        yield from (value, value.rpartition(" ")[2])
+    if found:
+        defaults = [ref.default for ref in found if ref.default]
+        pieces = [part.rpartition(" ")[2].strip(":;,/@") for part in literal]
+        yield from (part for part in (*defaults, *pieces) if len(part) >= _SHORTEST_GUESS or part in defaults)
+
+
+def _proxy_secrets() -> Iterator[str]:
+    """Yield user and password of the proxies in the environment, which every server receives."""
+    for name, value in os.environ.items():
+        if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
+            user_info = value.partition("://")[2] or value
+            user, _, password = user_info.rpartition("@")[0].partition(":")
+            yield from (user, password, unquote(user), unquote(password))
 
 
 def _shown_secrets(expanded: Server) -> Iterator[str]:
@@ -349,7 +376,9 @@ def _shown_secrets(expanded: Server) -> Iterator[str]:
         if len(value) >= _SHORTEST_GUESS:
             yield from (value, value.rpartition(" ")[2])
     for text in (*expanded.args, *expanded.env.values(), *expanded.headers.values(), expanded.url):
-        yield from secret_detection.in_urls(text)
+        for part in secret_detection.in_urls(text):
+            yield from (part, unquote(part))
+        yield from secret_detection.within(text)
         yield from (text[token.start : token.end] for token in tokens(text))
 
 
