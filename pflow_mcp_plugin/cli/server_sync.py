@@ -285,8 +285,13 @@ def _lines(synced: Synced) -> Iterator[str]:
         message, *more = str(synced.error).splitlines() or [""]
         yield f"{synced.server}: failed: {message}"
         yield from (f"  {line}" for line in more)
-        yield from (f"  {step}" for step in synced.error.suggestions)
+        yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
         return
+    # What a server names is in many of these lines, and must not look like further ones.
+    yield from map(one_line, _findings(synced))
+
+
+def _findings(synced: Synced) -> Iterator[str]:
     count = count_text(synced.tools_registered, "tool")
     left_out = synced.tools_discovered - synced.tools_registered
     without = f" ({left_out} more excluded)" if left_out else ""
