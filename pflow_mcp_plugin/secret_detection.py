@@ -26,9 +26,11 @@ _ABOUT_ONE = re.compile(
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_PAIR = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})""")
+_PAIR = re.compile(
+    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})"""
+)
 _WORD_END = re.compile(r"""[\s"',&}\]]""")
-_NO_SECRETS = frozenset("basic bearer digest false none null oauth2 optional required string true".split())
+_NO_SECRETS = frozenset(["basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true"])
 _SHORTEST_PART = 6
 """Characters of a value in a structured text from which it counts as a secret."""
 _LONGEST_LINE = re.compile(r"[A-Za-z0-9+/=_-]{16,}")

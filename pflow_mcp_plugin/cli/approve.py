@@ -120,7 +120,9 @@ def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str
             from difflib import get_close_matches
 
             near = get_close_matches(name, known, n=1)
-            step = f"Did you mean {one_line(near[0])}?" if near else f"See its tools: pflow mcp tools {server}"
+            step = (
+                f"Did you mean {one_line(near[0])}?" if near else f"See its tools: pflow mcp tools {server}"
+            )
             message = f"Tool {one_line(name)} not found on server {server}"
             raise PflowError(message, suggestions=(step,), kind="not_found")
     return [known[name] for name in names]

@@ -131,7 +131,9 @@ def _by_headers(host: Host, server: Server, url: str) -> Access:
 def _by_sign_in(host: Host, known: StoredSignIns, server: Server) -> Access:
     """Return how pflow gets access to a server with `auth` of type `oauth`."""
     name, flow = server.name, str(server.auth.get("flow", ""))
-    found = Access(server=name, url=display.url(server.url, widely=True), type="oauth", flow=flow, state="ready")
+    found = Access(
+        server=name, url=display.url(server.url, widely=True), type="oauth", flow=flow, state="ready"
+    )
     if name in known.failures:
         found = attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
         return _with_variables(host, server, server.auth, found)

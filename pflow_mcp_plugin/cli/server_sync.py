@@ -13,7 +13,14 @@ import click
 
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
-from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, lookup, pins, server_store
+from pflow_mcp_plugin.cli.dependencies import (
+    approve_launches,
+    catalog,
+    current_launch,
+    lookup,
+    pins,
+    server_store,
+)
 from pflow_mcp_plugin.cli.login_offer import logged_in
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema

@@ -45,10 +45,10 @@ _RUNNERS = (
 _EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
 _ALONE = frozenset(
-    "-y --yes --no -q --quiet --silent -i -t -it -ti -d --rm --init --offline -B -u -E -s -S -I -- -l -x".split()
+    ["-y", "--yes", "--no", "-q", "--quiet", "--silent", "-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--offline", "-B", "-u", "-E", "-s", "-S", "-I", "--", "-l", "-x"]
 )
 """Options that no argument follows; that of any other may be the program, if the runner does not know it."""
-_NAMING = frozenset("-c -e -m -jar --call --eval --module".split())
+_NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
 """Options whose argument is the program."""
 
 
@@ -158,7 +158,11 @@ def startable(words: Sequence[str]) -> set[int]:
             is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
-        pending = pending or (index == 0 and "${" in word) or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
+        pending = (
+            pending
+            or (index == 0 and "${" in word)
+            or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
+        )
     return found
 
 

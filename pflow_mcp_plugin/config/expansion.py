@@ -40,9 +40,7 @@ _PUBLIC = frozenset(
     }
 )
 """Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
-_OF_FOLDER_OR_TERMINAL = frozenset(
-    {"PWD", "OLDPWD", "TERM", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"}
-)
+_OF_FOLDER_OR_TERMINAL = frozenset({"PWD", "OLDPWD", "TERM", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"})
 """Variables that change while one works, and choose no program or place: the folder is that of the run anyway."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.+/=~:@%-]*")
 """A secret that a shell takes as nothing else."""
@@ -153,7 +151,9 @@ def launch_names(server: Server) -> set[str]:
     """Return the names of all variables that the launch of a server refers to, also through its own `env`."""
     names = {ref.name for _, text in launch_texts(server) for ref in variable_references.references(text)}
     own = names & server.env.keys() if server.transport in ("http", "sse") else ()
-    return names.union(*({ref.name for ref in variable_references.references(server.env[name])} for name in own))
+    return names.union(
+        *({ref.name for ref in variable_references.references(server.env[name])} for name in own)
+    )
 
 
 class _Expansion:

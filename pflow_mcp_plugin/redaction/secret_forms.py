@@ -181,7 +181,9 @@ def _unescaped(text: str, begin: int) -> tuple[str, list[int]]:
         text: The text, with escapes.
         begin: The place of its first character.
     """
-    plain, places, at = [], [], 0
+    plain: list[str] = []
+    places: list[int] = []
+    at = 0
     for found in _ESCAPE.finditer(text):
         plain += text[at : found.start()]
         places += range(begin + at, begin + found.start())

@@ -27,7 +27,9 @@ def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
 
 
 def test_the_text_shows_the_command_that_will_run_and_the_next_step(desk):
-    text = desk.run(add, "clock", "--env", "ZONE=eu", "--env", "ZONE_KEY=secret-zone", "--", sys.executable, "two words").render()
+    text = desk.run(
+        add, "clock", "--env", "ZONE=eu", "--env", "ZONE_KEY=secret-zone", "--", sys.executable, "two words"
+    ).render()
     assert f"{sys.executable} 'two words'" in text
     assert "ZONE=eu" in text
     assert "ZONE_KEY=****" in text

@@ -120,7 +120,9 @@ def _compare(twins: list[Twin], command: str) -> list[str]:
     for stream in ("stdout", "stderr"):
         shown, other = getattr(forged, stream), getattr(harmless, stream)
         if shown.count("\n") != other.count("\n"):
-            wrong.append(f"{command}: {shown.count(chr(10))} lines, not {other.count(chr(10))}:\n{shown}\n--\n{other}")
+            wrong.append(
+                f"{command}: {shown.count(chr(10))} lines, not {other.count(chr(10))}:\n{shown}\n--\n{other}"
+            )
         if found := STEERS.findall(shown):
             wrong.append(f"{command}: {stream} has {sorted(set(found))!r}")
     return wrong

@@ -46,7 +46,7 @@ def test_row_54_what_is_added_imported_synced_and_listed_is_shown(pflow, mark, t
         ("mcp", "list", "--json"),
         ("mcp", "add", "again", "--", "bash", "-c", _code(mark)),
         ("mcp", "add", "others", "--json", "--", "bash", "-c", _code(mark)),
-        ("mcp", "export", "odd"),
+        ("mcp", "export", "odd", "--to", "claude-code"),
     ):
         assert f"touch {mark}" in _said(pflow(*command)), command
     assert not mark.exists()
@@ -61,7 +61,15 @@ def test_row_54_code_that_changes_where_a_secret_stood_is_shown_before_it_runs(
     assert pflow("mcp", "sync", "odd").exit_code == 0
     config.write_text(config.read_text().replace("API_KEY=x;", f"API_KEY=x; touch {mark};"))
     assert f"touch {mark}" in pflow("mcp", "diff", "odd").stdout
-    screen = run_on_terminal("mcp", "sync", "odd", home=pflow_home, cwd=tmp_path, answers={"Approve this and start it?": "n\n"}, started=hosts.append)
+    screen = run_on_terminal(
+        "mcp",
+        "sync",
+        "odd",
+        home=pflow_home,
+        cwd=tmp_path,
+        answers={"Approve this and start it?": "n\n"},
+        started=hosts.append,
+    )
     assert "touch" in screen.shown
     assert "another secret" not in screen.shown
     assert not mark.exists()
@@ -70,7 +78,9 @@ def test_row_54_code_that_changes_where_a_secret_stood_is_shown_before_it_runs(
 
 def test_row_54_a_project_is_shown_with_its_code(pflow, mark, tmp_path):
     (tmp_path / ".mcp.json").write_text(
-        json.dumps({"mcpServers": {"odd": {**_table(_code(mark)), "env": {"LD_PRELOAD": "evil", "API_KEY": "a`b`"}}}})
+        json.dumps(
+            {"mcpServers": {"odd": {**_table(_code(mark)), "env": {"LD_PRELOAD": "evil", "API_KEY": "a`b`"}}}}
+        )
     )
     for command in (("mcp", "approve", "--project"), ("--project", "mcp", "list")):
         assert f"touch {mark}" in _said(pflow(*command, cwd=tmp_path))
@@ -81,6 +91,17 @@ def test_row_54_a_project_is_shown_with_its_code(pflow, mark, tmp_path):
 
 
 def test_row_54_what_only_may_be_a_secret_is_masked(pflow):
-    words = ("server", "--token", "hunter2secret", "API_KEY=hunter2secret", "https://me:hunter2secret@h/?key=hunter2secret")
-    for command in (("mcp", "add", "a", "--", *words), ("mcp", "list"), ("mcp", "list", "--json"), ("mcp", "diff")):
+    words = (
+        "server",
+        "--token",
+        "hunter2secret",
+        "API_KEY=hunter2secret",
+        "https://me:hunter2secret@h/?key=hunter2secret",
+    )
+    for command in (
+        ("mcp", "add", "a", "--", *words),
+        ("mcp", "list"),
+        ("mcp", "list", "--json"),
+        ("mcp", "diff"),
+    ):
         assert "hunter2secret" not in _said(pflow(*command)), command

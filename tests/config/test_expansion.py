@@ -250,12 +250,24 @@ def _deciding(values, **fields):
 
 
 def test_the_variables_that_decide_what_is_started_are_told_with_their_values():
-    values = {"RUN": "/bin/a", "SCRIPT": "/x.py", "DIR": "/d", "TOKEN": "abc/x.=", "API_KEY": "k", "PWD": "/p"}
+    values = {
+        "RUN": "/bin/a",
+        "SCRIPT": "/x.py",
+        "DIR": "/d",
+        "TOKEN": "abc/x.=",
+        "API_KEY": "k",
+        "PWD": "/p",
+    }
     found = _deciding(
-        values, command="${RUN}", args=("${SCRIPT}", "--token", "${TOKEN}", "${PWD}", "${MODE:-fast}"), cwd="${DIR}"
+        values,
+        command="${RUN}",
+        args=("${SCRIPT}", "--token", "${TOKEN}", "${PWD}", "${MODE:-fast}"),
+        cwd="${DIR}",
     )
     assert found == {"RUN": "/bin/a", "SCRIPT": "/x.py", "DIR": "/d", "MODE": "fast"}
-    assert _deciding(values, command="a", env={"PYTHONPATH": "${DIR}", "API_KEY": "${API_KEY}"}) == {"DIR": "/d"}
+    assert _deciding(values, command="a", env={"PYTHONPATH": "${DIR}", "API_KEY": "${API_KEY}"}) == {
+        "DIR": "/d"
+    }
 
 
 def test_a_secret_that_is_code_or_a_place_decides_what_is_started():
@@ -287,10 +299,18 @@ ACCOUNT = {"type": "service_account", "private_key": KEY, "private_key_id": "012
         ({"env": {"API_KEY": "${X:-the-default}"}}, {}, ["the-default"]),
         ({"env": {"PLAIN": "${API_KEY:-the-default}"}}, {}, ["the-default"]),
         ({"args": ["--x", "${API_KEY:-the-default}"]}, {}, ["the-default"]),
-        ({"env": {"API_KEY": "literal-part-${X}"}}, {"X": "from-x"}, ["literal-part-from-x", "literal-part-"]),
+        (
+            {"env": {"API_KEY": "literal-part-${X}"}},
+            {"X": "from-x"},
+            ["literal-part-from-x", "literal-part-"],
+        ),
         ({"env": {"AUTH": "Bearer begin${X}"}}, {"X": "-end"}, ["begin-end"]),
         ({"env": {"CONFIG": '{"Authorization": "Bearer in-json"}'}}, {}, ["in-json"]),
-        ({"args": ["--headers", '{"X-Api-Key": "in-json", "n": [{"password": "deep-one"}]}']}, {}, ["in-json", "deep-one"]),
+        (
+            {"args": ["--headers", '{"X-Api-Key": "in-json", "n": [{"password": "deep-one"}]}']},
+            {},
+            ["in-json", "deep-one"],
+        ),
         ({"env": {"HEADERS": "${H}"}}, {"H": '{"Authorization": "Bearer in-json"}'}, ["in-json"]),
         ({"env": {"CREDENTIALS": json.dumps(ACCOUNT)}}, {}, [*KEY_LINES, ACCOUNT["private_key_id"], KEY]),
         ({"env": {"ACCOUNT": "${A}"}}, {"A": json.dumps(ACCOUNT)}, [*KEY_LINES, ACCOUNT["private_key_id"]]),
@@ -305,7 +325,9 @@ ACCOUNT = {"type": "service_account", "private_key": KEY, "private_key_id": "012
     ],
 )
 def test_row_57_secrets_inside_other_values_are_told(fields, values, secrets):
-    launch = expand(Server(name="s", command="run", **{**fields, "args": tuple(fields.get("args", ()))}), values.get)
+    launch = expand(
+        Server(name="s", command="run", **{**fields, "args": tuple(fields.get("args", ()))}), values.get
+    )
     assert set(secrets) <= set(launch.secrets)
 
 
@@ -327,6 +349,13 @@ def test_what_is_no_secret_inside_other_values_is_not_told():
 
 
 def test_secrets_are_looked_for_in_any_text_in_bounded_time():
-    for text in ('{"key":' * 50_000, "key=" * 250_000, "key=x;" * 100_000, "=" * 900_000, "[" * 900_000, "a" * 900_000):
+    for text in (
+        '{"key":' * 50_000,
+        "key=" * 250_000,
+        "key=x;" * 100_000,
+        "=" * 900_000,
+        "[" * 900_000,
+        "a" * 900_000,
+    ):
         for value in (text, f'"{text}"'):
             assert len(expand(Server(name="s", command="run", env={"X": value}), {}.get).secrets) < 1000

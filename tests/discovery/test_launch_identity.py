@@ -60,7 +60,15 @@ def test_a_url_counts_without_its_user_and_headers():
 
 
 def test_a_secret_is_kept_as_its_hash_and_a_reference_as_it_is():
-    args = ("--token=tops3cret", "some-server", "--password", "hunter2", "--key", "${KEY}", "--pat=${PAT:-tops3cret}")
+    args = (
+        "--token=tops3cret",
+        "some-server",
+        "--password",
+        "hunter2",
+        "--key",
+        "${KEY}",
+        "--pat=${PAT:-tops3cret}",
+    )
     launch = launch_identity(attrs.evolve(STDIO, args=args))
     kept = str(launch) + str(launch_identity(HTTP))
     for secret in ("tops3cret", "hunter2", "secret-1", "secret-2"):
@@ -98,7 +106,9 @@ def test_variables_of_env_that_decide_what_code_runs_make_a_launch():
 
 
 def test_an_identity_of_an_older_version_is_the_same_launch_and_is_completed_once():
-    server = attrs.evolve(STDIO, args=("${SCRIPT}", "--header", "Authorization: a b;c"), env={"PYTHONPATH": "/x"})
+    server = attrs.evolve(
+        STDIO, args=("${SCRIPT}", "--header", "Authorization: a b;c"), env={"PYTHONPATH": "/x"}
+    )
     now = launch_identity(server, {"SCRIPT": "/good.py"})
     older = {"transport": "stdio", "command": "npx", "args": [*now["args"]]}
     older["args"][2] = "Authorization: secret:" + sha256(b"a b;c").hexdigest()
@@ -108,7 +118,9 @@ def test_an_identity_of_an_older_version_is_the_same_launch_and_is_completed_onc
     known = completed(older, (None, now, launch_identity(server, {"SCRIPT": "/evil.py"})))
     assert is_complete(known)
     assert not is_launch_of(known, server, {"SCRIPT": "/evil.py"})
-    assert not same(older, launch_identity(attrs.evolve(server, args=("${SCRIPT}", "--header", "Authorization: x"))))
+    assert not same(
+        older, launch_identity(attrs.evolve(server, args=("${SCRIPT}", "--header", "Authorization: x")))
+    )
     assert completed(older, (launch_identity(attrs.evolve(server, command="other"), {}),)) == older
 
 

@@ -52,7 +52,9 @@ def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
     for key in ("SCRIPT", "API_KEY", "FOLDER", "HOST", "PLACE", "SOCKET", "LIBRARIES"):
         error = served.error("settings_set", key=key, value="evil")
         assert error["type"] == "validation"
-        assert f"{key} cannot be set here: it decides what is started or reached for server" in error["message"]
+        assert (
+            f"{key} cannot be set here: it decides what is started or reached for server" in error["message"]
+        )
         assert error["suggestions"] == [f"Ask the user to set it: pflow settings set {key} -"]
         assert settings.get(key) is None
     assert served.data("settings_set", key="SERVICE_TOKEN", value=TOKEN)["saved"]

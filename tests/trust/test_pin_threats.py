@@ -337,7 +337,12 @@ def test_row_55_a_variable_that_starts_another_script_is_withheld_until_approved
     _settings(desk, SCRIPT_FILE=str(evil))
     refused = desk.refusal()
     assert not (tmp_path / "PWN").exists()
-    for part in ("another value of SCRIPT_FILE", str(evil), stdio_server.__file__, "pflow mcp approve tickets"):
+    for part in (
+        "another value of SCRIPT_FILE",
+        str(evil),
+        stdio_server.__file__,
+        "pflow mcp approve tickets",
+    ):
         assert part in refused
     assert str(evil) in differences(desk.host.host, "tickets").render()
     _settings(desk, SCRIPT_FILE=stdio_server.__file__)
@@ -358,7 +363,9 @@ def test_row_55_what_was_changed_is_used_once_it_is_approved(script_desk, tmp_pa
     assert desk.run().success
 
 
-def test_row_55_pins_of_an_older_version_need_no_approval_and_are_completed_by_the_first_run(script_desk, tmp_path):
+def test_row_55_pins_of_an_older_version_need_no_approval_and_are_completed_by_the_first_run(
+    script_desk, tmp_path
+):
     desk = script_desk
     known = servers(desk.host.host.paths)
 
@@ -383,5 +390,3 @@ def test_row_55_a_variable_in_env_that_decides_what_code_runs_is_withheld_until_
     assert not (tmp_path / "PWN").exists()
     desk.configure(env={"REGION": "eu"})
     assert desk.run().success
-
-

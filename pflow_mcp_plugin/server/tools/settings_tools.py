@@ -31,7 +31,9 @@ def _require_changeable(host: Host, key: str) -> None:
     if key.upper().startswith("PFLOW_"):
         why = "keys that begin with PFLOW_ are settings of pflow itself"
     elif stored != "file":
-        why = "its value comes from a command" if stored == "command" else f"its value is kept in the {stored}"
+        why = (
+            "its value comes from a command" if stored == "command" else f"its value is kept in the {stored}"
+        )
     elif starts:
         why = f"it decides what is started or reached for server {starts}"
     else:
