@@ -30,10 +30,12 @@ _PAIR = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})"""
 )
 _WORD_END = re.compile(r"""[\s"',&}\]]""")
-_NO_SECRETS = frozenset(["basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true"])
+_NO_SECRETS = frozenset(
+    ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
+)
 _SHORTEST_PART = 6
 """Characters of a value in a structured text from which it counts as a secret."""
-_LONGEST_LINE = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
 """A line of a key, or another long word."""
 _LARGEST = 1 << 20
 _MOST_PAIRS = 500
@@ -88,7 +90,7 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
         yield from _in_pairs(each)
         lines = each.replace("\\n", "\n").splitlines()
         if len(lines) > 1 and (is_secret_whole or "-----BEGIN" in each):
-            yield from (line.strip() for line in lines if _LONGEST_LINE.fullmatch(line.strip()))
+            yield from (line.strip() for line in lines if _LONG_WORD.fullmatch(line.strip()))
 
 
 def _in_pairs(text: str) -> Iterator[str]:
@@ -112,7 +114,7 @@ def _in_pairs(text: str) -> Iterator[str]:
 
 
 def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
-    """Yield the secret values in a text that is JSON: those under telling names, and random ones in a secret."""
+    """Yield the secret values in JSON text: those under telling names, and random ones in a secret."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return
     import json
@@ -130,7 +132,7 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
         elif isinstance(value, int) and not isinstance(value, bool) and is_named:
             yield str(value)
         elif isinstance(value, str):
-            is_random = is_secret_whole and _LONGEST_LINE.fullmatch(value) and re.search(r"\d", value)
+            is_random = is_secret_whole and _LONG_WORD.fullmatch(value) and re.search(r"\d", value)
             if (is_named or is_random) and value.lower() not in _NO_SECRETS:
                 yield from (value, value.rpartition(" ")[2])
             yield from in_urls(value)

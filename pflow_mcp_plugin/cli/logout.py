@@ -114,7 +114,8 @@ class EndedSignIn:
             yield f"Removed {self.outcome.entry.name}, a sign-in that could not be read"
         else:
             name = ", ".join(self.users) or found.server
-            yield f"Signed out of server {name}: {display.url(found.server_url, widely=True)}, with {found.issuer}"
+            url = display.url(found.server_url, widely=True)
+            yield f"Signed out of server {name}: {url}, with {found.issuer}"
         if self.outcome.reason:
             yield f"  ! its tokens were not revoked: {self.outcome.reason}; they are good until they expire"
 

@@ -45,7 +45,31 @@ _RUNNERS = (
 _EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
 _ALONE = frozenset(
-    ["-y", "--yes", "--no", "-q", "--quiet", "--silent", "-i", "-t", "-it", "-ti", "-d", "--rm", "--init", "--offline", "-B", "-u", "-E", "-s", "-S", "-I", "--", "-l", "-x"]
+    (
+        "-y",
+        "--yes",
+        "--no",
+        "-q",
+        "--quiet",
+        "--silent",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "-d",
+        "--rm",
+        "--init",
+        "--offline",
+        "-B",
+        "-u",
+        "-E",
+        "-s",
+        "-S",
+        "-I",
+        "--",
+        "-l",
+        "-x",
+    )
 )
 """Options that no argument follows; that of any other may be the program, if the runner does not know it."""
 _NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])

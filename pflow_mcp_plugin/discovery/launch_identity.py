@@ -63,7 +63,7 @@ def same(one: JSONObject, other: JSONObject) -> bool:
 
 
 def completed(launch: JSONObject, others: Iterable[JSONObject | None]) -> JSONObject:
-    """Return an identity with what it lacks, from the first of the others that has it and is the same launch."""
+    """Return an identity with what it lacks, from the first other one of the same launch that has it."""
     for other in others:
         if other and same(launch, other):
             launch = {**launch, **{key: other[key] for key in _ADDED if key in other and key not in launch}}

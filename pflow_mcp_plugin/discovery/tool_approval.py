@@ -79,7 +79,8 @@ def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Proble
         f"Server {server} is now started by {new}; its tools were approved for {old}. "
         f"This comes from another value of {names}"
     )
-    step = f"Set {names} back, or, if it is right, run: pflow mcp sync {server}, and then: pflow mcp approve {server}"
+    approve = f"pflow mcp sync {server}, and then: pflow mcp approve {server}"
+    step = f"Set {names} back, or, if it is right, run: {approve}"
     return Problem(message=message, suggestion=step, source="mcp")
 
 

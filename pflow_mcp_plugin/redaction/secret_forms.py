@@ -119,8 +119,8 @@ class SecretForms:
                 continue
             plain, places = _unescaped(run[0], run.start())
             pattern = self.pattern(plain)
-            for match in pattern.finditer(plain) if pattern else ():
-                found.append((places[match.start()], places[match.end()]))
+            matches = pattern.finditer(plain) if pattern else ()
+            found += [(places[match.start()], places[match.end()]) for match in matches]
         return found
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:

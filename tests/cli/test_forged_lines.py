@@ -1,7 +1,7 @@
-"""Nothing that a server says makes a line of its own where people read: tools, versions and titles in particular.
+"""Nothing that a server names makes a line of its own where people read.
 
-Every command is run on two servers that hide the same text in every string; with that of one of them come line
-ends and tabs. Both have to print as many lines.
+Every command is run on two servers that hide the same text in every string; with that of one of them come
+line ends and tabs. Both have to print as many lines.
 """
 
 from __future__ import annotations

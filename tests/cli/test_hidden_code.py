@@ -1,4 +1,4 @@
-"""What is started is shown in full wherever people approve it, also where it stands in the place of a secret."""
+"""What is started is shown in full where people approve it, also in the place of a secret."""
 
 from __future__ import annotations
 

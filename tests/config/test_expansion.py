@@ -341,7 +341,7 @@ def test_row_57_user_and_password_of_a_proxy_are_secrets(monkeypatch):
 
 def test_what_is_no_secret_inside_other_values_is_not_told():
     env = {
-        "CONFIG": '{"region": "eu-central-1", "auth": "none", "max_tokens": 4096, "key_file": "/srv/key.pem"}',
+        "CONFIG": '{"region": "eu-central-1", "auth": "none", "max_tokens": 4096, "key_file": "/srv/k"}',
         "DB": "Server=database.example.com;Authentication=basic;Timeout=500",
         "AUTH_HOME": "${HOME}",
     }

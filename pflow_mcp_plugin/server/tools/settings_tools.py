@@ -81,8 +81,8 @@ SET = ServedTool(
     title="Save a setting",
     description=(
         "Save an API key, a credential or another setting; servers use it wherever their config says "
-        "${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value. Keys that "
-        "decide what is started, and those of pflow itself, are for the user to set."
+        "${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value. Keys "
+        "that decide what is started, and those of pflow itself, are for the user to set."
     ),
     input_schema=arguments_schema(
         {"key": _KEY, "value": {"type": "string", "description": "Its value"}}, "key", "value"
