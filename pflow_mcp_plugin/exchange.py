@@ -64,6 +64,8 @@ class Launch:
         era: Protocol era of the last connection with this config: `modern`, `handshake`, or None if unknown.
         sign_in_folder: Where sign-ins are kept; None for the usual folder.
         config_file: The file with the server's config, for messages; None if it is in none.
+        variables: The variables that decide what is started or reached, with their values; those that only
+            bring a secret are left out.
         report: Called with secrets that are learned during the exchange, such as a new access token.
         redactor: Redacts `secrets`, and those that are learned.
     """
@@ -76,6 +78,7 @@ class Launch:
     era: Literal["modern", "handshake"] | None = None
     sign_in_folder: Path | None = None
     config_file: Path | None = None
+    variables: Mapping[str, str] = attrs.field(factory=dict)
     report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
     redactor: Redactor = attrs.field(
         default=attrs.Factory(lambda launch: Redactor(launch.secrets), takes_self=True), eq=False, repr=False

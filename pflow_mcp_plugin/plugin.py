@@ -94,7 +94,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the plugin's node source: the tools of all synced servers."""
     from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
-    return [LazyToolSource(host.paths, host.report)]
+    return [LazyToolSource(host.paths, host.report, host.settings)]
 
 
 @hookimpl

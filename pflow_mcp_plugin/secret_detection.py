@@ -18,13 +18,27 @@ _SECRET = re.compile(
 _ABOUT_ONE = re.compile(
     r"^(?:allow|disable|enable|no|require|skip|use)[_-]"
     r"|max[_-]?tokens"
-    r"|(?:count|dir|endpoint|expiry|file|folder|length|limit|mode|path|scheme|scopes?|size|timeout|ttl|type)$",
+    r"|(?:askpass|command|count|dir|endpoint|expiry|file|folder|handler|helper|length|limit|mode|path|provider|scheme"
+    r"|scopes?|script|size|timeout|ttl|type)$",
     re.IGNORECASE,
 )
 """Names of properties of a secret, such as its file or length, that are not detected as secret."""
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
+_PAIR = re.compile(
+    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})"""
+)
+_WORD_END = re.compile(r"""[\s"',&}\]]""")
+_NO_SECRETS = frozenset(
+    ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
+)
+_SHORTEST_PART = 6
+"""Characters of a value in a structured text from which it counts as a secret."""
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
+"""A line of a key, or another long word."""
+_LARGEST = 1 << 20
+_MOST_PAIRS = 500
 _USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
 
 
@@ -59,3 +73,81 @@ def in_urls(text: str) -> Iterator[str]:
 def in_queries(text: str) -> Iterator[tuple[int, int]]:
     """Detect the secret values in URL queries: yield start and end of each."""
     yield from (found.span("value") for found in _QUERY.finditer(text) if is_secret(found["name"]))
+
+
+def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
+    """Detect the secrets in a structured text: in JSON, in connection strings, in keys of many lines.
+
+    Args:
+        text: The text, with values in place of references.
+        is_secret_whole: Whether it is known to be a secret as a whole, so that its parts are, too.
+    """
+    if len(text) > _LARGEST:
+        return
+    decoded = _decoded(text) if is_secret_whole else ""
+    for each in filter(None, (text, decoded)):
+        yield from _in_json(each, is_secret_whole=is_secret_whole)
+        yield from _in_pairs(each)
+        lines = each.replace("\\n", "\n").splitlines()
+        if len(lines) > 1 and (is_secret_whole or "-----BEGIN" in each):
+            yield from (line.strip() for line in lines if _LONG_WORD.fullmatch(line.strip()))
+
+
+def _in_pairs(text: str) -> Iterator[str]:
+    """Yield the secret values in a text such as `Server=h;Password=SECRET`, as far as they may extend."""
+    at = 0
+    for _ in range(_MOST_PAIRS):
+        found = _PAIR.search(text, at)
+        if found is None:
+            return
+        at = found.start("rest")  # a value may begin with the next name
+        if is_secret(found["name"]):
+            rest = found["rest"].strip()
+            first = _WORD_END.split(rest, maxsplit=1)[0]
+            at += len(first)
+            scheme, _, second = rest.partition(" ")
+            after = _WORD_END.split(second, maxsplit=1)[0] if scheme.lower() in _NO_SECRETS else ""
+            whole = rest if ";" in text and "://" not in text else ""  # what may hold spaces
+            for value in {whole, first, after}:
+                if len(value) >= _SHORTEST_PART and value.lower() not in _NO_SECRETS:
+                    yield value
+
+
+def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
+    """Yield the secret values in JSON text: those under telling names, and random ones in a secret."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return
+    import json
+
+    try:
+        left = [(json.loads(text), False)]
+    except (ValueError, RecursionError):
+        return
+    while left:
+        value, is_named = left.pop()
+        if isinstance(value, dict):
+            left += [(item, is_named or is_secret(name)) for name, item in value.items()]
+        elif isinstance(value, list):
+            left += [(item, is_named) for item in value]
+        elif isinstance(value, int) and not isinstance(value, bool) and is_named:
+            yield str(value)
+        elif isinstance(value, str):
+            is_random = is_secret_whole and _LONG_WORD.fullmatch(value) and re.search(r"\d", value)
+            if (is_named or is_random) and value.lower() not in _NO_SECRETS:
+                yield from (value, value.rpartition(" ")[2])
+            yield from in_urls(value)
+            yield from within(value, is_secret_whole=is_named)
+
+
+def _decoded(text: str) -> str:
+    """Return what a text is the base64 of, an empty string if it is not."""
+    import binascii
+    from base64 import b64decode
+
+    word = text.strip().rpartition(" ")[2]
+    if len(word) < _SHORTEST_PART or len(word) % 4:
+        return ""
+    try:
+        return b64decode(word, altchars=b"-_" if {"-", "_"} & set(word) else None, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""

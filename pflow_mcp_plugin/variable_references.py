@@ -45,6 +45,11 @@ def references(text: str) -> tuple[VariableReference, ...]:
     return tuple(_reference(piece) for piece in _PIECE.finditer(text) if piece["name"])
 
 
+def placed(text: str) -> tuple[tuple[int, VariableReference], ...]:
+    """Return the variable references in a config value, each with its place in it."""
+    return tuple((piece.start(), _reference(piece)) for piece in _PIECE.finditer(text) if piece["name"])
+
+
 def malformed(text: str) -> str:
     """Return the start of a value's first malformed reference, an empty string if all are well formed."""
     return next((piece["malformed"] for piece in _PIECE.finditer(text) if piece["malformed"]), "")

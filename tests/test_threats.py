@@ -14,7 +14,8 @@ MATRIX = Path(os.environ.get("PFLOW_THREAT_MATRIX", HERE.parents[1] / "shared/TH
 SECURITY = (HERE.parent / "SECURITY.md").read_text(encoding="utf-8")
 TESTS = [(row, file, name) for row, tests in threat_rows.PLAYED.items() for file, name in tests]
 PROMISED: dict[str, tuple[int | str, ...]] = {
-    "Secrets": (25, 34, 37),
+    "What you approve": (54, 55, 58),
+    "Secrets": (25, 34, 37, 57),
     "The environment": (15,),
     "The network": (16, 17, 18, 19, 20, 21, 22),
     "Sign-ins": (

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.trust import egress
 from pflow_mcp_plugin.types import Server, ServerPreset
@@ -189,7 +190,7 @@ class Added:
     def lines(self) -> Iterator[str]:
         """Yield lines for people about the servers that were added: what was done, and what will run."""
         for server in self.servers:
-            yield from _server_lines(_verb(self.change, server.name), server)
+            yield from map(one_line, _server_lines(_verb(self.change, server.name), server))
         yield from (f"  setting  {name} is saved" for name in self.settings)
 
 

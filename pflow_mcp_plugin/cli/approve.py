@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import pin_comparison
-from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned
@@ -56,10 +56,10 @@ def approve_server(
         McpError: The server is not configured.
         PflowError: A tool does not exist, or the server must be approved as a whole.
     """
-    configured = server_store(host).get(server)
-    launch = launch_identity(configured)
+    server_store(host).get(server)
+    launch = current_launch(host, server)
     found = catalog(host).file(server)
-    if found is None or found.launch != launch:
+    if found is None or not same(found.launch or {}, launch):
         if shown:
             raise _changed_meanwhile(server)
         return _approve_launch(host, server, tools)
@@ -100,7 +100,7 @@ def _changed_meanwhile(server: str) -> PflowError:
 
 def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
     """Approve the launch of a server; the next sync is its first, and approves its tools."""
-    launch = launch_identity(server_store(host).get(server))
+    launch = current_launch(host, server)
     if tools:
         message = f"Server {server} has not been synced with its current config, so its tools are unknown"
         raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
@@ -120,8 +120,10 @@ def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str
             from difflib import get_close_matches
 
             near = get_close_matches(name, known, n=1)
-            step = f"Did you mean {near[0]}?" if near else f"See its tools: pflow mcp tools {server}"
-            message = f"Tool {name} not found on server {server}"
+            step = (
+                f"Did you mean {one_line(near[0])}?" if near else f"See its tools: pflow mcp tools {server}"
+            )
+            message = f"Tool {one_line(name)} not found on server {server}"
             raise PflowError(message, suggestions=(step,), kind="not_found")
     return [known[name] for name in names]
 

@@ -12,6 +12,7 @@ from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.human_units import count_text
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def audit(host: Host, server: str | None) -> Report:
     found = findings(host, names)
     return Report(
         data={"servers": len(names), "tools": count, "findings": [finding.to_dict() for finding in found]},
-        text=lambda: "\n".join(_lines(found, len(names), count)),
+        text=lambda: "\n".join(map(one_line, _lines(found, len(names), count))),
         error=_error(found),
     )
 

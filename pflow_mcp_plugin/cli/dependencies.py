@@ -9,6 +9,7 @@ from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 
@@ -49,12 +50,24 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
     Raises:
         storage.StoreError: Pins could not be read or removed.
     """
-    from pflow_mcp_plugin.discovery.launch_identity import launch_identity
-
     for name in new:
         _forget_former(host, name)
     for name in names:
-        pins(host).keep_for(name, launch_identity(server_store(host).get(name)))
+        pins(host).keep_for(name, current_launch(host, name))
+
+
+def current_launch(host: Host, name: str) -> JSONObject:
+    """Return the identity of the launch that a `pflow mcp` command would start a server with.
+
+    Raises:
+        McpError: The server is not configured, or its table has mistakes.
+        PflowError: The settings cannot be read.
+    """
+    from pflow_mcp_plugin.config.expansion import launch_variables
+    from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+
+    server = servers(host.paths).store.get(name)
+    return launch_identity(server, launch_variables(server, lookup(host)))
 
 
 def _forget_former(host: Host, name: str) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
 from pflow_mcp_plugin.types import Server
 
@@ -88,5 +87,5 @@ def _difference(host: Host, server: Server) -> ServerDifference:
     if pinned is None:
         return ServerDifference(server=name, note=f"nothing is approved yet (run: pflow mcp sync {name})")
     # What it is started by now counts, even if it was not synced since.
-    found = attrs.evolve(synced, launch=launch_identity(server))
+    found = attrs.evolve(synced, launch=current_launch(host, name))
     return ServerDifference(server=name, comparison=compare(pinned, found))

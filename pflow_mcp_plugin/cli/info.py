@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli.named_tool import find_tool, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.human_units import age_text
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -49,7 +49,7 @@ def describe(host: Host, node: str) -> Report:
     record = known.tool(labels["server"], labels["tool"])
     tool = record.tool if record else None
     data = {**entry.to_dict(), "sync": _sync(head, tool), "example": _example(entry, tool)}
-    return Report(data=data, text=lambda: "\n".join(_lines(entry, head, tool)))
+    return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(entry, head, tool))))
 
 
 def _example(entry: Entry, tool: Tool | None) -> dict[str, JSON]:
@@ -134,10 +134,10 @@ def _fields(title: str, fields: Iterable[Field], schema: JSON) -> Iterator[str]:
     listed = list(fields)
     yield ""
     yield title if listed else f"{title}: none"
-    width = max((len(field.key) for field in listed), default=0)
+    width = max((len(one_line(field.key)) for field in listed), default=0)
     for field in listed:
         traits = ", ".join(_traits(field))
-        yield f"  {printable(field.key):{width}}  {traits}"
+        yield f"  {one_line(field.key):{width}}  {traits}"
         yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
         yield from (f"  {'':{width}}    {line}" for line in _inner(schema, field))
 
@@ -146,7 +146,7 @@ def _inner(root: JSON, field: Field) -> Iterator[str]:
     for inner in outline(root, field.schema):
         traits = f"{inner.type}, required" if inner.required else inner.type
         text = " ".join(inner.description.split())
-        yield f"{'  ' * (inner.depth - 1)}{printable(inner.name)}  {traits}{f' - {text}' if text else ''}"
+        yield f"{'  ' * (inner.depth - 1)}{one_line(inner.name)}  {traits}{f' - {text}' if text else ''}"
 
 
 def _traits(field: Field) -> Iterator[str]:

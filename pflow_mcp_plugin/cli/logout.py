@@ -102,7 +102,7 @@ class EndedSignIn:
         entry = self.outcome.entry
         found: dict[str, Any] = {"file": entry.name}
         if entry.sign_in:
-            url, issuer = display.url(entry.sign_in.server_url), entry.sign_in.issuer
+            url, issuer = display.url(entry.sign_in.server_url, widely=True), entry.sign_in.issuer
             found = {"server": entry.sign_in.server, "url": url, "issuer": issuer}
         found |= {"used_by": [*self.users], "revoked": self.outcome.revoked}
         return {**found, "reason": self.outcome.reason or None}
@@ -114,7 +114,8 @@ class EndedSignIn:
             yield f"Removed {self.outcome.entry.name}, a sign-in that could not be read"
         else:
             name = ", ".join(self.users) or found.server
-            yield f"Signed out of server {name}: {display.url(found.server_url)}, with {found.issuer}"
+            url = display.url(found.server_url, widely=True)
+            yield f"Signed out of server {name}: {url}, with {found.issuer}"
         if self.outcome.reason:
             yield f"  ! its tokens were not revoked: {self.outcome.reason}; they are good until they expire"
 

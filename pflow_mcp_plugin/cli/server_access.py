@@ -87,7 +87,7 @@ def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) 
         is_former = sign_in and sign_in.server not in configured
         yield Access(
             server=sign_in.server if sign_in else "",
-            url=display.url(sign_in.server_url) if sign_in else "",
+            url=display.url(sign_in.server_url, widely=True) if sign_in else "",
             type="oauth",
             state="unused",
             note=note if sign_in else f"it cannot be read: {entry.problem}",
@@ -107,7 +107,7 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
     kind = auth_tables.kind(server.auth)
     if kind == "oauth":
         return _by_sign_in(host, known, server)
-    url = display.url(server.url)
+    url = display.url(server.url, widely=True)
     if not kind:
         return _by_headers(host, server, url)
     field = server.auth.get("header", "X-API-Key") if kind == "api_key" else "Authorization"
@@ -131,7 +131,9 @@ def _by_headers(host: Host, server: Server, url: str) -> Access:
 def _by_sign_in(host: Host, known: StoredSignIns, server: Server) -> Access:
     """Return how pflow gets access to a server with `auth` of type `oauth`."""
     name, flow = server.name, str(server.auth.get("flow", ""))
-    found = Access(server=name, url=display.url(server.url), type="oauth", flow=flow, state="ready")
+    found = Access(
+        server=name, url=display.url(server.url, widely=True), type="oauth", flow=flow, state="ready"
+    )
     if name in known.failures:
         found = attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
         return _with_variables(host, server, server.auth, found)

@@ -13,7 +13,14 @@ import click
 
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
-from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, lookup, pins, server_store
+from pflow_mcp_plugin.cli.dependencies import (
+    approve_launches,
+    catalog,
+    current_launch,
+    lookup,
+    pins,
+    server_store,
+)
 from pflow_mcp_plugin.cli.login_offer import logged_in
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
@@ -28,7 +35,7 @@ from pflow_mcp_plugin.contract.printable_text import one_line, printable
 from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.contract.terminal_look import Part
 from pflow_mcp_plugin.contract.text_width import padded, text_width
-from pflow_mcp_plugin.discovery.launch_identity import difference, launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import difference, same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
@@ -186,10 +193,10 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         with suppress(PflowError):  # the sync itself reports what is wrong
             server, pinned = server_store(host).get(name), pins(host).read(name)
-            launch = launch_identity(server)
+            launch = current_launch(host, name)
             if pinned is None:
                 tell(f"First sync of server {name}: {shown_launch(launch)}")
-            elif pinned.launch != launch and server.trust != "auto":
+            elif not same(pinned.launch, launch) and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
                 if is_interactive() and not _approved(host, name, launch):
@@ -208,7 +215,7 @@ def _approved(host: Host, name: str, launch: JSONObject) -> bool:
     """Ask whether to start a server by the launch that was shown; what is started is approved."""
     if not click.confirm("Approve this and start it?", default=False, err=True):
         return False
-    if launch_identity(known_servers(host.paths).store.get(name)) != launch:  # it changed during the question
+    if current_launch(host, name) != launch:  # it changed during the question
         return False
     pins(host).keep_for(name, launch)
     return True
@@ -285,8 +292,13 @@ def _lines(synced: Synced) -> Iterator[str]:
         message, *more = str(synced.error).splitlines() or [""]
         yield f"{synced.server}: failed: {message}"
         yield from (f"  {line}" for line in more)
-        yield from (f"  {step}" for step in synced.error.suggestions)
+        yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
         return
+    # What a server names is in many of these lines, and must not look like further ones.
+    yield from map(one_line, _findings(synced))
+
+
+def _findings(synced: Synced) -> Iterator[str]:
     count = count_text(synced.tools_registered, "tool")
     left_out = synced.tools_discovered - synced.tools_registered
     without = f" ({left_out} more excluded)" if left_out else ""

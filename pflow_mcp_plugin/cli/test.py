@@ -16,6 +16,7 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import duration_text
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import tool_changes
 from pflow_mcp_plugin.discovery.server_launch import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
@@ -64,7 +65,7 @@ def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float
     before = catalog(host).file(name)
     due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
-    return Report(data=data, text=lambda: "\n".join(_lines(data)))
+    return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(data))))
 
 
 def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Listing:

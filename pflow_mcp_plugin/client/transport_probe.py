@@ -47,7 +47,7 @@ async def recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFaile
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
         return error
     server = launch.server
-    url = launch.redactor.text(display.url(server.url))
+    url = launch.redactor.text(display.url(server.url, widely=True))
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
         f"but its type is {server.transport} ({_NAMES[server.transport]})",

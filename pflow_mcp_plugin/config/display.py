@@ -5,25 +5,84 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 
 from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
+from pflow_mcp_plugin.config.code_variables import decides_code
 from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
-_USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
+Hide = Callable[[str], str]
+"""Returns what to show in place of a secret."""
+
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^{}]+)\}")
+_OPAQUE = r"[A-Za-z0-9_+~-]"
+"""A character of a secret. What has others may be a command, a path or an address."""
+_SECRET_ONLY = re.compile(
+    r"(?:(?:basic|bearer|digest|token|apikey|negotiate) +)?(?!~)"
+    rf"(?:\$\{{\w+(?::-{_OPAQUE}*={{0,2}})?\}}[:;,/@]?|{_OPAQUE})+={{0,2}}",
+    re.IGNORECASE | re.ASCII,
+)
+_KEY_FILE = re.compile(
+    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\s+(?:[A-Za-z0-9+/=]{40,}\s+)+[A-Za-z0-9+/=]*\s*"
+    r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
+)
+"""A private key; between its marks may be anything else, too."""
+_ASSIGNMENT = re.compile(r"\w+=")
+_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")
+_PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
+_RUNNERS = (
+    rf"(?:{_PACKAGE_RUNNERS}|python|pypy|node|nodejs|deno|corepack|tsx|ts-node|uv|uvx|pip|pipx|poetry|conda|ruby"
+    r"|bundle|perl|php|lua|java|dotnet|dnx|go|cargo|docker|podman|nerdctl|(?:ba|da|z|k|fi|c|tc|a)?sh|busybox|env"
+    r"|sudo|doas|nice|nohup|setsid|stdbuf|timeout|time|xargs|exec|cmd|start|powershell|pwsh|wsl|ssh|nix|nix-shell"
+    r"|mise|asdf|direnv|make|just|script|strace|unshare|flatpak|snap)"
+)
+_EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
+_SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
+_ALONE = frozenset(
+    (
+        "-y",
+        "--yes",
+        "--no",
+        "-q",
+        "--quiet",
+        "--silent",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "-d",
+        "--rm",
+        "--init",
+        "--offline",
+        "-B",
+        "-u",
+        "-E",
+        "-s",
+        "-S",
+        "-I",
+        "--",
+        "-l",
+        "-x",
+    )
+)
+"""Options that no argument follows; that of any other may be the program, if the runner does not know it."""
+_NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
+"""Options whose argument is the program."""
 
 
 def command_line(server: Server) -> str:
-    """Return a server's shell command for display, an empty string if it has none.
+    """Return a server's shell command for display in one line, an empty string if it has none.
 
-    Possible secrets in its arguments are masked.
+    Its secrets are masked.
     """
-    return shlex.join([server.command, *arguments(server.args)]) if server.command else ""
+    words = [server.command, *arguments(server.args, command=server.command)]
+    return one_line(shlex.join(words)) if server.command else ""
 
 
 def target(server: Server) -> str:
@@ -31,43 +90,115 @@ def target(server: Server) -> str:
     return one_line(url(server.url) or server.path or command_line(server))
 
 
-def url(value: str, hide: Callable[[str], str] = mask) -> str:
+def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool = True) -> str:
     """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens.
 
     Args:
         value: The URL.
         hide: Returns what to show in place of a secret.
+        widely: Whether to hide also what stands in the place of a secret and may be something else, such as
+            code. People who approve a server have to see that; logs, errors and shared files do without.
+        tokens_too: Whether to hide what only has the shape of a token.
     """
-    value = _DEFAULT.sub(lambda found: _without_default(found, hide), value)
-    value = _USER_INFO.sub(lambda found: hide(found[0][:-1]) + "@", value)
+    value = _DEFAULT.sub(lambda found: _without_default(found, hide, widely=widely), value)
+    value = _USER_INFO.sub(lambda found: _hidden_user(found[0][:-1], hide, widely=widely) + "@", value)
     # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
-        value = value[:start] + hide(value[start:end]) + value[end:]
-    for token in reversed(tokens(value)):
-        value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
+        value = value[:start] + _hidden(value[start:end], hide, widely=widely) + value[end:]
+    for token in reversed(tokens(value) if tokens_too else ()):
+        if widely or token.variable != "PRIVATE_KEY" or _KEY_FILE.fullmatch(value, token.start, token.end):
+            value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
     return value
 
 
-def _without_default(reference: re.Match[str], hide: Callable[[str], str]) -> str:
+def is_secret_only(value: str) -> bool:
+    """Return whether a value that stands in the place of a secret cannot be anything else, such as code."""
+    return _SECRET_ONLY.fullmatch(value) is not None
+
+
+def is_random(value: str) -> bool:
+    """Return whether a value looks like a secret, whatever it is called: one long word with digits."""
+    return _RANDOM.search(value) is not None and is_secret_only(value)
+
+
+def _hidden(value: str, hide: Hide, *, widely: bool) -> str:
+    return hide(value) if widely or is_secret_only(value) else value
+
+
+def _hidden_user(value: str, hide: Hide, *, widely: bool) -> str:
+    """Return the user info of a URL with a secret hidden as one; a name with dots may pose as the host."""
+    user, _, password = value.partition(":")
+    return hide(value) if widely or all(map(is_secret_only, filter(None, (user, password)))) else value
+
+
+def _without_default(reference: re.Match[str], hide: Hide, *, widely: bool) -> str:
     """Return a reference such as `${API_KEY:-abc}` without its default, if its name is that of a secret."""
     if not secret_detection.is_secret(reference["name"]):
         return reference[0]
-    return f"${{{reference['name']}:-{hide(reference['default'])}}}"
+    return f"${{{reference['name']}:-{_hidden(reference['default'], hide, widely=widely)}}}"
 
 
-def arguments(args: Sequence[str], hide: Callable[[str], str] = mask) -> list[str]:
-    """Return a command's arguments for display, possible secrets masked; `hide` is as for `url`."""
+def arguments(
+    args: Sequence[str], hide: Hide = mask, *, command: str = "", widely: bool = False
+) -> list[str]:
+    """Return a command's arguments for display, their secrets masked.
+
+    Args:
+        args: The arguments.
+        hide: As for `url`.
+        command: The program. What an interpreter or a package runner may take for the program to start is
+            shown, though it may look like a secret.
+        widely: As for `url`.
+    """
     shown = list(args)
+    started = set() if widely else startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
-        shown[index] = args[index][:start] + hide(args[index][start:])
-    return [url(argument, hide) for argument in shown]
+        before, value = args[index][:start], args[index][start:]
+        is_secret = widely or (before.isprintable() and (start > 0 or index not in started))
+        if is_secret and (hidden := _hidden(value, hide, widely=widely)) != value:
+            shown[index] = before + hidden
+    return [
+        # A package may be called like a token; a variable is none.
+        url(each, hide, widely=widely, tokens_too=index not in started or _ASSIGNMENT.match(each) is not None)
+        for index, each in enumerate(shown)
+    ]
+
+
+def startable(words: Sequence[str]) -> set[int]:
+    """Return which arguments of a command may name what an interpreter or a package runner starts.
+
+    These are all that follow it, up to the first that is surely no option's.
+
+    Args:
+        words: The command and its arguments; what is returned counts the arguments.
+    """
+    found: set[int] = set()
+    pending = False
+    for index, word in enumerate(words):
+        name = PurePath(word.replace("\\", "/")).name
+        if pending:
+            found.add(index - 1)
+            before = words[index - 1]
+            is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
+            pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
+        runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
+        pending = (
+            pending
+            or (index == 0 and "${" in word)
+            or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
+        )
+    return found
 
 
 def shown(server: Server) -> dict[str, JSON]:
     """Return a server's connection fields for display as JSON, possible secrets masked."""
     data: dict[str, JSON] = {"name": server.name, "transport": server.transport}
     if server.command:
-        data |= {"command": server.command, "args": arguments(server.args), "runs": command_line(server)}
+        data |= {
+            "command": server.command,
+            "args": arguments(server.args, command=server.command),
+            "runs": command_line(server),
+        }
     data |= {key: getattr(server, key) for key in ("cwd", "path") if getattr(server, key)}
     if server.url:
         data["url"] = url(server.url)
@@ -78,13 +209,25 @@ def shown(server: Server) -> dict[str, JSON]:
     if server.client_cert:
         data["client_cert"] = [*server.client_cert]
     if server.auth:
-        data["auth"] = {**server.auth, **masked(_secret_part(server.auth))}
+        secrets = {key: mask(value) for key, value in _secret_part(server.auth).items()}
+        data["auth"] = {**server.auth, **secrets}
     return data
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return a table for display with its values masked; values that are only references stay readable."""
-    return {name: mask(value) for name, value in values.items()}
+    """Return a table of variables or headers for display, with what looks like a secret masked.
+
+    Values that are only references stay readable, as does what decides the code that is run.
+    """
+    return {name: _masked(name, value) for name, value in values.items()}
+
+
+def _masked(name: str, value: str) -> str:
+    if secret_detection.is_secret(name) and is_secret_only(value):
+        return mask(value)
+    if decides_code(name):
+        return url(value, tokens_too=False)
+    return mask(value) if is_random(value) else url(value)
 
 
 def _secret_part(table: JSONObject) -> dict[str, str]:

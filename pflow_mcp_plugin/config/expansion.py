@@ -8,13 +8,16 @@ Expanded values are never expanded again.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
-from pflow_mcp_plugin.config import auth, field_checks
+from pflow_mcp_plugin.config import auth, display, field_checks
+from pflow_mcp_plugin.config.code_variables import decides_code
 from pflow_mcp_plugin.config.problem_errors import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.token_shapes import tokens
@@ -37,6 +40,10 @@ _PUBLIC = frozenset(
     }
 )
 """Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
+_OF_FOLDER_OR_TERMINAL = frozenset({"PWD", "OLDPWD", "TERM", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"})
+"""Variables that change while one works, and choose no program; the folder is that of the run anyway."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.+/=~:@%-]*")
+"""A secret that a shell takes as nothing else."""
 _SENT_EMPTY_NEVER = ("headers", "auth")
 _SHOWN = tuple(f"auth.{key}" for key in auth.PUBLIC)
 _FILES = ("ca_bundle", "client_cert", "tls_pins")
@@ -94,7 +101,7 @@ def expand(
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):
-        expansion.own = {key: env[key] for key in env if not expansion.lacks(server.env[key])}
+        expansion.keep_own(env)
         # Nothing is started, so an unset variable matters only where a header or the URL uses it.
         expansion.unset.clear()
         expansion.empty.clear()
@@ -102,10 +109,13 @@ def expand(
     refuse_errors(f"Server {server.name}", expansion.problems, server=server.name)
     secrets = {
         *expansion.values,
-        *_literal_secrets(server),
+        *_named_secrets(server, expanded),
         *_shown_secrets(expanded),
         *_sent_secrets(expanded),
+        *_proxy_secrets(),
     }
+    for value in tuple(secrets):
+        secrets |= {value, *secret_detection.within(value, is_secret_whole=True)}
     return Launch(
         server=expanded,
         fingerprint=fingerprint,
@@ -113,6 +123,36 @@ def expand(
         unset=tuple(expansion.unset),
         empty=tuple(expansion.empty),
         era=era,
+        variables=expansion.deciding(),
+    )
+
+
+def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
+    """Return the variables that decide what is started or reached, as the launch has them.
+
+    Nothing is wrong if some have no value: they are empty.
+    """
+    expansion = _Expansion(server, lookup)
+    if server.transport in ("http", "sse"):
+        expansion.keep_own({key: expansion.lenient(value) for key, value in server.env.items()})
+    return expansion.deciding()
+
+
+def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a server's config that decide what is started or reached, with their fields."""
+    yield "command", server.command
+    yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
+    yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
+    if server.transport not in ("http", "sse"):
+        yield from ((f"env.{name}", value) for name, value in server.env.items() if decides_code(name))
+
+
+def launch_names(server: Server) -> set[str]:
+    """Return the names of all variables that the launch of a server refers to, also through its own `env`."""
+    names = {ref.name for _, text in launch_texts(server) for ref in variable_references.references(text)}
+    own = names & server.env.keys() if server.transport in ("http", "sse") else ()
+    return names.union(
+        *({ref.name for ref in variable_references.references(server.env[name])} for name in own)
     )
 
 
@@ -128,6 +168,36 @@ class _Expansion:
         self.empty: dict[str, None] = {}
         self.values: set[str] = set()
         self.problems: list[Problem] = []
+        self.looked_up: dict[str, str | None] = {}
+        """What was started is what was approved: a variable is looked up once."""
+
+    def keep_own(self, env: Mapping[str, str]) -> None:
+        """Use the `env` of an http server in the expansion of its other fields."""
+        self.own = {key: env[key] for key in env if not self.lacks(self.server.env[key])}
+
+    def deciding(self) -> dict[str, str]:
+        """Return the variables that decide what is started or reached, with their values.
+
+        Of those that bring a secret only the reference counts, unless their value may be something else.
+        """
+        found: dict[str, str] = {}
+        secret = {f"args[{index}]": start for index, start in secret_detection.in_arguments(self.server.args)}
+        started = display.startable([self.server.command, *self.server.args])
+        in_query = [*secret_detection.in_queries(self.server.url)]
+        for field, text in launch_texts(self.server):
+            may_hide = field == "url" or (field.startswith("args[") and int(field[5:-1]) not in started)
+            for start, ref in variable_references.placed(text):
+                value = self._value(ref) or ""
+                named = secret_detection.is_secret(ref.name) and not (
+                    field == "url" and start < _path_of(text)
+                )
+                placed = secret.get(field, len(text)) <= start or (
+                    field == "url" and any(begin <= start < end for begin, end in in_query)
+                )
+                hides = may_hide and (named or placed) and _PLAIN.fullmatch(value)
+                if not (hides or ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name)):
+                    found[ref.name] = value
+        return found
 
     def lacks(self, text: str) -> bool:
         """Whether a reference in `text` has neither a value nor a default."""
@@ -211,7 +281,9 @@ class _Expansion:
     def _value(self, ref: VariableReference) -> str | None:
         value = self.own.get(ref.name)
         if value is None:
-            value = self.outer(ref.name)
+            if ref.name not in self.looked_up:
+                self.looked_up[ref.name] = self.outer(ref.name)
+            value = self.looked_up[ref.name]
         return value if ref.default is None else value or ref.default  # as `:-` in a shell: also if empty
 
     def _is_kept_apart(self, name: str) -> bool:
@@ -223,7 +295,8 @@ class _Expansion:
         return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
-        if secret and ref.name not in _PUBLIC and value != ref.default:
+        is_given = value != ref.default or secret_detection.is_secret(ref.name)
+        if secret and ref.name not in _PUBLIC and is_given:
             self.values.add(value)
         return value
 
@@ -249,23 +322,51 @@ class _Expansion:
         return f"{server_path(self.server.name)}.{field}"
 
 
+def _path_of(url: str) -> int:
+    """Return where the path of a URL begins, behind its host."""
+    found = re.search(r"(?<!:)(?<!/)[/?#]", url)
+    return found.start() if found else len(url)
+
+
 def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
     wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
     return field_checks.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
 
 
-def _literal_secrets(server: Server) -> Iterator[str]:
-    """Yield the values in the config that look like secrets and contain no reference."""
-    for name, value in (*server.env.items(), *server.headers.items()):
-        if variable_references.references(value):
-            continue
-        if secret_detection.is_secret(name):  # without a scheme too, as in `Bearer SECRET`
-            yield from (value, value.rpartition(" ")[2])
-    yield from (
-        value
-        for key, value in server.auth.items()
-        if key in ("token", "key", "password", "client_secret") and isinstance(value, str)
+def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
+    """Yield the values that have the names of secrets, with defaults and what stands beside references."""
+    tables = (
+        (server.env, expanded.env, secret_detection.is_secret),
+        (server.headers, expanded.headers, secret_detection.is_secret),
+        (server.auth, expanded.auth, lambda key: key in auth.SECRET and key != "username"),
     )
+    for written, values, is_secret in tables:
+        for name, text in written.items():
+            if isinstance(text, str) and is_secret(name):
+                yield from _parts(text, str(values[name]))
+
+
+def _parts(written: str, value: str) -> Iterator[str]:
+    """Yield a secret, what of it is written out, and each without a scheme, as in `Bearer SECRET`."""
+    found = variable_references.references(written)
+    literal = variable_references.substitute(written, lambda _: "\0").split("\0")
+    if not found:
+        yield written
+    if any(part.strip() for part in literal) or not {ref.name for ref in found} <= _PUBLIC:
+        yield from (value, value.rpartition(" ")[2])
+    if found:
+        defaults = [ref.default for ref in found if ref.default]
+        pieces = [part.rpartition(" ")[2].strip(":;,/@") for part in literal]
+        yield from (part for part in (*defaults, *pieces) if len(part) >= _SHORTEST_GUESS or part in defaults)
+
+
+def _proxy_secrets() -> Iterator[str]:
+    """Yield user and password of the proxies in the environment, which every server receives."""
+    for name, value in os.environ.items():
+        if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
+            user_info = value.partition("://")[2] or value
+            user, _, password = user_info.rpartition("@")[0].partition(":")
+            yield from (user, password, unquote(user), unquote(password))
 
 
 def _shown_secrets(expanded: Server) -> Iterator[str]:
@@ -275,7 +376,9 @@ def _shown_secrets(expanded: Server) -> Iterator[str]:
         if len(value) >= _SHORTEST_GUESS:
             yield from (value, value.rpartition(" ")[2])
     for text in (*expanded.args, *expanded.env.values(), *expanded.headers.values(), expanded.url):
-        yield from secret_detection.in_urls(text)
+        for part in secret_detection.in_urls(text):
+            yield from (part, unquote(part))
+        yield from secret_detection.within(text)
         yield from (text[token.start : token.end] for token in tokens(text))
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin import secret_detection, variable_references
+from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectReading
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.printable_text import one_line
-from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.types import Server
 
-_OPAQUE = re.compile(r"[A-Za-z0-9_+=~-]+")
-"""A value that can be a secret; what has spaces, slashes or dots may be a command, and is shown."""
 _OTHERS = server_schema.FIELDS.keys() - {"type", "env", *server_schema.REACH}
 """The fields that say nothing about what is started or reached."""
 
@@ -82,13 +77,12 @@ def variables(value: JSON) -> list[str]:
 
 def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:
     if server.command:
-        yield "runs", _command(server)
+        yield "runs", display.command_line(server)
     yield from ((key, value) for key in ("cwd", "path") if (value := getattr(server, key)))
     if server.url:
         yield "url", ascii(display.url(server.url))[1:-1]  # letters that only look like those of a known host
-    yield from (("env", f"{name}={_value(name, value)}") for name, value in server.env.items())
-    for name, value in server.headers.items():
-        yield "header", f"{name}: {mask(value) if secret_detection.is_secret(name) else display.url(value)}"
+    yield from (("env", f"{name}={value}") for name, value in display.masked(server.env).items())
+    yield from (("header", f"{name}: {value}") for name, value in display.masked(server.headers).items())
     if server.auth:
         yield "auth", json.dumps(display.shown(server)["auth"])
     others = {key: value for key, value in table.items() if key in _OTHERS}
@@ -96,21 +90,6 @@ def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:
         yield "settings", json.dumps(others)
     if names := variables(table):
         yield "receives", f"the values of {', '.join(names)}, from the environment or your settings"
-
-
-def _command(server: Server) -> str:
-    """Return the command of a server; only words that cannot be commands themselves are masked."""
-    args = [display.url(argument) for argument in server.args]
-    for index, start in secret_detection.in_arguments(server.args):
-        argument = server.args[index]
-        if _OPAQUE.fullmatch(argument[start:]):
-            args[index] = argument[:start] + MASK
-    return shlex.join([server.command, *args])
-
-
-def _value(name: str, value: str) -> str:
-    is_secret = secret_detection.is_secret(name) and _OPAQUE.fullmatch(value)
-    return MASK if is_secret else display.url(value)
 
 
 def _shadowed(name: str, table: JSON, own: JSON, path: Path, own_file: Path) -> Iterator[Problem]:

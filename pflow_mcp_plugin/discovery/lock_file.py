@@ -133,11 +133,12 @@ def place(path: str, key: str) -> str:
 
 def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
     # Masked first: a secret that is written out may be another one for each member of a team.
-    masked = attrs.evolve(server, args=tuple(display.arguments(server.args)), url=display.url(server.url))
+    args = tuple(display.arguments(server.args, widely=True))
+    masked = attrs.evolve(server, args=args, url=display.url(server.url, widely=True))
     for key, value in launch_identity(masked).items():
         if isinstance(value, str):
-            yield key, display.url(value)
-        elif isinstance(value, Iterable):
+            yield key, display.url(value, widely=True)
+        elif key == "args" and isinstance(value, Iterable):
             yield key, tuple(map(str, value))
     names = {"env": sorted(server.env), "variables": sorted(_variables(server))}
     yield from ((key, tuple(value)) for key, value in names.items() if value)

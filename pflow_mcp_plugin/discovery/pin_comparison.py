@@ -133,7 +133,7 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
     return Comparison(
-        launches=None if launches[0] == launches[1] else launches,
+        launches=None if launch_identity.same(*launches) else launches,
         instructions=tool_danger.judge_instructions(pinned.instructions, instructions),
         hidden_in_instructions="" if instructions == pinned.instructions else _hidden(_prose(instructions)),
         tools=tuple(_changed_tools((old, tool) for old, tool in pairs if old)),

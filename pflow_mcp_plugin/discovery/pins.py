@@ -16,6 +16,7 @@ import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.discovery.launch_identity import same
 from pflow_mcp_plugin.discovery.tool_file import tool_from_json, tool_to_json
 from pflow_mcp_plugin.types import Tool
 
@@ -87,7 +88,7 @@ class Pins:
             pinned = self.read(server)
         except storage.CorruptFile:
             return
-        if pinned and pinned.launch != launch:
+        if pinned and not same(pinned.launch, launch):
             self.forget(server)
 
     def forget(self, server: str) -> None:

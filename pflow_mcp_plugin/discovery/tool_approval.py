@@ -6,25 +6,30 @@ A look-up decides this from the server's config and tool file alone, which it ha
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 
-def withheld(record: ToolRecord, server: Server) -> Problem | None:
+def withheld(
+    record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
+) -> Problem | None:
     """Return why a tool may not be used now, None if it may.
 
     Args:
         record: The tool as of its last sync.
         server: The current config of its server, its references not expanded.
+        variables: The variables that decide what is started, None where they are not known.
     """
     if record.tool.task_support == "required":
         return task_only(record.tool, server.name)
     if server.trust == "auto":
         return None
-    found = launch_changed(record, server)
+    found = launch_changed(record, server, variables)
     if found or not record.unapproved:
         return found
     if record.is_server_unapproved:
@@ -58,16 +63,38 @@ def approval_command(server: str, tool: str) -> str:
     return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"
 
 
-def launch_changed(synced: ToolRecord | Head, server: Server) -> Problem | None:
-    """Return the problem that a server is started in another way than it was synced, None if it is not."""
+def launch_changed(
+    synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
+) -> Problem | None:
+    """Return the problem that a server is started in another way than it was synced, None if it is not.
+
+    Args:
+        synced: A tool, or its server, as of the last sync.
+        server: The current config of the server, its references not expanded.
+        variables: The variables that decide what is started, None where they are not known.
+    """
     if server.trust == "auto" or synced.launch is None:
         return None
-    if launch_identity.is_launch_of(synced.launch, server):
+    if launch_identity.is_launch_of(synced.launch, server, variables):
         return None
-    now = launch_identity.launch_identity(server)
+    now = launch_identity.launch_identity(server, variables)
+    if launch_identity.is_launch_of(synced.launch, server):
+        return _variables_changed(synced.launch, now, server.name)
     old, new = launch_identity.difference(synced.launch, now)
     message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
     return Problem(message=message, suggestion=f"Run: pflow mcp sync {server.name}", source="mcp")
+
+
+def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Problem:
+    names = ", ".join(launch_identity.changed_variables(then, now))
+    old, new = launch_identity.difference(then, now)
+    message = (
+        f"Server {server} is now started by {new}; its tools were approved for {old}. "
+        f"This comes from another value of {names}"
+    )
+    approve = f"pflow mcp sync {server}, and then: pflow mcp approve {server}"
+    step = f"Set {names} back, or, if it is right, run: {approve}"
+    return Problem(message=message, suggestion=step, source="mcp")
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin.config.expansion import Lookup
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
-from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+from pflow_mcp_plugin.discovery.launch_identity import completed, launch_identity
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
@@ -189,13 +189,17 @@ class _Approval:
                 next_step=f"Run again: pflow mcp sync {name}",
                 kind="config",
             )
-        found = attrs.evolve(found, launch=launch_identity(server))
+        found = attrs.evolve(found, launch=launch_identity(server, self.launch.variables))
         self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
         return pin_comparison.marked(found, self.comparison)
 
     def _pinned(
         self, server: Server, pinned: Pinned | None, before: ToolFile | None, found: ToolFile
     ) -> Pinned:
+        if pinned:
+            # The previous sync or a run may have noted the values of variables that older pins lack.
+            known = completed(pinned.launch, (before.launch if before else None, found.launch))
+            pinned = attrs.evolve(pinned, launch=known)
         pinned = pinned or pin_comparison.first_pins(before, found)
         self.is_first = pinned is None
         if server.trust == "auto":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,15 +19,18 @@ from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.launch_identity import completed, is_complete, launch_identity
 from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
+from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
 from pflow_mcp_plugin.types import Method, ToolRecord
 
@@ -302,6 +305,11 @@ class Runtime:
         if changed:
             raise _not_approved(changed, Where(server=server, phase="config"))
         ready = launch(server, self._store, self._catalog, self._lookup)
+        changed = head and launch_changed(head, self._store.get(server), ready.variables)
+        if changed:
+            raise _not_approved(changed, Where(server=server, phase="config"))
+        if head and head.launch and not is_complete(head.launch):
+            self._note_launch(server, ready)
         ready = attrs.evolve(ready, report=self._notices.add_secrets)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
@@ -312,6 +320,16 @@ class Runtime:
         if head and head.config_fingerprint and head.config_fingerprint != ready.fingerprint:
             self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
         return ready
+
+    def _note_launch(self, server: str, ready: Launch) -> None:
+        """Note what a sync by an older version did not note of a launch, so that later changes are seen."""
+        now = launch_identity(self._store.get(server), ready.variables)
+
+        def change(synced: ToolFile) -> ToolFile:
+            return attrs.evolve(synced, launch=completed(synced.launch or {}, (now,)))
+
+        with suppress(StoreError):  # a folder that cannot be written to keeps no server from being used
+            self._catalog.mark(server, change)
 
     def _resolved(self, server: str, tool: str) -> Target:
         ready = self._launch(server)

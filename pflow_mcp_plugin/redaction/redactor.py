@@ -77,6 +77,7 @@ class Redactor:
         pattern = forms.pattern(text)
         if pattern is not None:
             text = pattern.sub(REDACTED, text)
+        text = _without(text, forms.escaped_parts(text))
         return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
 
     def piece(self, text: str) -> str:

@@ -27,6 +27,7 @@ _MOST_CUTS = 10_000
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _ESCAPE_LETTERS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _LATIN_1 = 0xFF
+_HIGHEST = 0x10FFFF
 _ESCAPED = r"\\\\{0,3}"
 """One to four backslashes: escaped text is often escaped again."""
 _SPECIAL = {
@@ -40,6 +41,21 @@ _SPECIAL = {
 """Further forms of single characters: in forms, in HTML, within single quotes in a shell."""
 _LINE_BREAK = rf"(?:\r?\n|(?:{_ESCAPED}r)?{_ESCAPED}n)?"
 """May stand between any two characters of base64, also escaped."""
+
+_WORD_CODE = "(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])"
+_ESCAPED_WORD = re.compile(
+    rf"%(?:25){{0,2}}{_WORD_CODE}|\\{{1,4}}(?:u(?:00|\{{0{{0,4}}){_WORD_CODE}|U0{{6}}{_WORD_CODE}|x{_WORD_CODE}|[01]?[0-7]{{2}})"
+    rf"|&#(?:0{{0,6}}(?:4[89]|5[0-7]|6[5-9]|[78]\d|90|9[7-9]|1[01]\d|12[0-2])|[xX]0{{0,6}}{_WORD_CODE});?"
+)
+"""An escaped letter or digit."""
+_ESCAPE = re.compile(
+    r"%(?:25){0,2}(?P<percent>[0-9a-fA-F]{2})"
+    r"|\\{1,4}(?:u(?P<u>[0-9a-fA-F]{4})|u\{(?P<braced>[0-9a-fA-F]{1,6})\}|U(?P<long>[0-9a-fA-F]{8})"
+    r"|x(?P<x>[0-9a-fA-F]{2})|(?P<octal>[0-7]{2,3}))"
+    r"|&#(?:(?P<decimal>\d{1,8})|[xX](?P<hex>[0-9a-fA-F]{1,8}));?"
+)
+_ESCAPED_RUN = re.compile(r"(?:[^\s\"<>]|\\\")+")
+"""What may be one escaped word."""
 
 Span = tuple[int, int]
 Form = tuple[str, str]
@@ -77,6 +93,8 @@ class SecretForms:
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
             return True
+        if may_be_escaped(whole):
+            return True
         stripped = [text.strip() for text in texts if len(text) >= LEAST_PART]
         return not (
             self._ends.isdisjoint(text[:LEAST_PART] for text in stripped)
@@ -89,6 +107,21 @@ class SecretForms:
             return None
         found = [forms for anchor, forms in self._anchors.items() if anchor in text]
         return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
+
+    def escaped_parts(self, text: str) -> list[Span]:
+        """Return the parts of a text that are secrets of which letters or digits are escaped, in order.
+
+        No program has to escape these, and none of the patterns expects it, so such a text is decoded.
+        """
+        found: list[Span] = []
+        for run in _ESCAPED_RUN.finditer(text) if may_be_escaped(text) else ():
+            if len(run[0]) < self._shortest or not _ESCAPED_WORD.search(run[0]):
+                continue
+            plain, places = _unescaped(run[0], run.start())
+            pattern = self.pattern(plain)
+            matches = pattern.finditer(plain) if pattern else ()
+            found += [(places[match.start()], places[match.end()]) for match in matches]
+        return found
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
         """Yield the parts of a secret's forms beside a cut, which is marked by `...` or `…`, in order.
@@ -134,6 +167,34 @@ def forms_of(secrets: frozenset[str]) -> SecretForms:
 @lru_cache(maxsize=64)
 def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
     return re.compile("|".join(pattern for form in forms for pattern in _patterns(*form)))
+
+
+def may_be_escaped(text: str) -> bool:
+    """Return whether a text has escaped letters or digits."""
+    return ("%" in text or "\\" in text or "&#" in text) and _ESCAPED_WORD.search(text) is not None
+
+
+def _unescaped(text: str, begin: int) -> tuple[str, list[int]]:
+    """Return a text without escapes, and where each of its characters begins; the last place is its end.
+
+    Args:
+        text: The text, with escapes.
+        begin: The place of its first character.
+    """
+    plain: list[str] = []
+    places: list[int] = []
+    at = 0
+    for found in _ESCAPE.finditer(text):
+        plain += text[at : found.start()]
+        places += range(begin + at, begin + found.start())
+        digits, base = found[found.lastgroup or 0], {"octal": 8, "decimal": 10}.get(found.lastgroup or "", 16)
+        code = int(digits, base)
+        plain.append(chr(code) if code <= _HIGHEST else found[0][0])
+        places.append(begin + found.start())
+        at = found.end()
+    plain += text[at:]
+    places += range(begin + at, begin + len(text) + 1)
+    return "".join(plain), places
 
 
 def _stripped(text: str, span: Span) -> Span:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.contract.printable_text import one_line, printable
 from pflow_mcp_plugin.registration.tool_entry import tool_config
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
@@ -74,9 +74,9 @@ def docstring(entry: Entry) -> str:
         entry.description or f"The tool {config['tool_name']}.",
         "",
         "Interface:",
-        *(f"- {line}" for line in _interface(entry)),
+        *(one_line(f"- {line}") for line in _interface(entry)),
         "",
-        f"MCP Source: {config['server_id']}/{config['tool_name']}{version}",
+        one_line(f"MCP Source: {config['server_id']}/{config['tool_name']}{version}"),
     ]
     return printable("\n".join(lines))
 

@@ -15,7 +15,7 @@ from pflow_mcp_plugin.config.locations import (
     stamp,
     tool_folder,
 )
-from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, Paths, Problem, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, Paths, Problem, Settings, Sketch
 from pflow_mcp_plugin.contract.json_types import JSONObject
 
 if TYPE_CHECKING:
@@ -31,13 +31,20 @@ class LazyToolSource(NodeSource):
     Args:
         paths: The folders of pflow.
         report: Receives warnings about the config of a project, when the source is loaded.
+        settings: The user's settings, which may hold values of variables that decide what is started.
     """
 
     name = "mcp"
     prefixes: tuple[str, ...] = ("mcp-",)
 
-    def __init__(self, paths: Paths, report: Callable[[Problem], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        report: Callable[[Problem], None] = lambda _: None,
+        settings: Settings | None = None,
+    ) -> None:
         self._paths = paths
+        self._settings = settings
         self._report = report
         self._config, self._folder = server_file(paths), tool_folder(paths)
 
@@ -101,4 +108,4 @@ class LazyToolSource(NodeSource):
         known = servers(self._paths)
         for problem in known.store.notices():
             self._report(problem)
-        return ToolSource(known.catalog, known.store)
+        return ToolSource(known.catalog, known.store, self._settings)

@@ -16,12 +16,13 @@ from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 SOURCE = "mcp"
 
 
-def entry(record: ToolRecord, server: Server) -> Entry:
+def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
     """Build the registry entry of a tool.
 
     Args:
         record: The tool as of its last sync.
         server: The current config of its server.
+        variables: The variables that decide what the server is started with, None if they are not known.
     """
     tool = record.tool
     return Entry(
@@ -40,7 +41,7 @@ def entry(record: ToolRecord, server: Server) -> Entry:
         family=record.server,
         local_name=tool.name,
         fingerprint=tool_approval.fingerprint(record, server),
-        withheld=tool_approval.withheld(record, server),
+        withheld=tool_approval.withheld(record, server, variables),
         extra={
             "mcp_config": {
                 "server_id": record.server,

@@ -12,7 +12,16 @@ import attrs
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import UNKNOWN, Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
+from pflow_mcp_plugin.contract import (
+    UNKNOWN,
+    Entry,
+    NodeSource,
+    NodeUse,
+    PflowError,
+    Problem,
+    Settings,
+    Sketch,
+)
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
@@ -33,12 +42,14 @@ class ToolSource(NodeSource):
     Args:
         catalog: The results of the syncs.
         store: The config: the servers, and which of their tools become nodes under which names.
+        settings: The user's settings, None where nothing is asked about the use of entries.
     """
 
     name = SOURCE
     prefixes: tuple[str, ...] = (naming.PREFIX,)
 
-    def __init__(self, catalog: Catalog, store: ServerStore) -> None:
+    def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
+        self._settings = settings
         self._store = store
         self._catalog = attrs.evolve(catalog, renames=self._renames)
         self._validators: dict[tuple[str, str], Validator] = {}
@@ -61,7 +72,7 @@ class ToolSource(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the source's entries: one for every synced tool that the config allows."""
         for record, server in self._live():
-            yield entry(record, server)
+            yield entry(record, server, self._variables(record, server))
 
     def sketches(self) -> Iterator[Sketch]:
         """Yield the source's sketches: the part of its entries that lists and searches need."""
@@ -185,7 +196,20 @@ class ToolSource(NodeSource):
 
     def _entry(self, record: ToolRecord) -> Entry | None:
         server = self._usable(record.server)
-        return entry(record, server) if server and allows(server.tools, record.tool.name) else None
+        if not (server and allows(server.tools, record.tool.name)):
+            return None
+        return entry(record, server, self._variables(record, server))
+
+    def _variables(self, record: ToolRecord, server: Server) -> dict[str, str] | None:
+        """Return the variables that decide what a server is started with, if its approval depends on any."""
+        if self._settings is None or not (record.launch and record.launch.get("variables")):
+            return None
+        from pflow_mcp_plugin.config.expansion import environment_lookup, launch_variables
+
+        try:
+            return launch_variables(server, environment_lookup(self._settings))
+        except PflowError:  # the run says why the settings cannot be read
+            return None
 
     def _usable(self, name: str) -> Server | None:
         """Return a server's config, None if its tools are not nodes now; `missing` explains why.

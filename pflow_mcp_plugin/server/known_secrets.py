@@ -9,7 +9,7 @@ from typing import Any
 from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl, Settings
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.secret_detection import is_secret
+from pflow_mcp_plugin.secret_detection import is_secret, within
 
 _SHORTEST = 6
 _ORDINARY = frozenset(
@@ -82,6 +82,6 @@ def _secret_values(settings: Settings) -> Iterator[str]:
     for key, place in settings.names().items():
         value = settings.get(key) if place == "file" else None
         if value and is_secret(key):
-            yield value
+            yield from (value, *within(value, is_secret_whole=True))
         elif value:
             yield from (value[token.start : token.end] for token in tokens(value))

@@ -27,9 +27,12 @@ def test_a_command_after_two_hyphens_is_added_with_its_own_options(desk):
 
 
 def test_the_text_shows_the_command_that_will_run_and_the_next_step(desk):
-    text = desk.run(add, "clock", "--env", "ZONE=secret-zone", "--", sys.executable, "two words").render()
+    text = desk.run(
+        add, "clock", "--env", "ZONE=eu", "--env", "ZONE_KEY=secret-zone", "--", sys.executable, "two words"
+    ).render()
     assert f"{sys.executable} 'two words'" in text
-    assert "ZONE=****" in text
+    assert "ZONE=eu" in text
+    assert "ZONE_KEY=****" in text
     assert "secret-zone" not in text
     assert "pflow mcp sync clock" in text
 
@@ -63,7 +66,7 @@ def test_references_are_shown_and_other_secrets_are_not(desk):
         "slack": {
             "type": "http",
             "url": "https://u:pass-word@example.com/mcp?api_key=query-secret&team=blue",
-            "headers": {"X-One": "${ONE}", "X-Two": "header-secret"},
+            "headers": {"X-One": "${ONE}", "X-Two-Key": "header-secret"},
             "auth": {"type": "basic", "username": "user-name", "password": "literal-secret"},
         }
     }

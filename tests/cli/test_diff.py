@@ -29,9 +29,10 @@ def test_changed_tools_instructions_and_launch_are_shown(desk):
     desk.write(CONFIG.replace('"x"', '"y"'))
     report = desk.run(diff)
     (data,) = report.data
+    added = {"env": {}, "variables": {}}
     assert data["launch"] == {
-        "approved": {"transport": "stdio", "command": "x"},
-        "now": {"transport": "stdio", "command": "y"},
+        "approved": {"transport": "stdio", "command": "x", **added},
+        "now": {"transport": "stdio", "command": "y", **added},
     }
     assert data["instructions"]["kind"] == "changed"
     assert [tool["tool"] for tool in data["tools"]] == ["close", "list"]

@@ -49,7 +49,7 @@ def test_the_target_is_what_the_server_is_reached_by():
 
 @given(
     secret=secrets,
-    around=st.sampled_from(["{}", "Bearer {}", "${{A}}{}", "${{A:-{}}}", "{} ${{A}}", "$${{{}}}"]),
+    around=st.sampled_from(["{}", "Bearer {}", "${{A}}{}", "${{A:-{}}}"]),
 )
 def test_no_secret_is_shown(secret, around):
     value = around.format(secret)
@@ -70,3 +70,74 @@ def test_the_default_of_a_reference_to_a_secret_is_masked_wherever_it_stands():
     assert display.arguments(server.args) == ["${API_KEY:-****}", "x=${API_KEY:-****}-y", "${REGION:-eu}"]
     assert "abc" not in display.command_line(server)
     assert display.url("https://host/${TOKEN:-abc}/x") == "https://host/${TOKEN:-****}/x"
+
+
+CODE = [
+    ("bash", "-c", "API_KEY=x; touch /tmp/PWN; exec python evil.py"),
+    ("bash", "-c", "API_KEY:\nevil"),
+    ("bash", "-c", "token=x\ttouch"),
+    ("python3", "-c", "token=__import__('os').system('evil')"),
+    ("node", "--token=x;evil"),
+    ("node", "--token", "$(evil)"),
+    ("sh", "-c", "x=://$(evil)@ true"),
+    ("sh", "-c", "curl http://h/?token=$({touch,/tmp/PWN})"),
+    ("sh", "-c", "${API_KEY:-$(evil)}"),
+    ("sh", "-c", "-----BEGIN PRIVATE KEY-----; evil"),
+    ("sh", "-c", "-----BEGIN PRIVATE KEY-----\nevil\n-----END PRIVATE KEY-----"),
+    ("env", "GIT_ASKPASS=/tmp/evil", "git"),
+    ("git", "-c", "credential.helper=evil", "fetch"),
+    ("npx", "--token", "evil"),
+    ("npx", "--cache", "x", "--token", "evil"),
+    ("npx", "-y", "xapp-evil-package"),
+    ("/usr/bin/node", "/usr/lib/npm/bin/npx-cli.js", "--token", "evil"),
+    ("env", "npx", "-y", "xapp-evil-package"),
+    ("uvx", "--from", "xapp-Evil1package", "evil"),
+    ("npm", "exec", "--auth", "evil"),
+    ("docker", "run", "--token", "evil"),
+    ("python", "-m", "xapp-evil-package"),
+    ("run", "--key=" + "x" * 5000 + "`evil`"),
+    ("run", "--secret=\u202eevil"),
+    ("run", "--token=$'\\x65evil'"),
+    ("run", "https://github.com:x@evil.example/mcp"),
+]
+
+
+@pytest.mark.parametrize("words", CODE, ids=repr)
+def test_row_54_what_may_be_code_is_shown_though_it_stands_where_a_secret_does(words):
+    server = Server(name="a", command=words[0], args=words[1:])
+    for shown in (display.command_line(server), str(display.shown(server)["runs"])):
+        assert "evil" in shown or "touch" in shown
+        assert shown.isprintable()
+    assert display.arguments(server.args, command=server.command) == [*server.args]
+
+
+def test_row_54_code_in_urls_variables_and_headers_is_shown():
+    url = "https://h/mcp?token=$({touch,/tmp/PWN})&key=a;b#token=x"
+    assert display.url(url) == url
+    assert display.url("https://github.com:x@evil.example/mcp") == "https://github.com:x@evil.example/mcp"
+    assert display.url("https://github.com@evil.example/mcp") == "https://github.com@evil.example/mcp"
+    env = {
+        "NODE_OPTIONS": "-revil",
+        "PYTHONPATH": "evil",
+        "GIT_ASKPASS": "evil",
+        "API_KEY": "x; evil",
+        "TOKEN": "() { evil",
+    }
+    assert display.masked(env) == env
+
+
+def test_secrets_beside_what_is_started_are_masked():
+    for words in (
+        ("npx", "-y", "some-server@1.2.3", "--token", "hunter2"),
+        ("uvx", "--from", "some-server", "serve", "--api-key", "hunter2"),
+        ("docker", "run", "-i", "--rm", "-e", "API_KEY=hunter2", "image"),
+        ("python", "-m", "server", "--password", "hunter2"),
+        ("npx", "mcp-remote", "https://h/", "--header", "Authorization: Bearer hunter2"),
+        ("env", "API_KEY=hunter2", "server"),
+    ):
+        assert "hunter2" not in display.command_line(Server(name="a", command=words[0], args=words[1:]))
+
+
+@given(text=st.text(alphabet="aB1=~-+${}: ;", max_size=60))
+def test_whether_a_value_is_a_secret_only_is_found_at_once(text):
+    assert not display.is_secret_only(text * 50 + ";")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config.expansion import environment_lookup, expand
+from pflow_mcp_plugin.config.expansion import environment_lookup, expand, launch_names, launch_variables
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
@@ -146,7 +149,7 @@ def test_the_credentials_of_a_machine_are_expanded_and_only_its_secret_is_one():
     launch = expand(http(auth=auth), values.get)
     assert launch.server.auth["issuer"] == "https://login.example.com"
     assert launch.server.auth["client_id"] == "my-machine"
-    assert set(launch.secrets) == {"its-secret", "${SECRET}"}
+    assert set(launch.secrets) == {"its-secret"}
     assert expand(http(auth={**auth, "client_secret": "written-out"}), values.get).secrets == ("written-out",)
     with pytest.raises(McpError, match="not an http or https address"):
         expand(http(auth={**auth, "issuer": "${LOGIN}"}), values.get)
@@ -237,3 +240,122 @@ def test_the_files_of_a_server_over_http_are_expanded_and_those_of_others_are_no
         expand(web, {}.get)
     assert {problem.path.rpartition(".")[2] for problem in caught.value.problems} == set(files)
     assert expand(Server(name="clock", command="npx", **files), {}.get).server.ca_bundle == files["ca_bundle"]
+
+
+def _deciding(values, **fields):
+    server = Server(name="s", **fields)
+    assert expand(server, values.get).variables == launch_variables(server, values.get)
+    assert set(launch_variables(server, values.get)) <= launch_names(server)
+    return launch_variables(server, values.get)
+
+
+def test_the_variables_that_decide_what_is_started_are_told_with_their_values():
+    values = {
+        "RUN": "/bin/a",
+        "SCRIPT": "/x.py",
+        "DIR": "/d",
+        "TOKEN": "abc/x.=",
+        "API_KEY": "k",
+        "PWD": "/p",
+    }
+    found = _deciding(
+        values,
+        command="${RUN}",
+        args=("${SCRIPT}", "--token", "${TOKEN}", "${PWD}", "${MODE:-fast}"),
+        cwd="${DIR}",
+    )
+    assert found == {"RUN": "/bin/a", "SCRIPT": "/x.py", "DIR": "/d", "MODE": "fast"}
+    assert _deciding(values, command="a", env={"PYTHONPATH": "${DIR}", "API_KEY": "${API_KEY}"}) == {
+        "DIR": "/d"
+    }
+
+
+def test_a_secret_that_is_code_or_a_place_decides_what_is_started():
+    values = {"API_KEY": "x; evil", "TOKEN": "/tmp/evil.py", "HOST_KEY": "evil.example"}
+    assert _deciding(values, command="sh", args=("-c", "server --key ${API_KEY}")) == {"API_KEY": "x; evil"}
+    assert _deciding(values, command="srv", args=("--token", "${API_KEY}")) == {"API_KEY": "x; evil"}
+    assert _deciding(values, command="python", args=("${TOKEN}",)) == {"TOKEN": "/tmp/evil.py"}
+    assert _deciding(values, command="${TOKEN}") == {"TOKEN": "/tmp/evil.py"}
+    url = "https://${HOST_KEY}/mcp?key=${TOKEN}"
+    assert _deciding(values, transport="http", url=url) == {"HOST_KEY": "evil.example"}
+
+
+def test_the_place_of_an_http_server_may_come_from_its_own_env():
+    values = {"PORT_NOW": "9"}
+    fields = {"transport": "http", "url": "http://127.0.0.1:${PORT}/mcp", "env": {"PORT": "${PORT_NOW}"}}
+    assert _deciding(values, **fields) == {"PORT": "9"}
+    assert launch_names(Server(name="s", **fields)) == {"PORT", "PORT_NOW"}
+    assert launch_variables(Server(name="s", **fields), {}.get) == {"PORT": ""}
+
+
+KEY_LINES = tuple(letter * 64 for letter in "ABC")
+KEY = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(KEY_LINES) + "\n-----END PRIVATE KEY-----\n"
+ACCOUNT = {"type": "service_account", "private_key": KEY, "private_key_id": "0123456789abcdef0123456789"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "secrets"),
+    [
+        ({"env": {"API_KEY": "${X:-the-default}"}}, {}, ["the-default"]),
+        ({"env": {"PLAIN": "${API_KEY:-the-default}"}}, {}, ["the-default"]),
+        ({"args": ["--x", "${API_KEY:-the-default}"]}, {}, ["the-default"]),
+        (
+            {"env": {"API_KEY": "literal-part-${X}"}},
+            {"X": "from-x"},
+            ["literal-part-from-x", "literal-part-"],
+        ),
+        ({"env": {"AUTH": "Bearer begin${X}"}}, {"X": "-end"}, ["begin-end"]),
+        ({"env": {"CONFIG": '{"Authorization": "Bearer in-json"}'}}, {}, ["in-json"]),
+        (
+            {"args": ["--headers", '{"X-Api-Key": "in-json", "n": [{"password": "deep-one"}]}']},
+            {},
+            ["in-json", "deep-one"],
+        ),
+        ({"env": {"HEADERS": "${H}"}}, {"H": '{"Authorization": "Bearer in-json"}'}, ["in-json"]),
+        ({"env": {"CREDENTIALS": json.dumps(ACCOUNT)}}, {}, [*KEY_LINES, ACCOUNT["private_key_id"], KEY]),
+        ({"env": {"ACCOUNT": "${A}"}}, {"A": json.dumps(ACCOUNT)}, [*KEY_LINES, ACCOUNT["private_key_id"]]),
+        ({"env": {"ACCOUNT_KEY": b64encode(json.dumps(ACCOUNT).encode()).decode()}}, {}, [*KEY_LINES]),
+        ({"env": {"SSH_KEY": "${K}"}}, {"K": KEY}, [*KEY_LINES]),
+        ({"env": {"SSH_KEY": KEY.replace("\n", "\\n")}}, {}, [*KEY_LINES]),
+        ({"env": {"DB": "Server=h;User Id=me;Password=pass word!;Timeout=5"}}, {}, ["pass word!"]),
+        ({"args": ["AccountName=me;AccountKey=a1b2/c3d4==;X=1"]}, {}, ["a1b2/c3d4=="]),
+        ({"env": {"PG": "host=h user=me password=in-libpq dbname=x"}}, {}, ["in-libpq"]),
+        ({"env": {"DB": "postgres://me:p%40ssword@h/d"}}, {}, ["p%40ssword", "p@ssword"]),
+        ({"env": {"COOKIES": "a=b; session=in-cookie"}}, {}, ["in-cookie"]),
+    ],
+)
+def test_row_57_secrets_inside_other_values_are_told(fields, values, secrets):
+    launch = expand(
+        Server(name="s", command="run", **{**fields, "args": tuple(fields.get("args", ()))}), values.get
+    )
+    assert set(secrets) <= set(launch.secrets)
+
+
+def test_row_57_user_and_password_of_a_proxy_are_secrets(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://proxy-user:proxy%21pass@proxy:3128")
+    monkeypatch.setenv("ALL_PROXY", "all-user:all-pass@proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "some-host@x")
+    secrets = set(expand(Server(name="s", command="run"), {}.get).secrets)
+    assert secrets == {"proxy-user", "proxy%21pass", "proxy!pass", "all-user", "all-pass"}
+
+
+def test_what_is_no_secret_inside_other_values_is_not_told():
+    env = {
+        "CONFIG": '{"region": "eu-central-1", "auth": "none", "max_tokens": 4096, "key_file": "/srv/k"}',
+        "DB": "Server=database.example.com;Authentication=basic;Timeout=500",
+        "AUTH_HOME": "${HOME}",
+    }
+    assert expand(Server(name="s", command="run", env=env), {"HOME": "/home/someone"}.get).secrets == ()
+
+
+def test_secrets_are_looked_for_in_any_text_in_bounded_time():
+    for text in (
+        '{"key":' * 50_000,
+        "key=" * 250_000,
+        "key=x;" * 100_000,
+        "=" * 900_000,
+        "[" * 900_000,
+        "a" * 900_000,
+    ):
+        for value in (text, f'"{text}"'):
+            assert len(expand(Server(name="s", command="run", env={"X": value}), {}.get).secrets) < 1000

@@ -33,7 +33,7 @@ TOKENS = {
     f"123456789:AA{BODY[:33]}": "TELEGRAM_BOT_TOKEN",
     f"SG.{BODY[:22]}.{BODY}": "SENDGRID_API_KEY",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl": "JWT",
-    "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----": "PRIVATE_KEY",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{BODY * 2}\nabc\n-----END OPENSSH PRIVATE KEY-----": "PRIVATE_KEY",
 }
 ORDINARY = """
     npx -y @modelcontextprotocol/server-github@1.2.3 sk-learn-server-for-tables ghp_short --stdio

@@ -24,6 +24,8 @@ _TEXT = "trust/test_text_threats.py"
 _SIGN_INS = "trust/test_sign_in_threats.py"
 _SIGN_IN_SECRETS = "end_to_end/test_sign_in_secrets.py"
 _FLOODS = "end_to_end/test_flood_attacks.py"
+_APPROVALS = "cli/test_hidden_code.py"
+_LINES = "cli/test_forged_lines.py"
 _SECRETS = "end_to_end/test_planted_secrets.py"
 
 PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -90,6 +92,13 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     59: ((_SERVED, "test_row_59"),),
     64: (("host/nodes/test_shell.py", "test_row_64"),),
     65: ((_SERVED, "test_row_65"),),
+    54: (("config/test_display.py", "test_row_54"), (_APPROVALS, "test_row_54")),
+    55: ((_PINS, "test_row_55"), ("server/test_settings_tools.py", "test_row_55")),
+    57: (
+        ("config/test_expansion.py", "test_row_57"),
+        ("redaction/test_redaction.py", "test_row_57"),
+    ),
+    58: ((_LINES, "test_row_58"),),
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 

@@ -38,6 +38,7 @@ popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=su
 """
 _UNMARKED = 'self._marker = "nothing"'
 _UNASKED = "prepared = call"
+_AS_NAMED = "yield from _findings(synced)"
 _ONE_FOR_ALL = 'return "one"'
 
 GUARDS = (
@@ -127,4 +128,18 @@ GUARDS = (
     Guard(65, "Entry.runs_code", never("shell_line"), "every_way"),
     Guard(56, "ScreeningDispatcher._dispatch_request", drop("acquire"), "many_requests"),
     Guard(56, "MessageQueue.receive", drop("sleep"), "never_empty"),
+    Guard(54, "display.is_secret_only", instead("_SECRET_ONLY", code="return True"), "may_be_code"),
+    Guard(54, "display.is_secret_only", instead("_SECRET_ONLY", code="return True"), "before_it_runs"),
+    Guard(54, "display.arguments", gives("startable", ()), "may_be_code"),
+    Guard(54, "display._masked", never("decides_code"), "variables_and_headers"),
+    Guard(55, "launch_identity.same", never("any"), "another_script"),
+    Guard(55, "launch_identity.same", never("any"), "code_runs"),
+    Guard(55, "Runtime._ready", never("is_complete"), "older_version"),
+    Guard(55, "settings_tools._require_changeable", never("starts"), "decides"),
+    Guard(55, "settings_tools._require_changeable", never("startswith"), "pflow_itself"),
+    Guard(55, "settings_tools._require_changeable", never("stored"), "kept_elsewhere"),
+    Guard(57, "expansion.expand", drop("within"), "inside_other_values"),
+    Guard(57, "_proxy_secrets", never("endswith"), "proxy"),
+    Guard(57, "SecretForms.escaped_parts", never("may_be_escaped"), "escaped"),
+    Guard(58, "server_sync._lines", instead("one_line", "_findings", code=_AS_NAMED)),
 )

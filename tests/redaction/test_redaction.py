@@ -70,3 +70,48 @@ def test_without_secrets_values_pass_as_they_are() -> None:
 def test_no_secret_survives_in_any_text(secrets: list[str], text: str) -> None:
     redacted = Redactor(secrets).text(text + secrets[0] + text)
     assert not any(secret in part for secret in secrets for part in redacted.split(REDACTED))
+
+
+ESCAPES = {
+    "percent": "%{:02x}",
+    "percent twice": "%25{:02X}",
+    "JSON": "\\u{:04x}",
+    "JSON twice": "\\\\u{:04X}",
+    "JavaScript": "\\u{{{:x}}}",
+    "Python": "\\U{:08x}",
+    "a shell": "\\x{:02x}",
+    "octal": "\\{:03o}",
+    "HTML": "&#{};",
+    "HTML in hex": "&#x{:X};",
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
+@pytest.mark.parametrize("around", ["{}", 'said "{}".', "x={}&y=1", "<p>{}</p>"])
+def test_row_57_a_secret_is_found_with_every_or_any_letter_escaped(escape, around):
+    secret = "tok3nSecretValue-9"
+    every = "".join(escape.format(ord(letter)) for letter in secret)
+    one = secret[:5] + escape.format(ord(secret[5])) + secret[6:]
+    for written in (every, one):
+        text = around.format(written)
+        assert Redactor([secret]).text(text) == around.format("***")
+        found = Redactor([secret]).value({"a": [text], text: {"b": text}})
+        assert written not in json.dumps(found, ensure_ascii=False)
+        assert found["a"] == [around.format("***")]
+
+
+def test_escaped_letters_of_other_words_stay():
+    text = r"%41%42 \u0041\x41 &#65; C:\101 100%25"
+    assert Redactor(["tok3nSecretValue-9"]).text(text) == text
+
+
+def test_a_text_of_escaped_letters_is_searched_in_linear_time():
+    for text in (
+        "%41" * 100_000,
+        r"\u0041" * 100_000,
+        "%41 " * 100_000,
+        "\\" * 300_000,
+        "%25" * 100_000,
+        "&#" * 100_000,
+    ):
+        assert Redactor(["tok3nSecretValue-9"]).text(text) == text

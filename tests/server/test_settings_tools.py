@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pflow_mcp_plugin.discovery.servers import servers
+
 TOKEN = "tok-9f8e7d6c5b4a-PLANTED"
 
 
@@ -30,3 +32,39 @@ def test_a_secret_is_shown_only_if_the_config_allows_it(served):
     served.data("settings_set", key="SERVICE_TOKEN", value=TOKEN)
     shown = served.call("settings_get", {"show_secrets": lambda: True}, key="SERVICE_TOKEN")
     assert shown["data"] == {"key": "SERVICE_TOKEN", "value": TOKEN, "masked": False}
+
+
+def _configured(served, **tables):
+    store = servers(served.pflow.host.paths).store
+    store.add(tables)
+    served.pflow.host.refresh("mcp")
+
+
+def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
+    _configured(
+        served,
+        local={"command": "python", "args": ["${SCRIPT}", "--token", "${API_KEY}"], "cwd": "${FOLDER}"},
+        remote={"type": "http", "url": "https://${HOST}/mcp", "env": {"HOST": "${PLACE}"}},
+        socket={"type": "uds", "path": "${SOCKET}"},
+        code={"command": "x", "env": {"PYTHONPATH": "${LIBRARIES}", "SERVICE_TOKEN": "${SERVICE_TOKEN}"}},
+    )
+    settings = served.pflow.host.settings
+    for key in ("SCRIPT", "API_KEY", "FOLDER", "HOST", "PLACE", "SOCKET", "LIBRARIES"):
+        error = served.error("settings_set", key=key, value="evil")
+        assert error["type"] == "validation"
+        assert (
+            f"{key} cannot be set here: it decides what is started or reached for server" in error["message"]
+        )
+        assert error["suggestions"] == [f"Ask the user to set it: pflow settings set {key} -"]
+        assert settings.get(key) is None
+    assert served.data("settings_set", key="SERVICE_TOKEN", value=TOKEN)["saved"]
+
+
+def test_row_55_an_agent_sets_nothing_of_pflow_itself_and_nothing_kept_elsewhere(served):
+    settings = served.pflow.host.settings
+    for key in ("PFLOW_TRACE_DAYS", "pflow_trace_days", "PFLOW_ANYTHING"):
+        assert "settings of pflow itself" in served.error("settings_set", key=key, value="0.00001")["message"]
+        assert settings.get(key) is None
+    settings.set_command("VAULT_TOKEN", ["printf", "kept"])
+    assert "comes from a command" in served.error("settings_set", key="VAULT_TOKEN", value="x")["message"]
+    assert settings.get("VAULT_TOKEN") == "kept"

@@ -313,3 +313,80 @@ def served(desk: Desk, tool: str, arguments: dict[str, Any]) -> str:
             return await client.call_tool(tool, arguments)
 
     return json.dumps(anyio.run(call).structured_content)
+
+
+def _settings(desk, **values):
+    for name, value in values.items():
+        desk.host.host.settings.set(name, value)
+
+
+@pytest.fixture
+def script_desk(desk, tmp_path):
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'PWN')!r}).touch()")
+    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    desk.configure(args=["${SCRIPT_FILE}", "Changes"])
+    approve_server(desk.host.host, "tickets")
+    assert desk.sync()["first"]
+    assert desk.run().success
+    return desk
+
+
+def test_row_55_a_variable_that_starts_another_script_is_withheld_until_approved(script_desk, tmp_path):
+    desk, evil = script_desk, tmp_path / "evil.py"
+    _settings(desk, SCRIPT_FILE=str(evil))
+    refused = desk.refusal()
+    assert not (tmp_path / "PWN").exists()
+    for part in (
+        "another value of SCRIPT_FILE",
+        str(evil),
+        stdio_server.__file__,
+        "pflow mcp approve tickets",
+    ):
+        assert part in refused
+    assert str(evil) in differences(desk.host.host, "tickets").render()
+    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    assert desk.run().success
+
+
+def test_row_55_what_was_changed_is_used_once_it_is_approved(script_desk, tmp_path):
+    desk, moved = script_desk, tmp_path / "moved.py"
+    moved.write_text(
+        f"import sys, runpy; sys.path.insert(0, {str(Path(stdio_server.__file__).parent)!r}); "
+        f"runpy.run_path({stdio_server.__file__!r}, run_name='__main__')"
+    )
+    _settings(desk, SCRIPT_FILE=str(moved))
+    desk.refusal()
+    assert "approved for" in desk.sync()["unapproved"]
+    desk.refusal()
+    approve_server(desk.host.host, "tickets")
+    assert desk.run().success
+
+
+def test_row_55_pins_of_an_older_version_need_no_approval_and_are_completed_by_the_first_run(
+    script_desk, tmp_path
+):
+    desk = script_desk
+    known = servers(desk.host.host.paths)
+
+    def older(launch):
+        return {key: value for key, value in launch.items() if key not in ("env", "variables")}
+
+    known.pins.update("tickets", lambda pinned: attrs.evolve(pinned, launch=older(pinned.launch)))
+    known.catalog.mark("tickets", lambda synced: attrs.evolve(synced, launch=older(synced.launch)))
+    desk.host.host.refresh("mcp")
+    assert desk.run().success
+    _settings(desk, SCRIPT_FILE=str(tmp_path / "evil.py"))
+    desk.refusal()
+    _settings(desk, SCRIPT_FILE=stdio_server.__file__)
+    assert not desk.sync().get("unapproved")
+    assert known.pins.read("tickets").launch["variables"] == {"SCRIPT_FILE": stdio_server.__file__}
+
+
+def test_row_55_a_variable_in_env_that_decides_what_code_runs_is_withheld_until_approved(desk, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'PWN')!r}, 'w')")
+    desk.configure(env={"PYTHONPATH": str(tmp_path)})
+    assert f"PYTHONPATH={tmp_path}" in desk.refusal()
+    assert not (tmp_path / "PWN").exists()
+    desk.configure(env={"REGION": "eu"})
+    assert desk.run().success

@@ -73,7 +73,7 @@ class Evidence:
     @property
     def url(self) -> str:
         """The server's URL as an error may show it: without user info, however short its password is."""
-        return display.url(self.server.url)
+        return display.url(self.server.url, widely=True)
 
     @property
     def where(self) -> Where:

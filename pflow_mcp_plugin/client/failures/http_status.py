@@ -150,7 +150,7 @@ def _redirected(evidence: Evidence) -> McpError:
         return _astray(f"to an invalid address: {location[:_SNIPPET]}", evidence)
     if target == url:
         return _astray("to itself" if location else "without a location", evidence)
-    target = display.url(target)[:_LONGEST_ADDRESS]
+    target = display.url(target, widely=True)[:_LONGEST_ADDRESS]
     return failure(
         f"Server {evidence.server.name}: {evidence.url} redirects to {where}, {target}; refused",
         evidence,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.host.direct.flag_names import flag_of, flag_with, is_list, is_switch, shown_flag
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS
 from pflow_mcp_plugin.host.direct.node_flags import metavar
@@ -55,11 +56,11 @@ def node_help(entry: Entry, prog_name: str) -> str:
     lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
     lines += ["", "Options of pflow:", *_table(_OPTIONS)]
     example = " ".join([call, *(flag_with(field, _sample(field)) for field in needed)])
-    return "\n".join([*lines, "", f"Example: {example}"])
+    return "\n".join(map(one_line, [*lines, "", f"Example: {example}"]))
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    known = list(rows) or [("none", "")]
+    known = [(one_line(form), about) for form, about in rows] or [("none", "")]
     width = max((len(form) for form, _ in known if len(form) <= _COLUMN), default=_COLUMN)
     for form, about in known:
         first, *rest = wrap(about, max(_WIDTH - width - 4, 40)) or [""]

@@ -1,0 +1,137 @@
+"""Nothing that a server names makes a line of its own where people read.
+
+Every command is run on two servers that hide the same text in every string; with that of one of them come
+line ends and tabs. Both have to print as many lines.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+SERVER = Path(__file__).with_name("forging_server.py")
+HIDDEN = "\x1b[2J\u202e\u200b"
+FORGED = f"\n  forged: line\n! forged\r\n\ttab\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029{HIDDEN}"
+HARMLESS = f"{'harmless ' * 8}{HIDDEN}"
+STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\t]")
+
+COMMANDS = (
+    "mcp sync odd",
+    "mcp list",
+    "mcp tools",
+    "mcp tools odd",
+    "mcp info {node}",
+    "mcp test odd",
+    "mcp audit",
+    "mcp audit odd",
+    "mcp diff",
+    "mcp diff odd",
+    "mcp stubs",
+    "mcp lock",
+    "mcp approve odd {tool}",
+    "mcp approve odd nothing",
+    "mcp approve odd {wrong}",
+    "mcp approve odd",
+    "mcp sync odd",
+    "mcp lock",
+    "mcp lock --check",
+    "mcp tools",
+    "mcp info odd.nothing",
+    "mcp info nothing",
+    "mcp call odd.nothing",
+    "mcp odd {tool} --help",
+    "mcp {node} --help",
+    "mcp logs odd",
+    "mcp auth",
+    "mcp presets",
+    "mcp export",
+    "registry list",
+    "registry search something",
+    "registry describe {node}",
+    "mcp disable odd",
+    "mcp enable odd",
+)
+AFTER_CHANGE = (
+    "mcp test odd",
+    "mcp sync odd",
+    "mcp list",
+    "mcp tools",
+    "mcp diff",
+    "mcp audit",
+    "mcp info {node}",
+    "mcp lock --check",
+    "mcp approve odd {tool}",
+    "mcp sync",
+    "mcp approve odd",
+    "mcp remove odd",
+)
+
+
+@attrs.frozen
+class Twin:
+    """A home with a configured server that says one text everywhere."""
+
+    text: str
+    folder: Path
+    pflow: Callable[..., Any]
+
+    def run(self, command: str) -> Any:
+        nodes = [] if "{" not in command else self.nodes()
+        words = {
+            "node": nodes[0]["node"] if nodes else "",
+            "tool": f"alpha{self.text}",
+            "wrong": f"alphx{self.text}",
+        }
+        env = {"PFLOW_HOME": str(self.folder / "home"), "COLUMNS": "9999"}
+        return self.pflow(*(word.format(**words) for word in command.split()), env=env, cwd=self.folder)
+
+    def nodes(self) -> list[dict[str, str]]:
+        found = self.run("mcp tools odd --json").envelope["data"]
+        return [each for each in found if each["tool"].startswith("alpha")]
+
+
+@pytest.fixture
+def twins(tmp_path, pflow, no_leftovers) -> list[Twin]:
+    made = []
+    for name, text in (("forged", FORGED), ("harmless", HARMLESS)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "text.json").write_text(json.dumps(text))
+        twin = Twin(text, folder, pflow)
+        table = {"command": sys.executable, "args": [str(SERVER), str(folder)], "protocol": "handshake"}
+        added = pflow(
+            "mcp", "add", json.dumps({"odd": table}), env={"PFLOW_HOME": str(folder / "home")}, cwd=folder
+        )
+        assert added.exit_code == 0, added
+        made.append(twin)
+    return made
+
+
+def _compare(twins: list[Twin], command: str) -> list[str]:
+    forged, harmless = (twin.run(command) for twin in twins)
+    wrong = [] if forged.exit_code == harmless.exit_code else [f"{command}: exit {forged.exit_code}"]
+    for stream in ("stdout", "stderr"):
+        shown, other = getattr(forged, stream), getattr(harmless, stream)
+        if shown.count("\n") != other.count("\n"):
+            wrong.append(
+                f"{command}: {shown.count(chr(10))} lines, not {other.count(chr(10))}:\n{shown}\n--\n{other}"
+            )
+        if found := STEERS.findall(shown):
+            wrong.append(f"{command}: {stream} has {sorted(set(found))!r}")
+    return wrong
+
+
+@pytest.mark.timeout(180)
+def test_row_58_no_command_prints_a_line_that_a_server_forged(twins):
+    wrong = [each for command in COMMANDS for each in _compare(twins, command)]
+    for twin in twins:
+        (twin.folder / "changed").touch()
+    wrong += [each for command in AFTER_CHANGE for each in _compare(twins, command)]
+    assert "\n".join(wrong) == ""

@@ -1,0 +1,107 @@
+"""What is started is shown in full where people approve it, also in the place of a secret."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program_terminal import run_on_terminal
+
+SERVER = Path(__file__).parents[1] / "config" / "noting_server.py"
+
+
+@pytest.fixture
+def mark(tmp_path) -> Path:
+    return tmp_path / "PWN"
+
+
+def _table(code: str) -> dict[str, Any]:
+    return {"command": "bash", "args": ["-c", code]}
+
+
+def _code(mark: Path) -> str:
+    return _honest(mark).replace("API_KEY=x;", f"API_KEY=x; touch {mark};")
+
+
+def _honest(mark: Path) -> str:
+    server = [sys.executable, str(SERVER), str(mark.with_name("notes")), "SECRET", "said"]
+    return f"API_KEY=x; exec {shlex.join(server)}"
+
+
+def _said(done: Any) -> str:
+    return done.stdout + done.stderr
+
+
+def test_row_54_what_is_added_imported_synced_and_listed_is_shown(pflow, mark, tmp_path, no_leftovers):
+    file = tmp_path / "other.json"
+    file.write_text(json.dumps({"mcpServers": {"odd": _table(_code(mark))}}))
+    for command in (
+        ("mcp", "import", file, "--dry-run"),
+        ("mcp", "import", file),
+        ("mcp", "list"),
+        ("mcp", "list", "--json"),
+        ("mcp", "add", "again", "--", "bash", "-c", _code(mark)),
+        ("mcp", "add", "others", "--json", "--", "bash", "-c", _code(mark)),
+        ("mcp", "export", "odd", "--to", "claude-code"),
+    ):
+        assert f"touch {mark}" in _said(pflow(*command)), command
+    assert not mark.exists()
+    assert f"touch {mark}" in pflow("mcp", "sync", "odd").stderr
+
+
+def test_row_54_code_that_changes_where_a_secret_stood_is_shown_before_it_runs(
+    pflow, pflow_home, mark, tmp_path, hosts
+):
+    config = pflow_home / "config" / "mcp-servers.toml"
+    assert pflow("mcp", "add", json.dumps({"odd": _table(_honest(mark))})).exit_code == 0
+    assert pflow("mcp", "sync", "odd").exit_code == 0
+    config.write_text(config.read_text().replace("API_KEY=x;", f"API_KEY=x; touch {mark};"))
+    assert f"touch {mark}" in pflow("mcp", "diff", "odd").stdout
+    screen = run_on_terminal(
+        "mcp",
+        "sync",
+        "odd",
+        home=pflow_home,
+        cwd=tmp_path,
+        answers={"Approve this and start it?": "n\n"},
+        started=hosts.append,
+    )
+    assert "touch" in screen.shown
+    assert "another secret" not in screen.shown
+    assert not mark.exists()
+    assert f"touch {mark}" in pflow("mcp", "approve", "odd").stdout
+
+
+def test_row_54_a_project_is_shown_with_its_code(pflow, mark, tmp_path):
+    (tmp_path / ".mcp.json").write_text(
+        json.dumps(
+            {"mcpServers": {"odd": {**_table(_code(mark)), "env": {"LD_PRELOAD": "evil", "API_KEY": "a`b`"}}}}
+        )
+    )
+    for command in (("mcp", "approve", "--project"), ("--project", "mcp", "list")):
+        assert f"touch {mark}" in _said(pflow(*command, cwd=tmp_path))
+    shown = _said(pflow("mcp", "approve", "--project", cwd=tmp_path))
+    assert "LD_PRELOAD=evil" in shown
+    assert "API_KEY=a`b`" in shown
+    assert not mark.exists()
+
+
+def test_row_54_what_only_may_be_a_secret_is_masked(pflow):
+    words = (
+        "server",
+        "--token",
+        "hunter2secret",
+        "API_KEY=hunter2secret",
+        "https://me:hunter2secret@h/?key=hunter2secret",
+    )
+    for command in (
+        ("mcp", "add", "a", "--", *words),
+        ("mcp", "list"),
+        ("mcp", "list", "--json"),
+        ("mcp", "diff"),
+    ):
+        assert "hunter2secret" not in _said(pflow(*command)), command
