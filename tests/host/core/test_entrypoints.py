@@ -43,24 +43,15 @@ def test_the_first_of_two_versions_on_the_path_counts(monkeypatch, tmp_path):
     assert found.load() is sys.modules["os.path"].join
 
 
-@pytest.mark.parametrize("other", ["folder", "importer"])
-def test_a_distribution_that_is_found_twice_counts_once(monkeypatch, tmp_path, other):
+@pytest.mark.parametrize("beside", ["a folder", "a zip file"])
+def test_a_distribution_that_is_found_twice_counts_once(monkeypatch, tmp_path, beside):
     for folder in ("one", "two"):
         info = tmp_path / folder / "twice-1.dist-info"
         info.mkdir(parents=True)
         (info / "entry_points.txt").write_text("[pflow]\ntwice = json:dumps\n")
         (info / "METADATA").write_text("Name: twice\nVersion: 1\n")
         monkeypatch.syspath_prepend(str(info.parent))
-    if other == "importer":  # one that only the standard library knows, so that it is asked for all
-        monkeypatch.setattr("sys.meta_path", [*sys.meta_path, Finder()])
+    if beside == "a zip file":  # then the standard library is asked
+        zipfile.ZipFile(tmp_path / "lib.zip", "w").close()
+        monkeypatch.syspath_prepend(str(tmp_path / "lib.zip"))
     assert [point.name for point in entry_points("pflow")].count("twice") == 1
-
-
-class Finder(metadata.DistributionFinder):
-    """Finds distributions, though none."""
-
-    def find_spec(self, *_):
-        return None
-
-    def find_distributions(self, context=None):
-        return iter(())
