@@ -20,6 +20,7 @@ _METADATA = frozenset(
 """Where clouds hand out a machine's credentials; one of them is a public address."""
 _NOT_PUBLIC = (
     "3fff::/20",  # documentation (RFC 9637)
+    "192.0.0.0/24",  # for protocols (RFC 6890)
     "192.88.99.0/24",  # relays of 6to4, no longer in use (RFC 7526)
 )
 """Ranges of IANA's registries of special-purpose addresses that not every Python knows to be special."""
