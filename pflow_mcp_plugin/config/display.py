@@ -19,7 +19,7 @@ from pflow_mcp_plugin.types import Server
 Hide = Callable[[str], str]
 """Returns what to show in place of a secret."""
 
-_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
+_USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^{}]+)\}")
 _OPAQUE = r"[A-Za-z0-9_+~-]"
 """A character of a secret. What has others may be a command, a path or an address."""

@@ -134,9 +134,9 @@ def _hashed(written: JSONObject) -> JSONObject:
     """Return an identity with a hash of all that stands in the place of a secret."""
     from pflow_mcp_plugin.config import display
 
-    args = display.arguments(
-        [*map(str, cast("Sequence[str]", written.get("args", ())))], _hidden, widely=True
-    )
+    words = [*map(str, cast("Sequence[str]", written.get("args", ())))]
+    hashed = display.arguments(words, _hidden, widely=True)
+    args = [old if _DIGEST.fullmatch(old) else new for old, new in zip(words, hashed, strict=True)]
     return {**written, "args": args, "url": display.url(str(written.get("url", "")), _hidden, widely=True)}
 
 

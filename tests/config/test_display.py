@@ -117,7 +117,7 @@ def test_row_54_code_in_urls_variables_and_headers_is_shown():
     assert display.url("https://github.com:x@evil.example/mcp") == "https://github.com:x@evil.example/mcp"
     assert display.url("https://github.com@evil.example/mcp") == "https://github.com@evil.example/mcp"
     env = {
-        "NODE_OPTIONS": "-revil",
+        "NODE_OPTIONS": "-rxapp-evil-package-1234",
         "PYTHONPATH": "evil",
         "GIT_ASKPASS": "evil",
         "API_KEY": "x; evil",

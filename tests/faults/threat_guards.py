@@ -137,7 +137,7 @@ GUARDS = (
     Guard(55, "Runtime._ready", never("is_complete"), "older_version"),
     Guard(55, "settings_tools._require_changeable", never("starts"), "decides"),
     Guard(55, "settings_tools._require_changeable", never("startswith"), "pflow_itself"),
-    Guard(55, "settings_tools._require_changeable", never("stored"), "kept_elsewhere"),
+    Guard(55, "settings_tools._require_changeable", never("stored", "file"), "kept_elsewhere"),
     Guard(57, "expansion.expand", drop("within"), "inside_other_values"),
     Guard(57, "_proxy_secrets", never("endswith"), "proxy"),
     Guard(57, "SecretForms.escaped_parts", never("may_be_escaped"), "escaped"),
