@@ -84,7 +84,8 @@ class MCPNode(Node):
             raise _unnamed()
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
-            arguments = gather(target.declared, prep_res.params, prep_res.shared)
+            extra = prep_res.params.get("__mcp_extra__") is True
+            arguments = gather(target.declared, prep_res.params, prep_res.shared, extra=extra)
             return _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
 
     def exec_fallback(self, prep_res: Job, exc: Exception) -> PflowError:
