@@ -121,7 +121,6 @@ class Validator:
             message=f"{what} {whose}: expected {violation.expected}, given {violation.given}",
             path="" if violation.path == _WHOLE else violation.path,
             suggestion=f"`{self._where.info_command}` shows the tool's parameters",
-            source="mcp",
         )
 
     def _error(self, violations: list[Violation]) -> McpError:

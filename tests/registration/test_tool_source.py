@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.workflow.problem_places import located
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -558,3 +560,18 @@ def test_what_a_schema_forbids_is_refused_even_if_extra_arguments_are_allowed(pf
     (problem,) = [it for it in pflow_host.host.runner.validate({"nodes": [node]}) if it.path]
     assert problem.path == "$.nodes[0].params.more"
     assert "expected no such key" in problem.message
+
+
+def test_what_is_wrong_in_a_workflow_that_a_typed_node_runs_keeps_its_place(desk, pflow_host):
+    inner = {"nodes": [{"id": "a", "type": "mcp-desk-create", "params": {"title": "x"}}]}
+    with pytest.raises(PflowError) as raised:
+        pflow_host.host.runner.run_node("workflow", {"workflow": inner})
+    (problem,) = raised.value.problems
+    assert problem.path == "$.nodes[0].params.workflow.nodes[0].params.title"
+
+
+def test_a_mistake_in_an_argument_has_its_line_in_the_file(desk, pflow_host, tmp_path):
+    file = tmp_path / "flow.json"
+    file.write_text('{"nodes": [\n{"id": "a", "type": "mcp-desk-create", "params": {\n"title": "x"}}]}')
+    problems = located(pflow_host.host.runner.validate(json.loads(file.read_text())), file)
+    assert [it.line for it in problems if it.path] == [3]

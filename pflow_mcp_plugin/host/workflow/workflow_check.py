@@ -466,9 +466,10 @@ class _Check:
                 continue  # reported already
             # What guards a node may depend on the inputs, so only of one that runs anyway are they known.
             values = self.input_values(node, bound) if node.id in certain and not node.when else {}
+            natural = self.natural(node, entry, values)
             use = NodeUse(
                 entry=entry,
-                params=self.natural(node, entry, values) | known_params(node, entry, values_of(values)),
+                params=natural | known_params(node, entry, values_of(values)),
                 supplied=self.supplied(node, entry),
                 reads=read.of(node),
             )
@@ -476,7 +477,7 @@ class _Check:
             self.report_use(node, found)
             items = item_values(node.batch, values) if node.batch and has_template(node.params) else ()
             for index, lookup in items:
-                of_item = attrs.evolve(use, params=known_params(node, entry, lookup))
+                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
                 if of_item.params != use.params:
                     more = [it for it in self.types.check_use(of_item) if it not in found]
                     self.report_use(node, more, f" (item {index} of the batch)")
@@ -515,7 +516,8 @@ class _Check:
         for problem in problems:
             dot = "" if problem.path.startswith("[") else "."
             path = f"{node.path}.params{dot}{problem.path}" if problem.path else node.path
-            moved = attrs.evolve(problem, path=path, message=f"{problem.message}{of}")
+            # A source would be taken for the file that the path is in.
+            moved = attrs.evolve(problem, path=path, source="", message=f"{problem.message}{of}")
             self.findings.problems.append(attrs.evolve(moved, severity="warning") if is_lenient else moved)
 
     def check_mappings(self) -> None:
