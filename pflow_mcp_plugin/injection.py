@@ -9,10 +9,14 @@ from pflow_mcp_plugin.contract import NodeRef
 
 _SERVER = "__mcp_server__"
 _TOOL = "__mcp_tool__"
+EXTRA = "__mcp_extra__"
+"""The param that says that a node sends params that its tool does not declare."""
 
 
 def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] | None:
     """Return the parameters to inject: `__mcp_server__` and `__mcp_tool__`; None for others' nodes.
+
+    With an entry that takes any params, `__mcp_extra__` is among them.
 
     Server and tool come from the entry. An entry written by hand may lack them: then the node type is
     parsed, with the longest matching server name, or else split at its first hyphen.
@@ -23,7 +27,8 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
     """
     config = node.entry.extra.get("mcp_config")
     if isinstance(config, Mapping) and config.get("server_id") and config.get("tool_name"):
-        return _params(config["server_id"], config["tool_name"])
+        extra = {EXTRA: True} if node.entry.interface.open else {}
+        return {**_params(config["server_id"], config["tool_name"]), **extra}
     found = naming.parse_node_type(node.type, servers) or _at_first_hyphen(node.type)
     return _params(*found) if found else None
 

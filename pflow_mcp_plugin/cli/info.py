@@ -17,7 +17,8 @@ from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.schemas.schema_outline import outline
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_outline import limits, outline
 from pflow_mcp_plugin.schemas.schema_sample import sample
 from pflow_mcp_plugin.types import Tool
 
@@ -54,8 +55,8 @@ def describe(host: Host, node: str) -> Report:
 
 def _example(entry: Entry, tool: Tool | None) -> dict[str, JSON]:
     """Return a node for a workflow, with a value for each parameter that needs one, whole to its inside."""
-    root = tool.input_schema if tool else None
-    params = {field.key: sample(root, field.schema) for field in entry.interface.params if field.needs_value}
+    made = sample(tool.input_schema, tool.input_schema) if tool else {}
+    params = made if isinstance(made, dict) else {}
     return {"id": entry.labels["tool"], "type": entry.node, "params": params}
 
 
@@ -107,10 +108,10 @@ def _lines(entry: Entry, head: Head, tool: Tool | None) -> Iterator[str]:
         yield f"Effects   {', '.join(entry.effects).replace('_', ' ')}"
     if entry.withheld:
         yield f"Withheld  {entry.withheld}"
-    yield from _fields("Params", entry.interface.params, tool.input_schema if tool else None)
+    yield from _fields("Params", entry.interface.params)
     if entry.interface.open:
         yield "  and others: the tool accepts arguments that its schema does not name"
-    yield from _fields("Outputs", entry.interface.outputs, tool.output_schema if tool else None)
+    yield from _fields("Outputs", entry.interface.outputs)
     if entry.interface.open_outputs:
         yield "  and others: the tool may return properties that its schema does not name"
     yield ""
@@ -130,7 +131,7 @@ def _purity(entry: Entry) -> str:
     return "impure: every run calls it, and its results are never kept"
 
 
-def _fields(title: str, fields: Iterable[Field], schema: JSON) -> Iterator[str]:
+def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
     listed = list(fields)
     yield ""
     yield title if listed else f"{title}: none"
@@ -139,12 +140,12 @@ def _fields(title: str, fields: Iterable[Field], schema: JSON) -> Iterator[str]:
         traits = ", ".join(_traits(field))
         yield f"  {one_line(field.key):{width}}  {traits}"
         yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
-        yield from (f"  {'':{width}}    {line}" for line in _inner(schema, field))
+        yield from (f"  {'':{width}}    {line}" for line in _inner(field))
 
 
-def _inner(root: JSON, field: Field) -> Iterator[str]:
-    for inner in outline(root, field.schema):
-        traits = f"{inner.type}, required" if inner.required else inner.type
+def _inner(field: Field) -> Iterator[str]:
+    for inner in outline(field.schema, field.schema):
+        traits = ", ".join([inner.type, *(["required"] if inner.required else []), *inner.limits])
         text = " ".join(inner.description.split())
         yield f"{'  ' * (inner.depth - 1)}{one_line(inner.name)}  {traits}{f' - {text}' if text else ''}"
 
@@ -156,5 +157,4 @@ def _traits(field: Field) -> Iterator[str]:
     schema = field.schema if isinstance(field.schema, dict) else {}
     if field.has_default:
         yield f"default {json.dumps(schema['default'], ensure_ascii=False)}"
-    if isinstance(schema.get("enum"), list):
-        yield "one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    yield from limits(SchemaDocument(schema), schema)

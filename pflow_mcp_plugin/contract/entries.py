@@ -324,8 +324,9 @@ class NodeUse:
 
     Attributes:
         entry: The entry of the node.
-        params: Its params, coerced to their declared types. A value that a template will fill in is
-            `UNKNOWN`, at any depth; so is one that is of the wrong type, which the host reports itself.
+        params: Its params, coerced to their declared types, and at the start of a run the inputs that it
+            takes by its own names. A value that a template will fill in is `UNKNOWN`, at any depth; so is
+            one that is of the wrong type, which the host reports itself.
         supplied: The keys that may come from elsewhere: an input, a mapping, the shared store. None if that
             cannot be told, so that any key may.
         reads: The outputs that the rest of the workflow reads, as paths: `("issues", 0, "title")`. An

@@ -10,7 +10,11 @@ from pflow_mcp_plugin.schemas.schema_properties import Declaration
 
 
 def gather(
-    declared: Declaration | None, params: Mapping[str, Any], shared: Mapping[str, Any]
+    declared: Declaration | None,
+    params: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    *,
+    extra: bool = False,
 ) -> dict[str, Any]:
     """Gather the arguments of a call: params first, then the shared store under the same names.
 
@@ -22,11 +26,13 @@ def gather(
         declared: What the tool declares, None if that is unknown: then every param is sent.
         params: The node's params.
         shared: The root of the shared store.
+        extra: Whether params are sent that the tool does not declare.
     """
     given = {key: value for key, value in params.items() if not is_reserved(key)}
     if declared is None:
         return given
-    arguments = {key: given[key] for key in given if declared.open or key in declared.properties}
+    takes_any = declared.open or extra
+    arguments = {key: given[key] for key in given if takes_any or key in declared.properties}
     for key, schema in declared.properties.items():
         if key not in given and key in shared:
             value = shared[key]

@@ -86,7 +86,8 @@ class MCPNode(Node):
             raise _unnamed()
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
-            arguments = gather(target.declared, prep_res.params, prep_res.shared)
+            extra = prep_res.params.get("__mcp_extra__") is True
+            arguments = gather(target.declared, prep_res.params, prep_res.shared, extra=extra)
             result = _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
             _show(prep_res, result)
             return result

@@ -55,32 +55,12 @@ def _outputs(schema: JSON) -> Iterator[Field]:
     named = declaration(whole, document).properties
     for key, raw in named.items():
         if key not in ("result", "error"):  # the node itself writes these
-            yield _field(document, key, _with_definitions(raw, schema))
+            yield _field(document, key, raw)
     if CONTENT_BLOCKS not in named:
         yield _BESIDE
-    described = _with_definitions(whole, schema)
+    described = document.self_contained(whole)
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))
-
-
-def _with_definitions(part: JSON, whole: JSON) -> JSON:
-    """Return a part of a schema with the definitions that it may refer to, so that it is self-contained."""
-    if not isinstance(part, dict) or not isinstance(whole, dict) or part is whole or not _refers(part):
-        return part
-    return {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **part}
-
-
-def _refers(schema: JSON) -> bool:
-    waiting = [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if "$ref" in value:
-                return True
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return False
 
 
 def _open_outputs(schema: JSON) -> bool | None:
@@ -100,7 +80,7 @@ def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = Fa
         type=f"{kind} | None" if document.is_unset_by_null(raw) else kind,
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
-        schema=_stated(raw),
+        schema=_stated(document.self_contained(raw)),
     )
 
 

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.schemas.schema_properties import declaration
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
 
@@ -120,7 +121,6 @@ class Validator:
             message=f"{what} {whose}: expected {violation.expected}, given {violation.given}",
             path="" if violation.path == _WHOLE else violation.path,
             suggestion=f"`{self._where.info_command}` shows the tool's parameters",
-            source="mcp",
         )
 
     def _error(self, violations: list[Violation]) -> McpError:
@@ -312,23 +312,8 @@ def _expected(error: Any, root: JSON) -> str:
         return "one of " + ", ".join(
             _shown(item) for item in (value if error.validator == "enum" else [value])
         )
-    words = _PHRASES.get(error.validator)
+    words = BOUNDS.get(error.validator)
     return words.format(value) if words else f"a value allowed by its {error.validator}"
-
-
-_PHRASES: Mapping[str, str] = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "minLength": "{} characters or more",
-    "maxLength": "{} characters or fewer",
-    "minItems": "{} items or more",
-    "maxItems": "{} items or fewer",
-    "minProperties": "{} keys or more",
-    "maxProperties": "{} keys or fewer",
-    "pattern": "a string that matches {}",
-}
 
 
 def _violation(path: Iterable[str | int], expected: str, given: JSON) -> Violation:

@@ -66,6 +66,23 @@ def is_linear(pattern: str) -> bool:
     return _has_one_way(items) and (pattern.startswith("^") or _reach(items, pattern) <= _FAR)
 
 
+def shortest_match(pattern: str) -> str:
+    """Return a short text that matches a plain pattern, linear or not; empty if none is found."""
+    if len(pattern) > _LONGEST:
+        return ""
+    try:
+        items = list(_items(pattern.removeprefix("^").removesuffix("$")))
+        text = "".join(_typical(item.characters) * min(item.least, _LONGEST) for item in items)
+        return text if len(text) <= _LONGEST and re.search(pattern, text) else ""
+    except (re.error, _NotPlain, OverflowError):
+        return ""
+
+
+def _typical(characters: frozenset[str]) -> str:
+    plain = sorted(it for it in characters if it != _OTHERS and it.isprintable())
+    return next((it for it in plain if it.isalnum()), plain[0] if plain else "é")
+
+
 def _items(body: str) -> Iterator[_Item]:
     place = 0
     while place < len(body):

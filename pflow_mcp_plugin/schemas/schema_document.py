@@ -8,7 +8,9 @@ exponential expansion end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import unquote
 
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
@@ -18,6 +20,7 @@ ANY = "any"
 _DEPTH = 16
 _STEPS = 500
 _HOPS = 32
+_DEEPEST = 60
 _OF_PYTHON: Mapping[type, str] = {
     str: "str",
     bool: "bool",
@@ -62,6 +65,35 @@ class SchemaDocument:
             # `~1` before `~0` (RFC 6901, section 4): `~01` stands for `~1`, not for `/`.
             target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
         return target
+
+    def self_contained(self, part: JSON) -> JSON:
+        """Return a part of the document with the definitions that it refers to, which keep their names."""
+        if not isinstance(part, dict) or part is self._root or not _refers(part):
+            return part
+        names: dict[str, str] = {}
+        found: dict[str, JSON] = {}
+        moved = self._moved(part, names, found, _DEEPEST)
+        inner = moved.get("$defs") if isinstance(moved, dict) else None
+        return {**moved, "$defs": {**(inner if isinstance(inner, dict) else {}), **found}} if found else part
+
+    def _moved(self, part: Any, names: dict[str, str], found: dict[str, JSON], depth: int) -> Any:
+        """Return a part with its references leading to `$defs`, where their targets are put."""
+        if depth == 0 or not isinstance(part, dict | list):
+            return part
+        if isinstance(part, list):
+            return [self._moved(it, names, found, depth - 1) for it in part]
+        moved = {key: self._moved(value, names, found, depth - 1) for key, value in part.items()}
+        ref = part.get("$ref")
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            return moved
+        if ref not in names:
+            name = re.sub(r"^#?/?(\$defs|definitions)?/?", "", ref).replace("/", ".") or "root"
+            while name in found:
+                name += "_"
+            names[ref] = name
+            found[name] = True  # it may refer to itself
+            found[name] = self._moved(self.target(ref), names, found, depth - 1)
+        return {**moved, "$ref": f"#/$defs/{names[ref]}"}
 
     def friendly(self, schema: JSON) -> str:
         """Return the friendly type of a schema in this document; references in the document are followed."""
@@ -136,6 +168,19 @@ class SchemaDocument:
         if any(keyword in schema for keyword in _OF_OBJECTS):
             return ["dict"]
         return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
+
+
+def _refers(schema: JSON) -> bool:
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "$ref" in value:
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
 
 
 def join(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.workflow.problem_places import located
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -486,3 +488,95 @@ def test_a_name_that_only_begins_with_two_underscores_is_an_argument(pflow_host)
     node = {"id": "a", "type": "mcp-desk-create", "params": {"__typename": "Issue"}}
     assert pflow_host.run({"nodes": [node]}).success
     assert answers.arguments("create") == [{"__typename": "Issue"}]
+
+
+CLOSED = {
+    "type": "object",
+    "properties": {"title": {"type": "string", "minLength": 2}},
+    "required": ["title"],
+}
+
+
+@pytest.fixture
+def desk(pflow_host):
+    """A stubbed server, and the command line of pflow."""
+    answers = pflow_host.stub("desk", [Tool(name="create", input_schema=CLOSED)])
+    answers.give("create", {"ok": True})
+    return answers
+
+
+def test_what_is_typed_on_a_command_line_is_judged_without_a_word_of_a_workflow(desk, pflow_host):
+    for words in (["--title", "x"], ["--params", '{"title": "x"}']):
+        with pytest.raises(PflowError) as raised:
+            pflow_host.host.run_chain(["mcp-desk-create", *words], "pflow")
+        assert raised.value.message == (
+            'Argument title of tool create on server desk: expected 2 characters or more, given "x" (str)'
+        )
+    with pytest.raises(PflowError) as raised:
+        pflow_host.host.runner.run_node("mcp-desk-create", {"title": "x"})
+    assert raised.value.message.startswith("Argument title of tool create")
+    with pytest.raises(PflowError) as raised:
+        pflow_host.host.run_chain(["mcp-desk-create", "--params", '{"title": [1]}'], "pflow")
+    assert raised.value.message == "--params of mcp-desk-create: title must be str, got list [1]"
+    assert desk.calls == []
+
+
+def test_a_later_node_of_a_chain_is_judged_before_the_first_one_runs(desk, pflow_host, tmp_path):
+    target = tmp_path / "written"
+    words = [
+        "write-file",
+        "--file-path",
+        str(target),
+        "--content",
+        "hi",
+        "then",
+        "mcp-desk-create",
+        "--title",
+        "x",
+    ]
+    with pytest.raises(PflowError, match="expected 2 characters or more"):
+        pflow_host.host.run_chain(words, "pflow")
+    assert not target.exists()
+
+
+def test_arguments_that_are_not_declared_are_sent_where_that_is_allowed(desk, pflow_host):
+    runner = pflow_host.host.runner
+    node = {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "more": 1}}
+    strict = {"id": "b", "type": "mcp-desk-create", "params": {"title": "to"}}
+    assert [it.message for it in runner.validate({"nodes": [node]}) if it.path] == [
+        "Node a (mcp-desk-create) has no parameter more"
+    ]
+    with pytest.raises(PflowError):
+        pflow_host.run({"nodes": [node]})
+    assert pflow_host.run({"nodes": [{**node, "extra": True}, strict]}).success
+    assert runner.allowing_extra().run({"nodes": [node]}, {}).success
+    assert runner.run_node("mcp-desk-create", node["params"], allow_extra=True).outcome.success
+    words = ["mcp-desk-create", "--title", "to", "--param", "more=1", "--allow-extra"]
+    assert pflow_host.host.run_chain(words, "pflow").error is None
+    kept = pflow_host.host.run_chain([*words, "--print"], "pflow").data
+    assert kept["nodes"][0]["extra"] is True
+    both = {"title": "to", "more": 1}
+    assert desk.arguments("create") == [both, {"title": "to"}, both, both, {"title": "to", "more": "1"}]
+
+
+def test_what_a_schema_forbids_is_refused_even_if_extra_arguments_are_allowed(pflow_host):
+    pflow_host.stub("desk", [Tool(name="create", input_schema={**CLOSED, "additionalProperties": False})])
+    node = {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "more": 1}, "extra": True}
+    (problem,) = [it for it in pflow_host.host.runner.validate({"nodes": [node]}) if it.path]
+    assert problem.path == "$.nodes[0].params.more"
+    assert "expected no such key" in problem.message
+
+
+def test_what_is_wrong_in_a_workflow_that_a_typed_node_runs_keeps_its_place(desk, pflow_host):
+    inner = {"nodes": [{"id": "a", "type": "mcp-desk-create", "params": {"title": "x"}}]}
+    with pytest.raises(PflowError) as raised:
+        pflow_host.host.runner.run_node("workflow", {"workflow": inner})
+    (problem,) = raised.value.problems
+    assert problem.path == "$.nodes[0].params.workflow.nodes[0].params.title"
+
+
+def test_a_mistake_in_an_argument_has_its_line_in_the_file(desk, pflow_host, tmp_path):
+    file = tmp_path / "flow.json"
+    file.write_text('{"nodes": [\n{"id": "a", "type": "mcp-desk-create", "params": {\n"title": "x"}}]}')
+    problems = located(pflow_host.host.runner.validate(json.loads(file.read_text())), file)
+    assert [it.line for it in problems if it.path] == [3]

@@ -42,6 +42,63 @@ def test_alternatives_are_shown_one_after_the_other():
     assert lines({}, schema) == [(1, "name", "str", False), (1, "id", "int", False)]
 
 
+def shown(root, schema):
+    return [
+        f"{'  ' * (it.depth - 1)}{it.name} {', '.join([it.type, *it.limits])}" for it in outline(root, schema)
+    ]
+
+
+def test_members_are_found_through_alternatives_of_alternatives_with_what_tells_them_apart():
+    circle = {"properties": {"kind": {"const": "circle"}, "radius": {"type": "number", "minimum": 0}}}
+    square = {"properties": {"kind": {"const": "square"}, "side": {"type": "number", "exclusiveMinimum": 0}}}
+    root = {"$defs": {"shape": {"oneOf": [{"$ref": "#/$defs/circle"}, square]}, "circle": circle}}
+    assert shown(root, {"anyOf": [{"$ref": "#/$defs/shape"}, {"type": "null"}]}) == [
+        'kind str, always "circle"',
+        "radius float, at least 0",
+        'kind str, always "square"',
+        "side float, more than 0",
+    ]
+
+
+def test_choices_and_bounds_are_shown_at_any_depth():
+    root = {"$defs": {"mode": {"enum": ["a", "b"]}}}
+    schema = {
+        "properties": {
+            "modes": {"type": "array", "maxItems": 2, "items": {"$ref": "#/$defs/mode"}},
+            "either": {"anyOf": [{"const": 1}, {"$ref": "#/$defs/mode"}, {"type": "null"}]},
+            "free": {"anyOf": [{"const": 1}, {"type": "string"}]},
+        }
+    }
+    assert shown(root, schema) == [
+        "modes list, 2 items or fewer",
+        '  [] str, one of "a", "b"',
+        'either int | str | None, one of 1, "a", "b"',
+        "free int | str",
+    ]
+
+
+def test_maps_and_tuples_are_shown_with_the_types_of_their_values():
+    schema = {
+        "properties": {
+            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "marked": {"patternProperties": {"^x-": {"type": "boolean"}}},
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+            "old_pair": {"type": "array", "items": [{"type": "string"}]},
+        }
+    }
+    assert shown({}, schema) == [
+        "counts dict",
+        "  * int",
+        "marked dict",
+        "  /^x-/ bool",
+        "pair list",
+        "  [0] str",
+        "  [1] int",
+        "old_pair list",
+        "  [0] str",
+    ]
+
+
 def test_a_value_without_an_inside_has_no_outline():
     assert lines({}, {"type": "array", "items": {"type": "string"}}) == []
     assert lines({}, True) == []

@@ -53,6 +53,29 @@ def test_a_sample_is_what_the_schema_states(schema, expected):
     assert sample(ROOT, schema) == expected
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 8},
+        {"type": "string", "maxLength": 2},
+        {"type": "string", "pattern": "^AS[0-9]{2,4}$"},
+        {"type": "integer", "exclusiveMinimum": 5, "multipleOf": 4},
+        {"type": "integer", "maximum": -3},
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        {"type": "number", "minimum": 0.25, "maximum": 0.25, "multipleOf": 0.25},
+        {"type": "array", "minItems": 3, "prefixItems": [{"type": "string"}], "items": {"type": "integer"}},
+        {"type": "array", "contains": {"type": "null"}, "minContains": 2},
+        {"type": "object", "required": ["a"], "additionalProperties": {"type": "integer"}},
+        {"properties": {"a": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"allOf": [HOME, {"properties": {"x": {"const": 3}}, "required": ["x"]}]},
+        {"oneOf": [{"$ref": "#/$defs/home"}, {"properties": {"x": {"const": 3}}, "required": ["x"]}]},
+        {"if": {"properties": {"a": {"const": 1}}}, "then": {"required": ["a"]}, "type": "object"},
+    ],
+)
+def test_a_sample_keeps_to_bounds_patterns_and_what_a_schema_is_composed_of(schema):
+    assert list(Draft202012Validator({**ROOT, **schema}).iter_errors(sample(ROOT, schema))) == []
+
+
 def test_a_schema_that_contains_itself_ends():
     tree = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
     tree["required"] = ["left", "right"]

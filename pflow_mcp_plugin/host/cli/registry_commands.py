@@ -83,14 +83,15 @@ def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
 @click.command()
 @click.argument("node", shell_complete=node_names)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--allow-extra", is_flag=True, help="Let the node take parameters that are not declared.")
 @click.pass_obj
-def run(host: EmbeddedHost, node: str, params: tuple[str, ...]) -> Report:
+def run(host: EmbeddedHost, node: str, params: tuple[str, ...], *, allow_extra: bool) -> Report:
     """Run the node type NODE once and show its result, with the type of every path in it.
 
     Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
     paths can be used in templates.
     """
-    return run_node(host, node, parse_inputs(params))
+    return run_node(host, node, parse_inputs(params), allow_extra=allow_extra)
 
 
 @click.command()
@@ -137,13 +138,16 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
 
 
-def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report:
+def run_node(
+    host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
+) -> Report:
     """Run a single node for the registry command `registry run`, with params as typed.
 
     Args:
         host: The host to run it in.
         node: The node type.
         params: The typed string of each parameter.
+        allow_extra: Whether the node takes params beyond those that are declared.
 
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
@@ -154,7 +158,8 @@ def run_node(host: EmbeddedHost, node: str, params: Mapping[str, str]) -> Report
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
-        ran = host.runner.run_node(node, typed_params(entry, params), watcher=watcher)
+        given = typed_params(entry, params)
+        ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(
         outcome_report(outcome),

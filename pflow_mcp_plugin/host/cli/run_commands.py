@@ -89,6 +89,7 @@ class _RunCommand(WithLoneOption):
     "2d; by default an hour.",
 )
 @click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none.")
+@click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
 @click.option("--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only.")
 @click.option(
     "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
@@ -116,6 +117,7 @@ def run(
     limit, only_shown = TimeLimit(options.pop("timeout")), options.pop("dry_run")
     results = ResultOptions(**options)
     runner = host.runner.at(place_of(host, workflow))
+    runner = runner.allowing_extra() if options.pop("allow_extra") else runner
     runner = runner.trusting() if results.trust_readonly else runner
     typed = parse_inputs(inputs)
     lock = _lock_place(host, workflow) if locked else None
@@ -182,6 +184,7 @@ class ResultOptions:
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="WORKFLOW...", shell_complete=workflows)
+@click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
 @click.option("--locked", is_flag=True, help="Also compare the nodes with the lock file.")
 @click.option(
     "--flows",
@@ -189,11 +192,11 @@ class ResultOptions:
     help="Also list how data from untrusted sources reaches nodes that are destructive or send data.",
 )
 @click.pass_obj
-def validate(host: EmbeddedHost, names: tuple[str, ...], *, locked: bool, flows: bool) -> Report:
+def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> Report:
     """Validate each WORKFLOW, a file or a saved name, before `pflow run`: list all problems, run nothing."""
     if len(names) == 1:
-        return _validated(host, names[0], locked=locked, flows=flows)
-    reports = {name: _tried(host, name, locked=locked, flows=flows) for name in dict.fromkeys(names)}
+        return _validated(host, names[0], **options)
+    reports = {name: _tried(host, name, **options) for name in dict.fromkeys(names)}
     return joined_findings(reports)
 
 
@@ -208,7 +211,7 @@ def _tried(host: EmbeddedHost, workflow: str, **options: bool) -> Report:
         return Report(error=PflowError(error.message, problems=error.problems or (only,), kind=error.kind))
 
 
-def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool) -> Report:
+def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
     """Return the report of `pflow validate` on one workflow."""
     from pflow_mcp_plugin.host.workflow.problem_places import located
 
@@ -216,6 +219,7 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool) 
         document = find_workflow(host, workflow)
     lock = _lock_place(host, workflow) if locked else None
     runner = host.runner.at(place_of(host, workflow))
+    runner = runner.allowing_extra() if allow_extra else runner
     file = _file(host, workflow)
     if not flows:
         return findings_report(workflow, located(runner.validate(document, lock), file))

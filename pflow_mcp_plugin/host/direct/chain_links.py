@@ -14,6 +14,7 @@ from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
 from pflow_mcp_plugin.host.direct.link_words import Chain
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
+from pflow_mcp_plugin.host.workflow import opened
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
@@ -34,6 +35,7 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
     unknown = ""
     for place, link in enumerate(chain.links):
         entry = registry.find(link.node) if link.node else None
+        entry = opened(entry) if entry and chain.allows_extra else entry
         if entry is not None:
             readers.append(FlagReader(entry, templates=place > 0))
             given = readers[-1].read(link.words)

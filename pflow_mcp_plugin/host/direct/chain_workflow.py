@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.direct.flag_names import flag_with, shown_flag
 from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
-from pflow_mcp_plugin.host.workflow.workflow_document import IR_VERSION
+from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, IR_VERSION
 
 _STDIN = "stdin"
 _NAME = re.compile(r"(?!__)\w[\w-]*")
@@ -69,7 +69,12 @@ class ChainWorkflow:
 
 
 def chain_workflow(
-    links: Sequence[NodeLink], *, has_stdin: bool, is_kept: bool, description: str = ""
+    links: Sequence[NodeLink],
+    *,
+    has_stdin: bool,
+    is_kept: bool,
+    description: str = "",
+    allows_extra: bool = False,
 ) -> ChainWorkflow:
     """Build the workflow that a chain of nodes stands for.
 
@@ -83,12 +88,13 @@ def chain_workflow(
         has_stdin: Whether something is piped into the first node.
         is_kept: Whether the workflow is for later: it then declares its output.
         description: What it is for.
+        allows_extra: Whether its nodes take parameters beyond those that are declared.
     """
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}
     workflow |= {"description": description} if description else {}
     workflow["enable_namespacing"] = False
-    nodes = builder.nodes()
+    nodes = [node | ({EXTRA: True} if allows_extra else {}) for node in builder.nodes()]
     workflow |= {"inputs": builder.inputs} if builder.inputs else {}
     workflow["nodes"] = nodes
     workflow |= {"mappings": builder.mappings} if builder.mappings else {}

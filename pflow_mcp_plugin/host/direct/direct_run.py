@@ -18,6 +18,7 @@ from pflow_mcp_plugin.host.running.outcome_report import outcome_report, printed
 from pflow_mcp_plugin.host.running.shown_run import Around, shown_run
 from pflow_mcp_plugin.host.standard_input import piped_text
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
+from pflow_mcp_plugin.host.workflow.findings import unwritten
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -63,14 +64,14 @@ class DirectRun:
         Raises:
             PflowError: A node lacks something. That is found before anything is read.
         """
-        built = chain_workflow(links, has_stdin=True, is_kept=False)
+        built = chain_workflow(links, has_stdin=True, is_kept=False, allows_extra=chain.allows_extra)
         if not _takes_stdin(built):
             return self._plan(chain, built), {}
         plan = self._plan(chain, built, {"stdin": STILL_TO_COME})
         text = piped_text()
         if text:
             return plan, {"stdin": text}
-        built = chain_workflow(links, has_stdin=False, is_kept=False)
+        built = chain_workflow(links, has_stdin=False, is_kept=False, allows_extra=chain.allows_extra)
         step = "Pipe something in, or write a value in place of -"
         nothing = (f"{user} is read from standard input, but nothing is piped in" for user in built.piped)
         refuse([Problem(message=message, suggestion=step, kind="usage") for message in nothing])
@@ -81,13 +82,21 @@ class DirectRun:
     ) -> Compiled:
         refuse(built.problems)
         name = " then ".join(link.node for link in chain.links)
-        return self.runner.compile(built.workflow, name, inputs or {})
+        with unwritten("The command line"):
+            return self.runner.compile(built.workflow, name, inputs or {})
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
         """Save the chain as a workflow, or show it."""
-        built = chain_workflow(links, has_stdin=True, is_kept=True, description=chain.description)
+        built = chain_workflow(
+            links,
+            has_stdin=True,
+            is_kept=True,
+            description=chain.description,
+            allows_extra=chain.allows_extra,
+        )
         workflow = built.workflow
-        compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
+        with unwritten("The command line"):
+            compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
         for warning in compiled.warnings:
             self.host.report(warning)
         if not chain.save:

@@ -25,7 +25,7 @@ _FORMS = {
     PARAMS: "JSON|@FILE|-",
 }
 """pflow's options that take a value, and how it is shown."""
-_SWITCHES = ("--print", "--json", "--help")
+_SWITCHES = ("--print", "--allow-extra", "--json", "--help")
 _SHORT_HELP = "-h"
 """Asks for help where a flag may stand; as the value of a flag it is text."""
 
@@ -49,6 +49,7 @@ class Chain:
         links: The nodes in their order.
         save: The name to save it under; empty if it is not to be saved.
         is_shown: Whether it is only to be shown as a workflow.
+        allows_extra: Whether nodes take parameters beyond those that are declared.
         inputs: The flags that become inputs of the workflow.
         description: What the workflow is for.
         help_of: The place of the link whose help is wanted; None if none is.
@@ -58,6 +59,7 @@ class Chain:
     links: tuple[Link, ...]
     save: str = ""
     is_shown: bool = False
+    allows_extra: bool = False
     inputs: tuple[str, ...] = ()
     description: str = ""
     help_of: int | None = None
@@ -93,6 +95,7 @@ class _Reader:
             links=links,
             save=self._only("--save"),
             is_shown="--print" in self._options,
+            allows_extra="--allow-extra" in self._options,
             inputs=tuple(self._options.get("--input", ())),
             description=self._only("--description"),
             help_of=self._help_of,

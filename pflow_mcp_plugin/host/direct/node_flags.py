@@ -96,8 +96,19 @@ class FlagReader:
         except PflowError as error:
             self._wrong(f"{PARAMS} of {self._entry.node}: {error.message}", *error.suggestions[:1])
             return {}
-        fields = {key: self._field(key) for key in value}
-        return {key: Given(field=field, value=value[key]) for key, field in fields.items() if field}
+        fields = {key: field for key in value if (field := self._field(key))}
+        return {key: given for key, field in fields.items() if (given := self._member(field, value[key]))}
+
+    def _member(self, field: Field, value: object) -> Given | None:
+        """Return the value of a parameter in a JSON object; None if it is of another type."""
+        try:
+            return Given(field=field, value=coerce(value, field))
+        except TypeMismatch as error:
+            message = (
+                f"{PARAMS} of {self._entry.node}: {field.key} must be {error.expected}, got {error.given}"
+            )
+            self._wrong(message, f"Write one for {field.key}")
+        return None
 
     def _field(self, key: str) -> Field | None:
         """Return the parameter with exactly this name; report that there is none."""

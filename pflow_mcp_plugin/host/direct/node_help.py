@@ -23,6 +23,7 @@ _OPTIONS = (
     ("--description TEXT", "What that workflow is for"),
     ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
     ("--params JSON|@FILE|-", "Set parameters by their exact names, from a JSON object"),
+    ("--allow-extra", "Let nodes take parameters that are not declared"),
     ("--json", "Print one JSON object"),
     ("-h, --help", "Show the flags of a node"),
 )

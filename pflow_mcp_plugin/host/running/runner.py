@@ -31,21 +31,24 @@ from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
 from pflow_mcp_plugin.host.running.signals import EndingSignals
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
+    ChangedEntries,
     Checked,
     Compiled,
     NodeTypes,
-    TrustedClaims,
     WorkflowPlace,
     bind_inputs,
     check_workflow,
     compile_workflow,
     load_workflow,
     normalise,
+    opened,
+    trusted,
 )
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
+from pflow_mcp_plugin.host.workflow.findings import unwritten
 from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.run_inputs import secret_values
-from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE
+from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
 if TYPE_CHECKING:  # not every program runs something, and few ask for data flows, locks or earlier results
@@ -232,6 +235,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
         watcher: RunWatcher | None = None,
+        allow_extra: bool = False,
     ) -> NodeOutcome:
         """Run a single node with the runner's registry and plugins, and describe what it wrote.
 
@@ -241,6 +245,7 @@ class WorkflowRunner(Runner):
             origin: Who asked for the run, and through what.
             control: Receives the run's progress, and can cancel it.
             watcher: Shows the run while it lasts.
+            allow_extra: Whether the node takes params beyond those that are declared.
 
         Raises:
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
@@ -250,11 +255,13 @@ class WorkflowRunner(Runner):
         from pflow_mcp_plugin.host.running.value_structure import sampled
 
         entry = self._host.registry.get(node_type)
-        values = checked_params(entry, params)
+        values = checked_params(opened(entry) if allow_extra else entry, params)
         if entry.node == WORKFLOW_NODE and WORKFLOW_NODE in params:
             values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # the templates in it are its own
-        node: JSONObject = {"id": entry.node, "type": entry.node, "params": values}
-        compiled = self.compile({"nodes": [node]}, node_type, {})
+        node: dict[str, JSON] = {"id": entry.node, "type": entry.node, "params": values}
+        node |= {EXTRA: True} if allow_extra else {}
+        with unwritten(f"Node {entry.node}"):
+            compiled = self.compile({"nodes": [node]}, node_type, {})
         run = CurrentRun(self._host, compiled.workflow, origin, control, watcher=watcher)
         outcome = self.run_compiled(compiled, {}, run=run)
         structure = sampled(dict(outcome.outputs), run.recorder.sample)
@@ -292,7 +299,11 @@ class WorkflowRunner(Runner):
 
     def trusting(self) -> WorkflowRunner:
         """Return a runner that believes the nodes that claim to only read: they are `flow_safe`."""
-        return self._with(types=TrustedClaims(self._types))
+        return self._with(types=ChangedEntries(self._types, trusted))
+
+    def allowing_extra(self) -> WorkflowRunner:
+        """Return a runner whose nodes take parameters beyond those that are declared."""
+        return self._with(types=ChangedEntries(self._types, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
         """Return a runner for a workflow at some place: there it finds those that the workflow runs."""

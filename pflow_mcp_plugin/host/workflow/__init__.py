@@ -30,20 +30,22 @@ from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, co
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
-from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes, TrustedClaims
+from pflow_mcp_plugin.host.workflow.workflow_check import ChangedEntries, Checked, NodeTypes, opened, trusted
 from pflow_mcp_plugin.host.workflow.workflow_loader import load_workflow
 
 __all__ = [
     "STILL_TO_COME",
+    "ChangedEntries",
     "Checked",
     "Compiled",
     "NodeTypes",
     "PlannedNode",
-    "TrustedClaims",
     "WorkflowPlace",
     "bind_inputs",
     "check_workflow",
     "compile_workflow",
     "load_workflow",
     "normalise",
+    "opened",
+    "trusted",
 ]

@@ -182,7 +182,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
             plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
     given = None if inputs is None else frozenset(inputs)
-    checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host))
+    checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
     problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
     denied = denied_flows(checked, host.paths.config, inputs or ())

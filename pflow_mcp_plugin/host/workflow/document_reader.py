@@ -15,6 +15,7 @@ from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_typ
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_caching, read_retry
 from pflow_mcp_plugin.host.workflow.workflow_document import (
+    EXTRA,
     IR_VERSION,
     WORKFLOW_NODE,
     EdgeSpec,
@@ -47,7 +48,9 @@ _KEYS = frozenset(
         "description",
     }
 )
-NODE_KEYS = frozenset({"id", "type", "params", "purpose", "batch", "retry", "cache", "version", "when"})
+NODE_KEYS = frozenset(
+    {"id", "type", "params", "purpose", "batch", "retry", "cache", "version", "when", EXTRA}
+)
 EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
 INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret"})
@@ -225,6 +228,7 @@ class _Reader:
             retry=retry,
             caching=caching,
             when=self.get(item, "when", str, path, ""),
+            extra=self.get(item, EXTRA, bool, path, False),
         )
         return _running(read, runs) if isinstance(runs, (str, dict)) else read
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import attrs
@@ -131,6 +132,35 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
         problems=tuple(problems),
         suggestions=steps if count == 1 else (),
     )
+
+
+@contextmanager
+def unwritten(what: str) -> Iterator[None]:
+    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings.
+
+    Args:
+        what: What was written, for the message about several findings, such as `The command line`.
+
+    Raises:
+        PflowError: The one that was raised inside.
+    """
+    try:
+        yield
+    except PflowError as error:
+        if error.problems:
+            found = tuple(dict.fromkeys(map(_unplaced, error.problems)))
+            only = len(found) == 1
+            message = found[0].message if only else f"{what} has {len(found)} mistakes"
+            steps = (found[0].suggestion,) if only and found[0].suggestion else error.suggestions
+            error.problems, error.message, error.suggestions = found, message, steps
+            error.args = (message,)
+        raise
+
+
+def _unplaced(problem: Problem) -> Problem:
+    """Return a finding without its place, unless that is in a workflow which somebody did write."""
+    is_inside = problem.source or ".params.workflow" in problem.path
+    return problem if is_inside else attrs.evolve(problem, path="")
 
 
 def said(error: BaseException) -> str:

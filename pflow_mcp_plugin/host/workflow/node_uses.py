@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import UNKNOWN, Entry, PflowError
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, PflowError
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.expression_places import (
     DATA,
@@ -50,13 +50,25 @@ def known_params(node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_know
     params: dict[str, object] = {}
     for key, value in node.params.items():
         found = UNKNOWN if key in expression_params(entry) else known_value(value, lookup)
-        if found is not UNKNOWN and key in fields:
-            try:
-                found = coerce(found, fields[key])
-            except TypeMismatch:
-                found = UNKNOWN
-        params[str(key)] = found
+        params[str(key)] = fitting(found, fields[key]) if key in fields else found
     return params
+
+
+def fitting(value: object, field: Field) -> object:
+    """Return a value that a use knows in its declared type; `UNKNOWN` if it does not fit."""
+    try:
+        return value if value is UNKNOWN else coerce(value, field)
+    except TypeMismatch:
+        return UNKNOWN
+
+
+def values_of(known: Mapping[str, object]) -> KnownValue:
+    """Return what looks up the values that a use knows, by the first name of a template."""
+
+    def lookup(reference: TemplateReference) -> object:
+        return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
+
+    return lookup
 
 
 def known_value(value: object, lookup: KnownValue = nothing_known) -> Any:
@@ -84,15 +96,11 @@ def _has_gap(value: object) -> bool:
     return any(map(_has_gap, value)) if isinstance(value, list) else value is UNKNOWN
 
 
-def item_values(batch: Batch) -> Iterator[tuple[int, KnownValue]]:
-    """Yield, for each item that is written in a batch, its index and the values that its use knows."""
-    items = known_value(batch.items)
+def item_values(batch: Batch, known: Mapping[str, object]) -> Iterator[tuple[int, KnownValue]]:
+    """Yield, for each item of a batch that is known, its index and the values that its use knows."""
+    items = known_value(batch.items, values_of(known))
     for index, item in enumerate(items[:MOST_ITEMS] if isinstance(items, list) else ()):
-
-        def lookup(reference: TemplateReference, item: object = item) -> object:
-            return follow(item, reference.path[1:]) if reference.root == batch.name else UNKNOWN
-
-        yield index, lookup
+        yield index, values_of({**known, batch.name: item})
 
 
 @attrs.frozen(eq=False, repr=False)

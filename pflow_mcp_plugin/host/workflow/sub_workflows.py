@@ -85,7 +85,11 @@ def names_file(name: str) -> bool:
 
 
 def check_workflow(
-    workflow: JSON, types: NodeTypes, given: frozenset[str] | None = None, place: WorkflowPlace | None = None
+    workflow: JSON,
+    types: NodeTypes,
+    given: frozenset[str] | None = None,
+    place: WorkflowPlace | None = None,
+    inputs: Mapping[str, object] | None = None,
 ) -> Checked:
     """Check a workflow and all the workflows that it runs: collect every problem.
 
@@ -94,14 +98,17 @@ def check_workflow(
         types: The registry.
         given: The names of the inputs of a run; None when the workflow is checked without a run.
         place: Where the workflow is, so where those that it runs are looked up.
+        inputs: The values of the inputs of a run, as given; None if they are not known.
     """
-    checked = check_one(workflow, types, given, _SubWorkflows(types, place or WorkflowPlace()).called)
+    calls = _SubWorkflows(types, place or WorkflowPlace()).called
+    checked = check_one(workflow, types, given, calls, inputs)
     return attrs.evolve(checked, unmet=tuple(types.unmet(_node_types(checked))))
 
 
 def _node_types(checked: Checked) -> Iterator[str]:
     """Yield the known types of the nodes of a workflow, and of those that it runs."""
-    yield from (kind for kind, entry in checked.entries.items() if entry and kind not in checked.called)
+    known = {key: entry for key, entry in checked.entries.items() if key not in checked.called}
+    yield from dict.fromkeys(entry.node for entry in known.values() if entry)
     for called in checked.called.values():
         if called.checked:
             yield from _node_types(called.checked)

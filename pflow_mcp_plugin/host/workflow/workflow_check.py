@@ -23,15 +23,23 @@ from pflow_mcp_plugin.host.workflow.expression_places import (
     ExpressionPlace,
     edge_expression,
     expression_params,
+    is_branch,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
-from pflow_mcp_plugin.host.workflow.node_uses import OutputReads, item_values, known_params
+from pflow_mcp_plugin.host.workflow.node_uses import (
+    OutputReads,
+    fitting,
+    item_values,
+    known_params,
+    values_of,
+)
 from pflow_mcp_plugin.host.workflow.normal_form import normalise
 from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
 from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
 from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
+from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.skip_check import SkipCheck
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
@@ -68,16 +76,16 @@ class NodeTypes(Protocol):
 
 
 @attrs.frozen
-class TrustedClaims(NodeTypes):
-    """The node types for the check of a run whose user believes what nodes claim of themselves."""
+class ChangedEntries(NodeTypes):
+    """The node types for a check that takes their entries otherwise than they are."""
 
     types: NodeTypes
+    change: Callable[[Entry], Entry]
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry for the check; if it claims to be `flow_safe`, it is."""
+        """Return the changed entry that the check uses for a node type or alias, None if it is unknown."""
         entry = self.types.find(node_type)
-        claims = entry is not None and entry.claimed_purity
-        return attrs.evolve(entry, purity="flow_safe") if entry and claims else entry
+        return self.change(entry) if entry else None
 
     def missing(self, node_type: str) -> Problem:
         """Return the problem that the check reports for an unknown node type."""
@@ -100,13 +108,23 @@ class TrustedClaims(NodeTypes):
         return self.types.plugin_of(node_type)
 
 
+def trusted(entry: Entry) -> Entry:
+    """Return an entry for the check of a run whose user believes what nodes claim of themselves."""
+    return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
+
+
+def opened(entry: Entry) -> Entry:
+    """Return an entry for a check that lets its node take parameters beyond those that are declared."""
+    return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
     """A checked workflow: its parts and every problem.
 
     Attributes:
         document: Its well-formed parts, in normal form.
-        entries: The entry of each node type it uses, None for an unknown one.
+        entries: The entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one.
         graph: Its edges.
         problems: All errors and warnings, in the order of the workflow's parts.
         called: The workflow that a node runs, by the node's type.
@@ -146,7 +164,13 @@ Calls = Callable[[WorkflowDocument, Findings], Mapping[str, CalledWorkflow]]
 """Finds the workflows that the nodes of a document run, by node type; reports what is wrong with them."""
 
 
-def check_one(workflow: JSON, types: NodeTypes, given: frozenset[str] | None, calls: Calls) -> Checked:
+def check_one(
+    workflow: JSON,
+    types: NodeTypes,
+    given: frozenset[str] | None,
+    calls: Calls,
+    inputs: Mapping[str, object] | None = None,
+) -> Checked:
     """Check one workflow: read it and collect every problem.
 
     Args:
@@ -154,6 +178,7 @@ def check_one(workflow: JSON, types: NodeTypes, given: frozenset[str] | None, ca
         types: The registry.
         given: The names of the inputs of a run; None when the workflow is checked without a run.
         calls: Finds the workflows that it runs.
+        inputs: The values of the inputs of a run, as given; None if they are not known.
     """
     findings = Findings()
     document = WorkflowDocument()
@@ -163,10 +188,10 @@ def check_one(workflow: JSON, types: NodeTypes, given: frozenset[str] | None, ca
     try:
         document = read_document(normalise(workflow, types.upgrade), findings)
         called = calls(document, findings)
-        others = (node.type for node in document.nodes if node.entry_key not in called)
-        entries = {kind: types.find(kind) if kind else None for kind in others}
+        others = {node.entry_key: node for node in document.nodes if node.entry_key not in called}
+        entries = {key: _entry(node, types) for key, node in others.items()}
         entries |= {kind: found.entry for kind, found in called.items()}
-        _Check(document, Graph.of(document), entries, types, given, findings).run()
+        _Check(document, Graph.of(document), entries, types, given, findings, inputs).run()
     except TooManyProblems as error:
         excess = (Problem(message=error.message, path="$"),)
     # A template that stands twice in a string is one problem, not two.
@@ -174,6 +199,11 @@ def check_one(workflow: JSON, types: NodeTypes, given: frozenset[str] | None, ca
     return Checked(
         document=document, entries=entries, graph=Graph.of(document), problems=problems, called=called
     )
+
+
+def _entry(node: NodeSpec, types: NodeTypes) -> Entry | None:
+    entry = types.find(node.type) if node.type else None
+    return opened(entry) if entry and node.extra else entry
 
 
 @attrs.define(eq=False, repr=False)
@@ -184,6 +214,7 @@ class _Check:
     types: NodeTypes
     given: frozenset[str] | None
     findings: Findings
+    inputs: Mapping[str, object] | None = None
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
     scopes: Scopes = attrs.field(init=False)
 
@@ -356,7 +387,8 @@ class _Check:
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
-                self.findings.error(path, f"Node {node.id} ({node.type}) has no parameter {key}", hint)
+                message = f"Node {node.id} ({node.type}) has no parameter {key}"
+                self.findings.error(path, message, hint)
 
     def check_expression_param(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
         try:
@@ -425,24 +457,48 @@ class _Check:
     def check_uses(self) -> None:
         """Have the source of each node judge its use."""
         read = OutputReads(self.document, self.entries)
+        bound = {} if self.inputs is None else bind_inputs(self.document, self.inputs)[0]
+        branches = {node.id for node in self.document.nodes if is_branch(self.entries[node.entry_key])}
+        certain = self.graph.certain(branches)
         for node in self.document.nodes:
             entry = self.entries[node.entry_key]
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
                 continue  # reported already
+            # What guards a node may depend on the inputs, so only of one that runs anyway are they known.
+            values = self.input_values(node, bound) if node.id in certain and not node.when else {}
+            natural = self.natural(node, entry, values)
             use = NodeUse(
                 entry=entry,
-                params=known_params(node, entry),
+                params=natural | known_params(node, entry, values_of(values)),
                 supplied=self.supplied(node, entry),
                 reads=read.of(node),
             )
             found = list(self.types.check_use(use))
             self.report_use(node, found)
-            items = item_values(node.batch) if node.batch and has_template(node.params) else ()
+            items = item_values(node.batch, values) if node.batch and has_template(node.params) else ()
             for index, lookup in items:
-                of_item = attrs.evolve(use, params=known_params(node, entry, lookup))
+                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
                 if of_item.params != use.params:
                     more = [it for it in self.types.check_use(of_item) if it not in found]
                     self.report_use(node, more, f" (item {index} of the batch)")
+
+    def input_values(self, node: NodeSpec, bound: Mapping[str, object]) -> dict[str, object]:
+        """Return the values of inputs that are known when a run starts and that a node finds unchanged."""
+        roots = self.inner_scope(node).roots if bound else {}
+        return {
+            name: value
+            for name, spec in self.document.inputs.items()
+            if (value := bound.get(name, STILL_TO_COME)) is not STILL_TO_COME
+            # Problems show values, so those of secrets are left to the run.
+            if not spec.secret and roots[name] == spec.field
+        }
+
+    def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the values of inputs that a node takes by its own names."""
+        fields = {field.key: field for field in entry.interface.params}
+        mapped = self.document.mapping(node.id).inputs
+        taken = (key for key in entry.interface.inputs if key in values and key not in mapped)
+        return {key: fitting(values[key], fields[key]) for key in taken if values[key] is not None}
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
         """Return the keys that may come from elsewhere than a node's params; None if any may."""
@@ -460,7 +516,8 @@ class _Check:
         for problem in problems:
             dot = "" if problem.path.startswith("[") else "."
             path = f"{node.path}.params{dot}{problem.path}" if problem.path else node.path
-            moved = attrs.evolve(problem, path=path, message=f"{problem.message}{of}")
+            # A source would be taken for the file that the path is in.
+            moved = attrs.evolve(problem, path=path, source="", message=f"{problem.message}{of}")
             self.findings.problems.append(attrs.evolve(moved, severity="warning") if is_lenient else moved)
 
     def check_mappings(self) -> None:

@@ -12,6 +12,8 @@ from pflow_mcp_plugin.host.workflow.findings import at
 from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry
 
 IR_VERSION = "1.0"
+EXTRA = "extra"
+"""The member of a node that lets it take parameters beyond those that are declared."""
 WORKFLOW_NODE = "workflow"
 """The type of a node that runs another workflow; in a document the name of that workflow follows it."""
 _IF = " if "
@@ -30,7 +32,8 @@ class NodeSpec:
     A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
     says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
     are those of that workflow.
-    `when` is the condition under which it runs; empty if it always does.
+    `when` is the condition under which it runs; empty if it always does. With `extra` it takes parameters
+    beyond those that its entry declares.
     """
 
     index: int
@@ -43,6 +46,7 @@ class NodeSpec:
     caching: Caching | None = None
     runs: str | JSONObject | None = None
     when: str = ""
+    extra: bool = False
 
     @property
     def path(self) -> str:
@@ -51,8 +55,12 @@ class NodeSpec:
 
     @property
     def entry_key(self) -> str:
-        """What the entry of the node is found by: its type, with its id if a workflow is written in it."""
-        return f"{self.type}:{{{self.id}}}" if isinstance(self.runs, Mapping) else self.type
+        """What the entry of the node is found by: its type, with its id if a workflow is written in it.
+
+        Nodes that take other parameters than those declared have an entry of their own.
+        """
+        key = f"{self.type}:{{{self.id}}}" if isinstance(self.runs, Mapping) else self.type
+        return f"{key} {EXTRA}" if self.extra and self.runs is None else key
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,7 @@ import pytest
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
-from pflow_mcp_plugin.host.workflow import check_workflow
+from pflow_mcp_plugin.host.workflow import STILL_TO_COME, check_workflow
 
 POST = Entry(
     node="post",
@@ -256,3 +256,48 @@ def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(pflow_home):
     assert problem.path == "$.nodes[0]"
     assert "Plugin posts" in problem.message
     assert "no scale" in problem.message
+
+
+def started(*nodes, given, **workflow):
+    types = Types()
+    check_workflow({"nodes": list(nodes), **workflow}, types, frozenset(given), inputs=given)
+    return [use.params for use in types.uses]
+
+
+DECLARED = {
+    "inputs": {"count": {"type": "int"}, "title": {"type": "str", "default": "x"}, "all": {"type": "list"}}
+}
+
+
+def test_at_the_start_of_a_run_a_use_knows_the_inputs():
+    (params,) = started(
+        post(title="a ${title}", labels="${all}"), given={"count": "3", "all": [1]}, **DECLARED
+    )
+    assert params == {"title": "a x", "count": 3, "labels": [1]}
+
+
+def test_a_use_does_not_know_inputs_that_are_secret_or_still_to_come():
+    declared = {"inputs": {"title": {"type": "str", "secret": True}, "count": {"type": "int"}}}
+    (params,) = started(
+        post(title="${title}", more={"n": "${count}"}),
+        given={"title": "s", "count": STILL_TO_COME},
+        **declared,
+    )
+    assert params == {"title": UNKNOWN, "more": {"n": UNKNOWN}}
+
+
+def test_a_node_that_may_not_run_does_not_know_the_inputs_that_may_decide_so():
+    given = {"count": 1, "all": []}
+    first, second = started(
+        {**post("a", title="${title}"), "when": "count > `3`"},
+        post("b", title="${title}"),
+        given=given,
+        **DECLARED,
+    )
+    assert (first["title"], second["title"]) == (UNKNOWN, "x")
+
+
+def test_a_batch_over_an_input_has_its_items():
+    node = {**post(title="${item}"), "batch": {"items": "${all}"}}
+    _, *items = started(node, given={"count": 1, "all": ["a", "b"]}, **DECLARED)
+    assert [item["title"] for item in items] == ["a", "b"]
