@@ -30,7 +30,7 @@ def hides(terminal):
 
 def read(terminal, *keys):
     """Return what a program reads that is typed at, as soon as it asks."""
-    command = [sys.executable, "-c", PROGRAM]
+    command = [sys.executable, "-P", "-c", PROGRAM]
     with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, encoding="utf-8") as program:
         try:
             assert program.stdout.readline() == "hidden asked\n"
@@ -78,7 +78,7 @@ def test_a_terminal_that_is_closed_ends_the_line(tmp_path):
     # A session of its own has no terminal to be hung up with.
     with said.open("wb") as output:
         program = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], stdin=theirs, stdout=output, start_new_session=True
+            [sys.executable, "-P", "-c", PROGRAM], stdin=theirs, stdout=output, start_new_session=True
         )
     with program:
         try:
@@ -99,6 +99,6 @@ def test_a_terminal_that_is_closed_ends_the_line(tmp_path):
 )
 def test_a_pipe_is_read_up_to_the_end_of_the_line(sent, line):
     completed = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=sent, stdout=subprocess.PIPE, check=True
+        [sys.executable, "-P", "-c", PROGRAM], input=sent, stdout=subprocess.PIPE, check=True
     )
     assert completed.stdout.decode().splitlines()[1].strip() == line

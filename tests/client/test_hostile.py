@@ -14,14 +14,16 @@ from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
+from pflow_mcp_plugin.client.listing_redaction import redacted_listing
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,
     DeadlineExceeded,
     McpError,
 )
-from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.types import Server, ServerInfo
 
 Scripted = Callable[..., Launch]
 Serve = Callable[[Script], FaultServer]
@@ -361,3 +363,10 @@ def test_a_failure_that_nobody_foresaw_has_words_and_a_next_step() -> None:
     failed = explain(ExceptionGroup("g", [OverflowError("too large")]), evidence)
     assert "too large (OverflowError)" in str(failed)
     assert failed.suggestions
+
+
+def test_a_secret_in_what_is_said_of_a_tool_that_is_left_out_is_redacted() -> None:
+    listing = Listing(info=ServerInfo(), skipped=((f"tool-{SECRET}", f"named {SECRET}"),), notes=(SECRET,))
+    shown = redacted_listing(listing, Redactor([SECRET]))
+    assert [name for name, _ in shown.skipped] == ["tool-***"]
+    assert SECRET not in repr(shown)

@@ -33,7 +33,7 @@ os.execve("/bin/sleep", ["sleep", "600"], {"PFLOW_RUN_MARKER": sys.argv[1] + "-s
 """What a host has forked; it becomes a server once it is told to, and holds the lifeline until then."""
 
 
-def test_a_child_that_a_dead_host_was_just_starting_is_waited_for_and_ended():
+def test_a_child_that_a_dead_host_was_just_starting_is_waited_for_and_ended_whatever_signals_come():
     marker = f"{os.getpid()}-{os.urandom(8).hex()}"
     host = subprocess.Popen(["sleep", "600"])
     reading, lifeline = os.pipe()
@@ -51,6 +51,8 @@ def test_a_child_that_a_dead_host_was_just_starting_is_waited_for_and_ended():
     os.close(lifeline)
     try:
         assert reaper.stdout.readline() == "waits for 2, seconds: None\n"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            reaper.send_signal(number)  # as a terminal that is closed, or a shutdown
         host.kill()
         host.wait()
         assert reaper.stdout.readline() == "waits for 1, seconds: 60\n"

@@ -5,6 +5,7 @@ import pytest
 
 from pflow_mcp_plugin import contract
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Sketch
+from pflow_mcp_plugin.server_preset import ServerPreset
 
 
 @pytest.mark.parametrize("open_outputs", [False, True])
@@ -84,16 +85,21 @@ def test_a_field_names_its_choices_and_whether_it_needs_a_value():
 
 
 BORDER_TYPES = [
-    kind
-    for name in contract.__all__
-    if isinstance(kind := getattr(contract, name), type) and attrs.has(kind) and kind is not Sketch
+    ServerPreset,
+    *(
+        kind
+        for name in contract.__all__
+        if isinstance(kind := getattr(contract, name), type) and attrs.has(kind) and kind is not Sketch
+    ),
 ]
 
 
 @pytest.mark.parametrize("kind", BORDER_TYPES)
-def test_every_text_and_switch_of_a_border_type_refuses_a_value_of_another_type_and_names_the_field(kind):
-    checked = [field for field in attrs.fields(kind) if field.type in ("str", "bool")]
-    for field in checked:
-        for wrong in (None, 7, b"x", ["x"]):
+def test_every_text_switch_and_table_of_a_border_type_refuses_a_value_of_another_type_and_names_the_field(
+    kind,
+):
+    for field in attrs.fields(kind):
+        wrong_ones = (None, 7, b"x", ["x"]) if field.type in ("str", "bool", "Mapping[str, str]") else ()
+        for wrong in wrong_ones:
             with pytest.raises((TypeError, ValueError), match=field.name):
                 field.validator(None, field, wrong)

@@ -156,22 +156,24 @@ class Trial:
         """Return which test noticed, empty if none did."""
         code, name = self._run(change, tests, budget)
         while name:
-            if self._run(change, [name], budget)[0]:
-                return name  # a test that passes now depends on the load of the machine, and tells nothing
+            # A test that passes now, or fails without the change too, tells nothing.
+            if self._run(change, [name], budget)[0] and not self._run(change, [name], budget, made=False)[0]:
+                return name
             tests = [each for each in tests if each != name]
             code, name = self._run(change, tests, budget) if tests else (0, "")
-        if code == 0 or self._run(None, tests, budget)[0] != 0:
+        if code == 0 or self._run(change, tests, budget, made=False)[0] != 0:
             return ""
         return "did not end in time" if code is None else f"pytest exited {code}"
 
-    def _run(self, change: Change | None, tests: list[str], budget: float) -> tuple[int | None, str]:
-        """Run tests; return the exit code, and the test that failed if there is one."""
+    def _run(
+        self, change: Change, tests: list[str], budget: float, *, made: bool = True
+    ) -> tuple[int | None, str]:
+        """Run tests with or without a change; return the exit code, and the test that failed if one did."""
         with TemporaryDirectory(prefix="mutation-") as name:
             folder = Path(name)
             copy_package(folder)
-            if change:
-                text = ast.unparse(change.tree(self._package))
-                (folder / PACKAGE.name / change.path).write_text(text, encoding="utf-8")
+            tree = change.tree(self._package) if made else self._package.tree(change.path)
+            (folder / PACKAGE.name / change.path).write_text(ast.unparse(tree), encoding="utf-8")
             listed = folder / "tests"
             listed.write_text("\n".join(f"{PACKAGE.parent}/{test}" for test in tests), encoding="utf-8")
             code = exit_code([f"@{listed}"], folder, 60 + 4 * budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 import anyio
@@ -12,6 +13,7 @@ import real_servers
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ListChanges, ServedTool, ServingOptions
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.worker_threads import WorkerThreads
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 PARAMETERS = {
@@ -292,3 +294,17 @@ def test_clients_of_both_generations_are_told_that_the_tools_have_changed(served
 def test_options_have_defaults():
     assert ServingOptions().root is None
     assert not ServingOptions().show_secrets()
+
+
+def test_answers_that_wait_for_each_other_all_get_a_thread_though_one_is_idle():
+    threads = WorkerThreads()
+
+    async def main():
+        together = threading.Barrier(3)
+        for _ in range(5):
+            await threads.run(lambda: None, lambda: None, 0)
+            async with anyio.create_task_group() as group:
+                for _ in range(3):
+                    group.start_soon(threads.run, lambda: together.wait(30), together.abort, 0)
+
+    anyio.run(main)

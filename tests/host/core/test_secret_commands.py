@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -123,7 +124,16 @@ def test_a_command_whose_child_keeps_the_output_open_meets_the_deadline():
 
 def test_a_command_gets_no_input_and_no_terminal():
     code = "import sys; print(repr(sys.stdin.read()), sys.stdin.isatty())"
-    assert CommandAnswers().ask("KEY", python(code)) == "'' False"
+    asking = (
+        "import json, sys; from pflow_mcp_plugin.host.secret_commands import CommandAnswers;"
+        "print(CommandAnswers().ask('KEY', json.loads(sys.argv[1])))"
+    )
+    # What is piped into pflow is for its workflow.
+    asked = [sys.executable, "-P", "-c", asking, json.dumps(python(code))]
+    assert (
+        subprocess.run(asked, input="piped", capture_output=True, text=True, check=True).stdout
+        == "'' False\n"
+    )
 
 
 def test_a_key_has_one_source_and_the_last_one_set_counts(tmp_path, counting):

@@ -618,14 +618,18 @@ def test_the_text_of_states_can_be_read_on_light_and_on_dark_pages(pflow, ran):
 
 
 def test_an_interrupted_run_does_not_look_like_a_failed_one(pflow, pflow_home):
-    steps = [{"id": "a", "type": "t", "error": "interrupted"}]
+    steps = [{"id": "a", "type": "t", "error": "interrupted", "action": "error"}]
+    start = {"label": "server a", "offset": 0, "milliseconds": 9, "error": "interrupted"}
     error = {"type": "interrupted", "message": "x"}
     (pflow_home / "state" / "traces").mkdir(parents=True)
     (pflow_home / "state" / "traces" / "r.json").write_text(
-        json.dumps({"workflow": "wf", "success": False, "error": error, "steps": steps})
+        json.dumps(
+            {"workflow": "wf", "success": False, "error": error, "steps": steps, "preparations": [start]}
+        )
     )
     page = pflow("trace", "view", "r", "--output", "-").stdout
     assert 'class="step interrupted" open' in page
+    assert "Action" not in page  # that a failure takes the action `error` goes without saying
     assert "failed" not in page.partition("</style>")[2]
     assert "■  a" in pflow("trace", "show", "r").stdout
     assert pflow("trace", "list", "--json").envelope["data"][0]["state"] == "interrupted"

@@ -135,3 +135,9 @@ def test_a_runner_reads_and_normalises_as_it_runs(bench):
     }
     with pytest.raises(PflowError, match=r"wf is not valid JSON: .* at line 1, column 2"):
         runner.read("{", "wf")
+
+
+def test_only_the_key_that_stands_twice_is_named():
+    with pytest.raises(PflowError) as caught:
+        load_workflow('{"name": "x", "nodes": [], "inputs": {}, "nodes": []}', "wf.json")
+    assert [problem.path for problem in caught.value.problems] == ["$.nodes"]

@@ -300,8 +300,17 @@ def test_it_serves_https_with_the_key_in_a_file_of_its_own_or_with_the_certifica
     with ServedProgram(pflow_home, options) as program:
         assert program.url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=authority.file)
-        answer = httpx2.post(program.url, trust_env=False, verify=trusting)
-        assert answer.status_code == 401
+        here = program.url.removesuffix("/mcp")
+        for origin, code in (
+            ({}, 200),
+            ({"origin": here}, 200),
+            ({"origin": here.replace("https", "http")}, 403),
+        ):
+            headers = {**HEADERS, "authorization": f"Bearer {TOKEN}", **origin}
+            body = call("settings_get", {"key": "A"})
+            answer = httpx2.post(program.url, json=body, headers=headers, trust_env=False, verify=trusting)
+            assert answer.status_code == code
+        assert httpx2.post(program.url, trust_env=False, verify=trusting).status_code == 401
 
 
 def test_it_listens_on_ipv6(pflow_home):
