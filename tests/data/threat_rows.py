@@ -90,6 +90,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
     ),
     56: ((_FLOODS, "test_row_56"),),
     59: ((_SERVED, "test_row_59"),),
+    63: (("host/workflow/test_shell_evaluation.py", "test_row_63"),),
     64: (("host/nodes/test_shell.py", "test_row_64"),),
     65: ((_SERVED, "test_row_65"),),
     54: (("config/test_display.py", "test_row_54"), (_APPROVALS, "test_row_54")),

@@ -121,6 +121,7 @@ GUARDS = (
     Guard(62, "_check_plain_http", never("table", "key"), "every_command"),
     Guard(59, "taken_token", drop("memset"), "environment"),
     Guard(59, "_Handlers.call_tool", drop("add_secrets"), "environment"),
+    Guard(63, "bind_line", never("evaluated_value"), "refused"),
     Guard(64, "Processes._start", instead("_marker", "_numbers", code=_UNMARKED), "killed"),
     Guard(64, "Processes._start", drop("register"), "killed"),
     Guard(64, "Processes.__exit__", drop("end_marked"), "session"),

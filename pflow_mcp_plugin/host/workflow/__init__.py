@@ -16,6 +16,7 @@
 - `templates`, `coercion`: `${...}` and declared types, for checks and runs.
 - `json_text`: strings that hold JSON, and when they are parsed.
 - `shell_lines`: templates in shell lines.
+- `shell_evaluation`: where a shell would evaluate the value of a template as code.
 - `expressions`: the expression language. `expression_places` knows where expressions are, `expression_check`
   checks them, `expression_reads` tells what they read, and `transform_outputs` what they make; `skip_check`
   finds who needs values of a node that may be skipped. The rest does not import the language.

@@ -8,8 +8,9 @@ template becomes an expansion of that variable, quoted for its place in the line
 
 A shell does not parse the result of a quoted expansion again, whatever characters are in it. In some
 places it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in
-comments templates are rejected. How a command interprets its arguments is outside of this:
-`eval ${a}` and `sh -c ${a}` run the value of `a`.
+comments templates are rejected, and in what evaluates a value again, such as `eval ${a}` and `let ${a}`
+(see `shell_evaluation`). How other programs interpret their arguments is outside of this: `sh -c ${a}`
+runs the value of `a`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from typing import TypedDict, TypeGuard
 
 from pflow_mcp_plugin.contract import Field, PflowError
+from pflow_mcp_plugin.host.workflow.shell_evaluation import MARK, evaluated_value
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, parse, resolve, text_of
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
@@ -56,16 +58,25 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
             return value
     scanner = _Scanner()
     variables: dict[str, str] = {}
+    marked: list[str] = []
     for part in parse(text):
-        if isinstance(part, str):
-            scanner.read(part)
-        elif isinstance(part, Malformed):
-            scanner.read(part.text)
+        if isinstance(part, str | Malformed):
+            plain = part if isinstance(part, str) else part.text
+            scanner.read(plain)
+            marked.append(plain)
         else:
+            marked.append(MARK)
             name = f"PFLOW_{len(variables) + 1}"
             variables[name] = text_of(part, lookup, keep_missing=keep_missing)
             scanner.expand(name, part.text)
     line = "".join(scanner.line)
+    if variables and (what := evaluated_value("".join(marked))):
+        raise PflowError(
+            f"The line has a template, and {what} in it could evaluate the value as code",
+            suggestions=(
+                "Give a list of arguments, pass the value as stdin, or do that in a node of its own",
+            ),
+        )
     return ShellLine(line=line, variables=variables) if variables else line
 
 

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.shell_evaluation import MARK, evaluated_value
+from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
+
+BASH = shutil.which("bash")
+EVIL = ("a[$(touch owned)]", "a[$(touch owned)]=1", "$(touch owned)", "touch owned", "-va[$(touch owned)]")
+
+REFUSED = [
+    "eval ${x}",
+    'eval "${x}"',
+    "eval echo ${x}",
+    "let ${x}",
+    "let n=${x}",
+    "l'e't ${x}",
+    '"let" ${x}',
+    "\\let ${x}",
+    "le\\\nt ${x}",
+    "A=1 let ${x}",
+    "command let ${x}",
+    "builtin let ${x}",
+    "command eval ${x}",
+    "command -p eval ${x}",
+    "if let ${x}; then :; fi",
+    "! let ${x}",
+    "{ let ${x}; }",
+    "(let ${x})",
+    "true && let ${x}",
+    "true | let ${x}",
+    "echo $(let ${x})",
+    'echo "$(let ${x})"',
+    "while let ${x}; do break; done",
+    "f() { let $1; }; f ${x}",
+    "declare ${x}",
+    "declare -i n=${x}",
+    "declare -i n; n=${x}",
+    "declare -n r; r=${x}; echo $r",
+    "declare -a l=${x}",
+    "typeset ${x}",
+    "local ${x}",
+    "readonly ${x}",
+    "export ${x}",
+    "printf -v ${x} y",
+    "printf ${x} y",
+    "printf -v${x} y",
+    "echo 1 | read ${x}",
+    "echo 1 | read -r ${x}",
+    "test -v ${x}",
+    "[ -v ${x} ]",
+    "[ ${x} ${x} ]",
+    "unset ${x}",
+    "unset -v ${x}",
+    "mapfile -C ${x} -c 1 l",
+    "readarray ${x}",
+    "trap ${x} EXIT",
+    "source ${x}",
+    ". ${x}",
+    "exec ${x}",
+    "alias e=${x}",
+    "enable -f ${x} y",
+    "compgen -W ${x}",
+    "getopts a ${x}",
+    "wait -p ${x}",
+    "${x} ${y}",
+    "n=${x}; ((n > 3))",
+    "n=${x}; echo $((n + 1))",
+    "n=${x}; echo $[n + 1]",
+    'n=${x}; echo "$((n + 1))"',
+    "n=${x}; m=$n; ((m))",
+    "n=${x}; [[ $n -eq 1 ]]",
+    "n=${x}; [[ -v $n ]]",
+    'n=${x}; test -v "$n"',
+    'n=${x}; eval "$n"',
+    "n=${x}; let n+1",
+    "for n in ${x}; do echo $((n)); done",
+    "echo ${x} | while read n; do echo $((n)); done",
+    "set -- ${x}; echo $(($1))",
+    "n=$(echo ${x}); ((n))",
+    "b[${x}]=1",
+    "b=([${x}]=1)",
+    "function f { let $1; }; f ${x}",
+    "n=${x}; b[$n]=1",
+    "RANDOM=${x}",
+    "PS4=${x}; set -x; true",
+]
+HONEST = [
+    "echo ${x}",
+    "cat -- ${x} | sort > out 2>&1",
+    "export A=${x}; env",
+    "A=${x} env",
+    "readonly A=${x}; echo $A",
+    "local=${x}; echo $local",
+    "test -f ${x} && cat ${x}",
+    "[ ${x} = ${y} ]",
+    '[ "${x}" = "${y}" ] || exit 0',
+    "if [ -n ${x} ]; then echo yes; fi",
+    "printf '%s\\n' ${x}",
+    "printf -- '%s' ${x}",
+    "grep -e ${x} file | head -n $((2 + 3))",
+    "echo ${x}; i=0; i=$((i + 1)); echo $i",
+    "a=(${x} ${y}); echo done",
+    "f() { echo $1; }; f ${x}",
+    "f=${x}; if [[ -f $f ]]; then echo yes; fi",
+    "trap 'rm -f tmp' EXIT; cat ${x} > tmp",
+    'tmp=$(mktemp -d); trap "rm -rf $tmp" EXIT; cp ${x} $tmp',
+    '. "$HOME/env.sh"; python ${x}',
+    "for f in ${x}; do echo $f; done",
+    "case ${x} in a) echo 1;; *) echo 2;; esac",
+    "command -v ${x}",
+    "command ls ${x}",
+    "exec cat ${x}",
+    "while read -r line; do echo $line; done < ${x}",
+    "echo let ${x}",
+    "git commit -m ${x} && git push",
+    "echo 'eval' ${x} # eval",
+    "evaluate ${x}; letter ${x}; ./let ${x}",
+    "set -- ${x}; echo $1 $#",
+    "${x} --version",
+    "${x}/bin/tool ${y}",
+    "sh -c 'echo done' ${x}",
+    "unset A; echo ${x}",
+]
+
+
+def bound(line, value="x"):
+    return bind_line(line, lambda reference: value)
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_row_63_what_evaluates_a_value_is_refused(line):
+    with pytest.raises(PflowError, match=r"could evaluate the value as code|could become part of the line"):
+        bound(line)
+
+
+@pytest.mark.parametrize("line", HONEST)
+def test_row_63_honest_lines_stay_as_they_were(line):
+    assert bound(line)["variables"]
+
+
+@pytest.mark.skipif(not BASH, reason="bash is not installed")
+@pytest.mark.parametrize("value", EVIL)
+@pytest.mark.parametrize("line", [line for line in HONEST if not line.startswith("${x}")])
+def test_row_63_an_honest_line_runs_nothing_of_a_value(tmp_path, line, value):
+    line = bound(line, value)
+    subprocess.run(
+        [BASH, "-c", line["line"]],
+        env={**os.environ, **line["variables"], "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert not (tmp_path / "owned").exists()
+
+
+@given(st.text(alphabet=st.sampled_from(list("ab1 \n\t$`'\"\\;&|<>(){}[]=:#!-@*\0")), max_size=40))
+def test_row_63_any_line_is_read_to_its_end(line):
+    assert isinstance(evaluated_value(line), str)
+
+
+@pytest.mark.parametrize("opened", ["(", "$(", "`", "${", "$((", "a=(", "[[ "])
+def test_row_63_brackets_without_end_are_read_or_refused(opened):
+    assert isinstance(evaluated_value(opened * 20_000 + MARK), str)
