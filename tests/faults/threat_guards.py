@@ -43,7 +43,7 @@ _ONE_FOR_ALL = 'return "one"'
 
 GUARDS = (
     Guard(1, "tool_danger._verdict", gives("any", False), "description"),
-    Guard(1, "Runtime._resolved", never("problem")),
+    Guard(1, "Runtime._of_record", never("problem")),
     Guard(1, "_Check.check_node", never("withheld")),
     Guard(2, "pin_comparison.compare", instead("origins", "renamed", code="origins = {}")),
     Guard(3, "tool_danger._annotations", keyword("dangerous", False)),
@@ -101,7 +101,7 @@ GUARDS = (
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
     Guard(34, "_kept_secrets", never("is_stored"), "warning"),
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
-    Guard(36, "Runtime.call", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
+    Guard(36, "Runtime.call_target", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
     Guard(60, "read_regular", drop("require_own"), "others_may_write"),
     Guard(60, "read_own", drop("require_own_folder"), "nothing_is_stored"),
