@@ -86,7 +86,7 @@ def read(
         value, natural = _unwrapped(result.structured, form)
         blocks = reader.beside(result, value)
         if blocks and not form.names_content_blocks:
-            natural = {CONTENT_BLOCKS: blocks, **natural}
+            natural = {**natural, CONTENT_BLOCKS: natural.get(CONTENT_BLOCKS, blocks)}
         found = ToolResult(value=value, natural=natural, content_blocks=blocks)
     if inline_limit is None:
         return found
@@ -182,12 +182,19 @@ class _ContentReader:
         return blocks
 
     def files(self, value: JSON, limit: int) -> tuple[tuple[str, dict[str, JSON]], ...]:
-        """Return the strings in a result that are longer than a limit, each with a file that holds it."""
+        """Return the strings in a result that are longer than a limit, each with a file that holds it.
+
+        Without room on the disk there is none: the result itself is whole.
+        """
         media = [(text, file) for text, file in self._encoded_media if _is_longer(text, limit)]
         known = {text for text, _ in media}
         strings = (part for part in _parts(value) if isinstance(part, str))
         long = dict.fromkeys(text for text in strings if _is_longer(text, limit))
-        texts = [(text, self._written(_encoded(text), _type_of(text))) for text in long if text not in known]
+        texts: list[tuple[str, dict[str, JSON]]] = []
+        with suppress(CallFailed):
+            texts.extend(
+                (text, self._written(_encoded(text), _type_of(text))) for text in long if text not in known
+            )
         return (*media, *texts)
 
     def failed(self, blocks: tuple[JSONObject, ...]) -> list[JSON] | None:

@@ -56,8 +56,8 @@ def _outputs(schema: JSON) -> Iterator[Field]:
     for key, raw in named.items():
         if key not in ("result", "error"):  # the node itself writes these
             yield _field(document, key, raw)
-    if CONTENT_BLOCKS not in named:
-        yield _BESIDE
+    if CONTENT_BLOCKS not in named and not _open_outputs(schema):
+        yield _BESIDE  # where others are allowed, it need not be named
     described = document.self_contained(whole)
     kind = document.friendly(whole)
     yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.schema_properties import result_form
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 from pflow_mcp_plugin.testing.tool_declarations import ToolFailure, ToolLike, declared
 from pflow_mcp_plugin.types import Tool
@@ -33,6 +34,9 @@ class ToolAnswers:
         self.tools: tuple[Tool, ...] = tuple(each.tool for each in declarations)
         self.calls: list[ToolCall] = []
         self._lock = threading.Lock()
+        self._wrapping = {
+            tool.name for tool in self.tools if result_form(tool.output_schema).wrapped is not False
+        }
         self._answers: dict[str, deque[Any]] = {
             each.tool.name: deque([each.function]) for each in declarations if each.function
         }
@@ -79,22 +83,22 @@ class ToolAnswers:
                 raise LookupError(f'No answer is set for the tool {call.tool}: give("{call.tool}", ...)')
             chosen = waiting.popleft() if len(waiting) > 1 else waiting[0]
         try:
-            return _result(chosen, call.arguments)
+            return _result(chosen, call.arguments, wrapping=call.tool in self._wrapping)
         except ToolFailure as failure:
             return attrs.evolve(_text(str(failure)), is_error=True)
 
 
-def _result(answer: object, arguments: JSONObject) -> CallResult:
+def _result(answer: object, arguments: JSONObject, *, wrapping: bool) -> CallResult:
     if isinstance(answer, Exception):
         raise answer
     if callable(answer):
-        return _result(answer(**arguments), arguments)
+        return _result(answer(**arguments), arguments, wrapping=wrapping)
     if isinstance(answer, CallResult):
         return answer
     if isinstance(answer, str):
         return _text(answer)
-    # A structured result is an object; servers wrap other values like this.
-    structured: Any = answer if isinstance(answer, Mapping) else {"result": answer}
+    # Servers wrap values that are not objects like this, unless the output schema says otherwise.
+    structured: Any = {"result": answer} if wrapping and not isinstance(answer, Mapping) else answer
     text = _text(json.dumps(structured, ensure_ascii=False))
     return attrs.evolve(text, structured=structured, has_structured=True)
 

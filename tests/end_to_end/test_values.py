@@ -196,6 +196,21 @@ def test_a_result_with_warnings_or_without_is_found_where_validation_finds_it(pf
     assert call("calc", "give") == {"result": 8, "warnings": ["hot"]}
 
 
+@pytest.mark.parametrize("value", [[1, "a"], 7, {"n": 1}])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_result_of_any_type_is_itself_as_its_schema_declares_it(pflow_host, value, wrapped):
+    kind = {"type": ["array", "integer", "null", "object"]}
+    schema = {"type": "object", "properties": {"result": kind}, "required": ["result"]} if wrapped else kind
+    server = pflow_host.serve("any", [tool(**schema)])
+    server.answers.give("give", {"result": value} if wrapped else value)
+    workflow = {"nodes": [{"id": "a", "type": "mcp-any-give"}], "outputs": {"all": "${a.result}"}}
+    assert pflow_host.host.runner.validate(workflow) == ()
+    outcome = pflow_host.run(workflow)
+    assert outcome.success, outcome.error
+    assert outcome.outputs == {"all": value}
+    assert call("any", "give") == value
+
+
 def test_content_beside_a_structure_can_be_used_and_is_in_the_trace_and_in_python(pflow_host):
     schema = {"type": "object", "properties": {"slide": {"type": "integer"}}, "additionalProperties": False}
     server = pflow_host.serve("slides", [tool(**schema)])

@@ -297,6 +297,12 @@ def test_a_full_disk_does_not_hide_why_a_tool_failed(tmp_path):
     assert "could not be written" in caught.value.details["content_blocks"][0]
 
 
+def test_without_room_on_the_disk_a_large_text_is_still_the_result(tmp_path):
+    (tmp_path / "files").write_text("in the way")
+    result = read(CallResult(content=(text("y" * 2000),)), WHERE, Artifacts(tmp_path / "files"), 1024)
+    assert (result.value, result.files) == ("y" * 2000, ())
+
+
 def test_a_large_result_is_itself_and_its_long_texts_are_also_in_files(read_):
     long, data = "ä" * 600, image(b"x" * 2000)
     structured = {"a": [long, "short"], "again": long, "shot": data}

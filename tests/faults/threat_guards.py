@@ -55,7 +55,7 @@ GUARDS = (
     Guard(8, "unexplained_arguments", never("fullmatch")),
     Guard(9, "_Scanner.expand", instead("line", "append", "before", code=_EVALUATED), "shell"),
     Guard(10, "_ContentReader._block", instead("dict", code=_LINKS_READ)),
-    Guard(11, "_ContentReader._inline_text", always("_fits")),
+    Guard(11, "Recorder._shown_member", instead("named", code="whole = True")),
     Guard(12, "Elicitation.answer", instead("ListRootsResult", "roots", code=_ROOTS_TOLD)),
     Guard(13, "elicit", never("_ask", "ElicitRequestFormParams")),
     Guard(14, "marked_processes", always("isdecimal", "getpid")),

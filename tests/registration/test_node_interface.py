@@ -237,6 +237,8 @@ def test_top_level_properties_of_the_output_are_outputs_beside_result_and_error(
     }
     others = {"content_blocks": "list", "result": "dict", "error": "str | None"}
     assert outputs(schema) == {"url": "str", "n": "int", **others}
+    assert outputs({**schema, "additionalProperties": False}) == {"url": "str", "n": "int", **others}
+    assert "content_blocks" not in outputs({**schema, "additionalProperties": True})
     schema["properties"]["content_blocks"] = {"type": "integer"}
     assert outputs(schema) == {"url": "str", "n": "int", **others, "content_blocks": "int"}
 

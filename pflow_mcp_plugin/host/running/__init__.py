@@ -16,6 +16,7 @@
 - `run_errors`: the errors that stop a run; `failed_items`: those after which it went on.
 - `signals`: the signals other than Ctrl-C that stop a run.
 - `trace_recorder`: the trace that a run writes to disk, and who watches meanwhile.
+- `value_excerpt`: what is shown of large values, and the files that hold the whole.
 """
 
 from pflow_mcp_plugin.host.running.runner import WorkflowRunner

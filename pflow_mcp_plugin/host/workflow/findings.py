@@ -13,6 +13,8 @@ from pflow_mcp_plugin.contract.problems import described
 
 _LONGEST = 60
 """Characters of a value that the message of a finding shows."""
+_FAR_BEHIND = 0.3
+"""How much less similar than the closest name another one may be and still be meant."""
 
 
 MOST_PROBLEMS = 10_000
@@ -97,9 +99,11 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
         otherwise: The suggestion when none is close.
         cutoff: The similarity that counts as close, from 0 to 1.
     """
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher, get_close_matches
 
     close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
+    likeness = [SequenceMatcher(None, name, it).ratio() for it in close]
+    close = [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]
     return f"Did you mean {' or '.join(close)}?" if close else otherwise
 
 

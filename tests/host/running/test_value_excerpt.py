@@ -110,7 +110,7 @@ def test_the_trace_of_a_run_names_files_for_what_it_leaves_out(bench):
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(max_size=3000),
+        st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=3000),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=300), inner),
         max_leaves=30,
     ),

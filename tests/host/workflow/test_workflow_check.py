@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
+from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
 
@@ -854,3 +855,9 @@ def test_a_withheld_node_is_an_error_at_its_type():
     nodes = [{"id": "one", "type": "list"}, {"id": "two", "type": "make", "params": {"title": "x"}}]
     checked = check_workflow({"nodes": nodes, "edges": [{"from": "one", "to": "two"}]}, types)
     assert checked.problems == (attrs.evolve(reason, path="$.nodes[1].type"),)
+
+
+def test_a_suggestion_leaves_out_names_that_are_much_less_similar():
+    assert did_you_mean("contnt", ["result", "content_blocks", "content"]) == "Did you mean content?"
+    assert did_you_mean("titel", ["title", "state"]) == "Did you mean title or state?"
+    assert did_you_mean("x", ["title"], "It has title") == "It has title"
