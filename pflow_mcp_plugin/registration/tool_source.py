@@ -139,15 +139,14 @@ class ToolSource(NodeSource):
 
         The host reports required params that are missing, and unknown ones.
         """
-        record = self._catalog.find(use.entry.node)
-        if record is None:
+        validator = self._validator(use.entry)
+        if validator is None:
             return
         fields = {field.key: field for field in use.entry.interface.params}
         given = {key: value for key, value in use.params.items() if key in fields or use.entry.interface.open}
         supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
         arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
         reported = {key for key, field in fields.items() if field.needs_value and key not in arguments}
-        validator = self._validator(record)
         try:
             found = validator.violations(arguments)
         except McpError as error:
@@ -157,11 +156,15 @@ class ToolSource(NodeSource):
             if violation.path not in reported:
                 yield validator.problem(violation)
 
-    def _validator(self, record: ToolRecord) -> Validator:
-        from pflow_mcp_plugin.schemas.argument_validation import Validator
-
-        key = record.node, record.tool.hash
+    def _validator(self, entry: Entry) -> Validator | None:
+        """Return what checks the arguments of an entry's tool; None if the tool is gone."""
+        key = entry.node, entry.fingerprint
         if key not in self._validators:
+            record = self._catalog.find(entry.node)
+            if record is None:
+                return None
+            from pflow_mcp_plugin.schemas.argument_validation import Validator
+
             where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
             self._validators[key] = Validator(record.tool.input_schema, where)
         return self._validators[key]
