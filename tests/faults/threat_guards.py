@@ -86,7 +86,7 @@ GUARDS = (
     Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),
     Guard(26, "TokenGate.__call__", never("verdict", "Refusal")),
     Guard(27, "read_token", never("mode")),
-    Guard(28, "_Check.check_params", never("startswith"), "reserved"),
+    Guard(28, "_Check.check_params", never("is_reserved"), "reserved"),
     Guard(29, "ProjectFile._read", never("digest", "content")),
     Guard(30, "workflow_name.is_name", always("_NAME"), "library"),
     Guard(30, "confined", never("startswith", "real"), "string"),
