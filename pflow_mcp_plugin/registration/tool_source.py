@@ -18,6 +18,7 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
+from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
@@ -41,6 +42,7 @@ class ToolSource(NodeSource):
     def __init__(self, catalog: Catalog, store: ServerStore) -> None:
         self._store = store
         self._catalog = attrs.evolve(catalog, renames=self._renames)
+        self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._validators: dict[tuple[str, str], Validator] = {}
 
     def fingerprint(self) -> str:
@@ -139,14 +141,18 @@ class ToolSource(NodeSource):
 
         The host reports required params that are missing, and unknown ones.
         """
-        validator = self._validator(use.entry)
-        if validator is None:
+        record = self._record_of(use.entry)
+        if record is None:
             return
         fields = {field.key: field for field in use.entry.interface.params}
         given = {key: value for key, value in use.params.items() if key in fields or use.entry.interface.open}
         supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
         arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
         reported = {key for key, field in fields.items() if field.needs_value and key not in arguments}
+        # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
+        if plainly_fits(record.tool.input_schema, arguments):
+            return
+        validator = self._validator(record)
         try:
             found = validator.violations(arguments)
         except McpError as error:
@@ -156,15 +162,18 @@ class ToolSource(NodeSource):
             if violation.path not in reported:
                 yield validator.problem(violation)
 
-    def _validator(self, entry: Entry) -> Validator | None:
-        """Return what checks the arguments of an entry's tool; None if the tool is gone."""
+    def _record_of(self, entry: Entry) -> ToolRecord | None:
+        """Return the tool of an entry, looked up once while it stays as it is; None if it is gone."""
         key = entry.node, entry.fingerprint
-        if key not in self._validators:
-            record = self._catalog.find(entry.node)
-            if record is None:
-                return None
-            from pflow_mcp_plugin.schemas.argument_validation import Validator
+        if key not in self._used:
+            self._used[key] = self._catalog.find(entry.node)
+        return self._used[key]
 
+    def _validator(self, record: ToolRecord) -> Validator:
+        from pflow_mcp_plugin.schemas.argument_validation import Validator
+
+        key = record.node, record.tool.hash
+        if key not in self._validators:
             where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
             self._validators[key] = Validator(record.tool.input_schema, where)
         return self._validators[key]
