@@ -27,6 +27,7 @@ from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
+from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
@@ -52,6 +53,7 @@ class ToolSource(NodeSource):
         self._settings = settings
         self._store = store
         self._catalog = attrs.evolve(catalog, renames=self._renames)
+        self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._validators: dict[tuple[str, str], Validator] = {}
 
     def fingerprint(self) -> str:
@@ -150,7 +152,7 @@ class ToolSource(NodeSource):
 
         The host reports required params that are missing, and unknown ones.
         """
-        record = self._catalog.find(use.entry.node)
+        record = self._record_of(use.entry)
         if record is None:
             return
         fields = {field.key: field for field in use.entry.interface.params}
@@ -158,6 +160,9 @@ class ToolSource(NodeSource):
         supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
         arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
         reported = {key for key, field in fields.items() if field.needs_value and key not in arguments}
+        # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
+        if plainly_fits(record.tool.input_schema, arguments):
+            return
         validator = self._validator(record)
         try:
             found = validator.violations(arguments)
@@ -167,6 +172,13 @@ class ToolSource(NodeSource):
         for violation in found:
             if violation.path not in reported:
                 yield validator.problem(violation)
+
+    def _record_of(self, entry: Entry) -> ToolRecord | None:
+        """Return the tool of an entry, looked up once while it stays as it is; None if it is gone."""
+        key = entry.node, entry.fingerprint
+        if key not in self._used:
+            self._used[key] = self._catalog.find(entry.node)
+        return self._used[key]
 
     def _validator(self, record: ToolRecord) -> Validator:
         from pflow_mcp_plugin.schemas.argument_validation import Validator

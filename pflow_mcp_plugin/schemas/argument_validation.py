@@ -85,7 +85,7 @@ class Validator:
         violations = self.violations(arguments)
         if violations:
             raise self._error(violations)
-        sent: JSONObject = self._nulls.removed(arguments)
+        sent: JSONObject = self._without_unset(arguments)
         return sent
 
     def violations(self, arguments: object) -> list[Violation]:
@@ -97,8 +97,12 @@ class Validator:
         text = _json(arguments)
         if text is None:
             return list(_not_json(arguments))
-        arguments = self._nulls.removed(arguments)
+        arguments = self._without_unset(arguments)
         return [] if plainly_fits(self._schema, arguments) else self._violations(_json(arguments) or text)
+
+    def _without_unset(self, arguments: Any) -> Any:
+        with self._lock:
+            return self._nulls.removed(arguments)
 
     def _violations(self, text: str) -> list[Violation]:
         """Return the violations of the arguments in their JSON form, where a tuple is a list."""

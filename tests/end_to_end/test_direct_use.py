@@ -21,6 +21,8 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
+from pflow_mcp_plugin.types import Tool
+
 pytest.importorskip("mcp")
 pytestmark = pytest.mark.programs
 
@@ -482,3 +484,35 @@ def test_a_chain_is_shown_saved_and_run_again_with_its_inputs(terminal):
     assert terminal.type(f"{line} --save card").code == 0
     assert terminal.type("pflow run card").out == "a!\n"
     assert terminal.type("pflow run card title=b").out == "b!\n"
+
+
+def test_undeclared_arguments_pass_where_every_command_is_told_so(pflow, pflow_host, tmp_path):
+    schema = {"type": "object", "properties": {"title": {"type": "string", "minLength": 2}}}
+    pflow_host.stub("desk", [Tool(name="create", input_schema=schema)])
+    env = {"PFLOW_HOME": str(pflow_host.home)}
+    node = {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "more": 1}}
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps({"nodes": [node]}))
+    for words in (["validate", file], ["run", file, "--dry-run"]):
+        refused = pflow(*words, env=env)
+        assert (refused.exit_code, "has no parameter more" in refused.stderr) == (2, True), refused.stderr
+        assert pflow(*words, "--allow-extra", env=env).exit_code == 0
+    # The server does not exist: what gets there has passed the check.
+    for words in (
+        ["registry", "run", "mcp-desk-create"],
+        ["mcp-desk-create"],
+        ["mcp", "call", "desk.create"],
+    ):
+        refused = pflow(*words, "title=to", "more=1", env=env)
+        assert refused.exit_code == 2, refused.stderr
+        passed = pflow(*words, "title=to", "more=1", "--allow-extra", env=env)
+        assert "Command not found" in passed.stderr, passed.stderr
+    for words in (["mcp", "call", "desk.create", "--args"], ["mcp-desk-create", "--params"]):
+        told = pflow(*words, '{"title": "x"}', env=env).stderr
+        assert told.startswith(
+            "Error: Argument title of tool create on server desk: expected 2 characters"
+        ), told
+        told = pflow(*words, '{"title": [1]}', env=env).stderr
+        assert told.startswith(f"Error: {words[-1]} of mcp-desk-create: title must be str, got list [1]"), (
+            told
+        )

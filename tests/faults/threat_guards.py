@@ -91,7 +91,7 @@ GUARDS = (
     Guard(26, "OriginGate.__call__", always("is_host", "refused", "once")),
     Guard(26, "OriginGate.__call__", instead("is_host", "_HOST", code="is_host = True"), "web_page"),
     Guard(27, "read_token", never("mode")),
-    Guard(28, "_Check.check_params", never("startswith"), "reserved"),
+    Guard(28, "_Check.check_params", never("is_reserved"), "reserved"),
     Guard(29, "ProjectFile._read", never("digest", "content")),
     Guard(30, "workflow_name.is_name", always("_NAME"), "library"),
     Guard(30, "confined", never("startswith", "real"), "string"),

@@ -580,3 +580,11 @@ def test_a_mistake_in_an_argument_has_its_line_in_the_file(desk, pflow_host, tmp
     file.write_text('{"nodes": [\n{"id": "a", "type": "mcp-desk-create", "params": {\n"title": "x"}}]}')
     problems = located(pflow_host.host.runner.validate(json.loads(file.read_text())), file)
     assert [it.line for it in problems if it.path] == [3]
+
+
+def test_a_tool_that_lists_no_arguments_takes_any_by_every_spelling(pflow_host):
+    answers = pflow_host.stub("desk", [Tool(name="free", input_schema={"type": "object"})])
+    answers.give("free", {"ok": True})
+    for words in (["--size", "3"], ["size=3"], ["--param", "size=3"], ["--params", '{"size": "3"}']):
+        assert pflow_host.host.run_chain(["mcp-desk-free", *words], "pflow").error is None
+    assert answers.arguments("free") == [{"size": "3"}] * 4

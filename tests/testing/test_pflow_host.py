@@ -75,9 +75,11 @@ def test_a_stub_answers_in_place_of_a_server_that_nobody_has(pflow_host):
 
 def test_arguments_of_a_stub_are_checked_as_always(pflow_host):
     tickets = pflow_host.stub("tickets", [SEARCH])
-    outcome = pflow_host.run(
-        {"nodes": [{"id": "find", "type": "mcp-tickets-search", "params": {"query": "ab"}}]}
-    )
+    node = {"id": "find", "type": "mcp-tickets-search", "params": {"query": "ab"}}
+    with pytest.raises(PflowError, match="expected 3 characters or more"):
+        pflow_host.run({"nodes": [node]})
+    text = {"id": "text", "type": "echo", "params": {"message": "ab"}}
+    outcome = pflow_host.run({"nodes": [text, {**node, "params": {"query": "${text.message}"}}]})
     assert not outcome.success
     assert tickets.count() == 0
 

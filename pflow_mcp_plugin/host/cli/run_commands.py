@@ -115,9 +115,9 @@ def run(
     """
     detail = _detail(quiet=options.pop("quiet"), verbose=options.pop("verbose"))
     limit, only_shown = TimeLimit(options.pop("timeout")), options.pop("dry_run")
-    results = ResultOptions(**options)
     runner = host.runner.at(place_of(host, workflow))
     runner = runner.allowing_extra() if options.pop("allow_extra") else runner
+    results = ResultOptions(**options)
     runner = runner.trusting() if results.trust_readonly else runner
     typed = parse_inputs(inputs)
     lock = _lock_place(host, workflow) if locked else None

@@ -150,6 +150,8 @@ class FlagReader:
         for word in words:
             name, equals, text = word.partition("=")
             field = self.names.find(name) if equals else None
+            if equals and field is None and self._entry.interface.open and name.isidentifier():
+                field = Field(key=name)
             if field is not None:
                 yield _Typed(flag=flag_of(field), field=field, text=text)
 

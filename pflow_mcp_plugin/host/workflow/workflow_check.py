@@ -42,7 +42,13 @@ from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.skip_check import SkipCheck
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse_path
+from pflow_mcp_plugin.host.workflow.templates import (
+    TemplateReference,
+    has_template,
+    lone,
+    parse_path,
+    references,
+)
 from pflow_mcp_plugin.host.workflow.unused_inputs import check_inputs_are_used, reads
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
@@ -483,14 +489,21 @@ class _Check:
                     self.report_use(node, more, f" (item {index} of the batch)")
 
     def input_values(self, node: NodeSpec, bound: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of inputs that are known when a run starts and that a node finds unchanged."""
-        roots = self.inner_scope(node).roots if bound else {}
+        """Return the values of inputs that a node reads, known when a run starts and unchanged until then."""
+        if not bound:
+            return {}
+        entry, roots = self.entries[node.entry_key], self.inner_scope(node).roots
+        inside = [node.params, node.batch.items if node.batch else None]
+        named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
+        specs = [
+            self.document.inputs.get(name) for name in named.union(entry.interface.inputs if entry else ())
+        ]
         return {
-            name: value
-            for name, spec in self.document.inputs.items()
-            if (value := bound.get(name, STILL_TO_COME)) is not STILL_TO_COME
+            spec.name: value
+            for spec in specs
             # Problems show values, so those of secrets are left to the run.
-            if not spec.secret and roots[name] == spec.field
+            if spec and not spec.secret and roots[spec.name] == spec.field
+            if (value := bound.get(spec.name, STILL_TO_COME)) is not STILL_TO_COME
         }
 
     def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
