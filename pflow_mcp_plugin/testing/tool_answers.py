@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.schemas.schema_properties import result_form
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.schemas.schema_properties import result_form
 from pflow_mcp_plugin.testing.tool_declarations import ToolFailure, ToolLike, declared
 from pflow_mcp_plugin.types import Tool
 
