@@ -17,7 +17,6 @@ from typing import IO, Self
 
 import attrs
 
-from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
 from pflow_mcp_plugin.host.running.daemon_threads import Threads
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
@@ -35,6 +34,32 @@ _POLL = 0.002
 """Seconds between the first two looks at a process group that is ending; it doubles up to `_NAP`."""
 _CHUNK = 1 << 16
 _numbers = itertools.count(1)
+
+
+@attrs.define
+class CommandOutput:
+    """One stream of a command, collected while it is read.
+
+    Attributes:
+        name: `stdout` or `stderr`.
+        most: Bytes that are accepted.
+        exceeded: Whether there was more; the rest was dropped.
+    """
+
+    name: str
+    most: int
+    exceeded: bool = attrs.field(init=False, default=False)
+    _data: bytearray = attrs.field(init=False, factory=bytearray, repr=False)
+
+    def add(self, data: bytes) -> None:
+        """Add what was read next."""
+        left = self.most - len(self._data)
+        self.exceeded = self.exceeded or len(data) > left
+        self._data += data[:left]
+
+    def text(self) -> str:
+        """Return all that was accepted."""
+        return self._data.decode("utf-8", "replace")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,11 +83,6 @@ class ChildCommand:
     timeout: float
     stdout: CommandOutput
     stderr: CommandOutput
-
-    @property
-    def outputs(self) -> tuple[CommandOutput, CommandOutput]:
-        """What collects the child process's standard output and its standard error, in this order."""
-        return self.stdout, self.stderr
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +117,7 @@ class Processes:
             self._closed = True
             running = list(self._running)
         end_groups(running)
-        with self._changed:  # their threads close pipes and files
+        with self._changed:  # their threads close the pipes
             self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
             reaper, self._reaper = self._reaper, None
         if reaper is not None:
@@ -117,7 +137,6 @@ class Processes:
 
         Raises:
             OSError: It cannot be started.
-            PflowError: Its output cannot be kept; it was ended.
         """
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
@@ -138,7 +157,7 @@ class Processes:
             return Finished(exit_code=process.returncode, timed_out=not in_time)
         finally:
             end_groups([process])
-            self._forget(process, command)
+            self._forget(process)
 
     def _start(self, command: ChildCommand) -> subprocess.Popen[bytes]:
         with self._changed:
@@ -160,11 +179,7 @@ class Processes:
             self._reaper.register(process.pid)
             return process
 
-    def _forget(self, process: subprocess.Popen[bytes], command: ChildCommand) -> None:
-        for output in command.outputs:
-            output.close()
-            if self._closed:  # nobody gets to know the path
-                output.discard()
+    def _forget(self, process: subprocess.Popen[bytes]) -> None:
         with self._changed:
             self._running.discard(process)
             if self._reaper is not None:

@@ -133,20 +133,8 @@ _ENTRIES = (
                 ),
             ),
             outputs=(
-                Field(
-                    key="stdout", type="str", description="What it wrote; above 8 MiB, its beginning and end"
-                ),
-                Field(key="stderr", type="str", description="What it wrote to standard error, likewise"),
-                Field(
-                    key="stdout_file",
-                    type="str",
-                    description="Only when stdout is longer than 8 MiB: the file with all of it",
-                ),
-                Field(
-                    key="stderr_file",
-                    type="str",
-                    description="Only when stderr is longer than 8 MiB: the file with all of it",
-                ),
+                Field(key="stdout", type="str", description="What it wrote"),
+                Field(key="stderr", type="str", description="What it wrote to standard error"),
                 Field(key="exit_code", type="int", description="Its exit code; negative for a signal"),
                 Field(
                     key="lines",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,22 +12,29 @@ import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, ChildCommand, Finished, Processes
-from pflow_mcp_plugin.host.nodes.command_output import CommandOutput
+from pflow_mcp_plugin.host.nodes.child_processes import (
+    RESOURCE,
+    ChildCommand,
+    CommandOutput,
+    Finished,
+    Processes,
+)
 from pflow_mcp_plugin.host.nodes.command_strings import command_strings
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
-from pflow_mcp_plugin.host.running.current_run import new_run_id
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.json_text import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.templates import as_text
-from pflow_mcp_plugin.storage import default_paths
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
 MOST_OUTPUT = 256.0
 """MiB of each output stream, if the workflow does not set `max_output_mb`."""
 _SHELL = "/bin/sh"
+_LONGEST_READ = 8 << 20
+"""Characters of stdout that are read as lines and as JSON: these take many times the memory of the text."""
 _TAIL = 2_000
+_REDACTED = 1 << 16
+"""Characters at the end of stderr in which secrets are looked for before the end is cut off."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,8 +49,7 @@ class Shell(pocketflow.Node):
     """The node `shell` runs a command: a list of arguments, without a shell, or a shell line.
 
     `command` is read from the params only: a value that happens to be in the shared store is never
-    run. What the command leaves running in the background ends with it. Of an output that is longer
-    than `command_output.INLINE`, the store gets the two ends and the path of a file.
+    run. What the command leaves running in the background ends with it.
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
@@ -58,7 +62,6 @@ class Shell(pocketflow.Node):
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
         run = shared.get("__run__")
         kept = run.resources.get(RESOURCE) if run else None
-        file = (run.artifacts_dir if run else _folder_without_run()) / f"shell-{os.urandom(6).hex()}"
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         command = ChildCommand(
             arguments=arguments,
@@ -66,8 +69,8 @@ class Shell(pocketflow.Node):
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
             timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
-            stdout=CommandOutput("stdout", file.with_suffix(".stdout"), most),
-            stderr=CommandOutput("stderr", file.with_suffix(".stderr"), most),
+            stdout=CommandOutput("stdout", most),
+            stderr=CommandOutput("stderr", most),
         )
         return _Job(
             command=command,
@@ -91,20 +94,18 @@ class Shell(pocketflow.Node):
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
-        """Write the outputs and the exit code, the files of long outputs, and return the action."""
+        """Write the outputs and the exit code, and return the action."""
         run = shared.get("__run__")
         redact = run.redactor.text if run else str
-        texts = {output.name: output.text(redact) for output in prep_res.command.outputs}
-        for output in prep_res.command.outputs:
-            shared[output.name] = texts[output.name]
-            if output.path is not None:
-                shared[f"{output.name}_file"] = str(output.path)
+        command = prep_res.command
+        shared["stdout"] = stdout = command.stdout.text()
+        shared["stderr"] = stderr = command.stderr.text()
         shared["exit_code"] = exec_res.exit_code
-        if prep_res.command.stdout.path is None:
-            shared["lines"] = lines_of(texts["stdout"])
-            if (found := any_json_in(texts["stdout"])) is not None:
+        if len(stdout) <= _LONGEST_READ:
+            shared["lines"] = lines_of(stdout)
+            if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
-        failure = _failure(prep_res, exec_res, _tail(redact(texts["stderr"]).strip()))
+        failure = _failure(prep_res, exec_res, _tail(redact(stderr[-_REDACTED:]).strip()))
         shared["error"] = None if failure is None else failure.message
         if failure is None:
             return "default"
@@ -115,11 +116,6 @@ class Shell(pocketflow.Node):
 def _as_written(run: Run | None, node_id: object) -> Mapping[str, Any]:
     nodes = run.workflow.nodes if run else ()
     return next((node.params for node in nodes if node.id == node_id), {})
-
-
-def _folder_without_run() -> Path:
-    """Return the folder for the files of a node that is used in a plain program."""
-    return default_paths().state / "artifacts" / new_run_id()
 
 
 def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
@@ -140,7 +136,7 @@ def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
     """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
     action = "error"
     suggestions: tuple[str, ...] = ()
-    flooded = next((output for output in job.command.outputs if output.exceeded), None)
+    flooded = next((stream for stream in (job.command.stdout, job.command.stderr) if stream.exceeded), None)
     if flooded:
         reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
         suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
