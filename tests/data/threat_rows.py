@@ -103,7 +103,7 @@ PLAYED: dict[int, tuple[tuple[str, str], ...]] = {
 }
 """By number, the tests that play a threat: file, and how their names begin, which is with that number."""
 
-NOT_YET: set[int] = set()
+NOT_YET = set(range(39, 54))
 """Those that no test plays as a whole under their number."""
 
 OUT_OF_SCOPE = {38}

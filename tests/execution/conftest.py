@@ -54,6 +54,10 @@ class Bench:
         listing = Listing(info=ServerInfo(version="1"), tools=tools or (ADD,))
         self.catalog.save(name, listing, self.store.fingerprint(name))
 
+    def forget(self, name):
+        with self.catalog.locked(name) as path:
+            path.unlink()
+
     def prepare(self, launch):
         self.launches.append(launch)
 

@@ -76,7 +76,7 @@ def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
     bench.add()
     bench.runtime.call("calc", "add_up", SUM)
     bench.store.path.unlink()
-    bench.catalog.forget("calc")
+    bench.forget("calc")
     bench.runtime.call("calc", "add_up", SUM)
     bench.runtime.prepare("calc")
     assert bench.launches[0] is bench.launches[2]
@@ -340,7 +340,7 @@ def test_a_resource_of_a_server_that_is_not_approved_is_not_read(reading):
 def test_a_server_without_resources_is_named_with_the_next_step(bench, synced):
     bench.add()
     if not synced:
-        bench.catalog.forget("calc")
+        bench.forget("calc")
     with pytest.raises(McpError, match="offers no resources" if synced else "is not synced") as caught:
         bench.runtime.resource_target("calc")
     assert caught.value.suggestions == (

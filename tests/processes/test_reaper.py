@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pflow_mcp_plugin.client.process import reaper_process
+from pflow_mcp_plugin.processes import reaper_process
 
 TOLD = """
 import importlib.util, select, sys
