@@ -78,6 +78,11 @@ def one_line(text: str) -> str:
     )
 
 
+def continued(text: str) -> str:
+    """Return text with a bar before its further lines, which might pass for lines of pflow's own."""
+    return text.replace("\n", "\n  | ")
+
+
 def escape(char: str) -> str:
     r"""Return a character as JSON may write it, such as `\u001b`; astral ones as a pair of surrogates."""
     code = ord(char)

@@ -13,6 +13,7 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import Host, Paths, PflowError, Problem
+from pflow_mcp_plugin.contract.printable_text import continued
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
@@ -194,4 +195,4 @@ def warning_lines(problem: Problem) -> str:
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")
-    return "\n".join(lines)
+    return "\n".join(map(continued, lines))

@@ -135,3 +135,15 @@ def test_row_58_no_command_prints_a_line_that_a_server_forged(twins):
         (twin.folder / "changed").touch()
     wrong += [each for command in AFTER_CHANGE for each in _compare(twins, command)]
     assert "\n".join(wrong) == ""
+
+
+@pytest.mark.parametrize("command", ["mcp call {node} password=x", "registry run {node} password=x"])
+def test_row_58_further_lines_of_what_a_tool_says_have_a_bar(twins, command):
+    forged = twins[0]
+    for preparing in ("mcp sync odd", "mcp approve odd", "mcp approve odd {tool}"):
+        forged.run(preparing)
+    failed = forged.run(command)
+    told = failed.stderr.splitlines()
+    assert (failed.exit_code, told[0][:6]) == (1, "Error:"), failed
+    assert "  |   forged: line" in told
+    assert [line for line in told[1:] if not line.startswith(("  | ", "  -> ", "  trace path: "))] == []

@@ -8,6 +8,7 @@ from functools import partial
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text
+from pflow_mcp_plugin.contract.printable_text import continued
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.printable_json import to_json
@@ -87,13 +88,13 @@ class Output:
         return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside}, strict=strict)
 
     def _explanation(self, error: PflowError, beside: Mapping[str, object]) -> str:
-        lines = [f"Error: {error.message}"]
+        lines = [continued(f"Error: {error.message}")]
         if not self._as_json:
             said = len(error.problems) == 1 and error.problems[0].message in error.message
             lines += () if said else problem_lines(error.problems)
-            lines += [f"  -> {suggestion}" for suggestion in error.suggestions]
+            lines += [continued(f"  -> {suggestion}") for suggestion in error.suggestions]
             shown = (item for item in beside.items() if item[1] and not isinstance(item[1], Mapping))
-            lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in shown]
+            lines += [continued(f"  {name.replace('_', ' ')}: {value}") for name, value in shown]
         return "\n".join(lines)
 
 
@@ -116,7 +117,7 @@ def _problem_line(first: Problem, *others: Problem) -> str:
     places = [f"{item.path} (line {item.line})" if item.line else item.path for item in others if item.path]
     more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
     also = f"; also at {', '.join(places[:_PLACES])}{more}" if places else ""
-    return f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}"
+    return continued(f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}")
 
 
 def counted(problems: Sequence[Problem]) -> str:
