@@ -187,6 +187,8 @@ class _Expansion:
         for field, text in launch_texts(self.server):
             may_hide = field == "url" or (field.startswith("args[") and int(field[5:-1]) not in started)
             for start, ref in variable_references.placed(text):
+                if ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name):
+                    continue  # before its value is asked for: a keyring may be locked, a command may be slow
                 value = self._value(ref) or ""
                 named = secret_detection.is_secret(ref.name) and not (
                     field == "url" and start < _path_of(text)
@@ -194,8 +196,7 @@ class _Expansion:
                 placed = secret.get(field, len(text)) <= start or (
                     field == "url" and any(begin <= start < end for begin, end in in_query)
                 )
-                hides = may_hide and (named or placed) and _PLAIN.fullmatch(value)
-                if not (hides or ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name)):
+                if not (may_hide and (named or placed) and _PLAIN.fullmatch(value)):
                     found[ref.name] = value
         return found
 

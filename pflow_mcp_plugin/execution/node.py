@@ -206,7 +206,7 @@ def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> 
     milliseconds = None
     links: list[JSON] = []
     try:
-        answer = runtime.call(job.server, job.tool, arguments, node_id, run_id)
+        answer = runtime.call_target(target, arguments, node_id, run_id)
         info, milliseconds = answer.info, answer.milliseconds
         links = [block.get("uri") for block in answer.content if block.get("type") == "resource_link"]
     finally:

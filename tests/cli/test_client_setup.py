@@ -98,7 +98,7 @@ def test_the_server_that_is_printed_starts_and_lists_its_tools(serve, run, tmp_p
     run("mcp", "import", file, "--as", name)
     assert run("mcp", "sync", "pflow").exit_code == 0
     listed = run("mcp", "tools", "pflow", "--json").envelope["data"]
-    assert [tool["tool"] for tool in listed] == ["workflow_validate"]
+    assert [tool["tool"] for tool in listed] == ["workflow_validate", "read-resource"]
 
 
 @pytest.mark.parametrize("name", FILES)

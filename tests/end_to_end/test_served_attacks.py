@@ -559,7 +559,10 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
         ("registry_run", {"node_type": "my-shell", "parameters": line}),
         ("registry_run", {"node_type": "workflow", "parameters": {"workflow": "inner"}}),
         ("workflow_validate", {"workflow": workflows["plain"]}),
-        ("workflow_save", {"workflow_file": workflows["plain"], "name": "later", "description": "x"}),
+        (
+            "workflow_save",
+            {"workflow_file": json.dumps(workflows["plain"]), "name": "later", "description": "x"},
+        ),
         ("workflow_execute", {"workflow": "later"}),
     ]
     lists = [

@@ -61,13 +61,21 @@ def takes_any_object(schema):
     )
 
 
+def as_given(schema, value):
+    """Leave out each null whose declared default is null: it means that nothing is given."""
+    if not isinstance(value, dict):
+        return value
+    unset = {key for key, part in schema.get("properties", {}).items() if part.get("default", "") is None}
+    return {key: part for key, part in value.items() if part is not None or key not in unset}
+
+
 def probed(schema, right, seed):
     """Return distinct values by whether they fit: enough of either kind, or all that fit."""
     maker, values, objects = Maker(schema, seed), {True: {}, False: {}}, 0
     most, any_object = min(ENOUGH, how_many(schema)), takes_any_object(schema)
     for _ in range(TRIES):
         value = maker.fitting() if len(values[True]) < most else maker.mutated()
-        known = values[right.is_valid(value)]
+        known = values[right.is_valid(as_given(schema, value))]
         objects += known is values[False] and as_json(value) not in known and isinstance(value, dict)
         known[as_json(value)] = value
         if len(values[True]) >= most and (len(values[False]) if any_object else objects) >= ENOUGH:
