@@ -97,6 +97,7 @@ def _data(made: Plan) -> JSONObject:
             for match in made.candidates
         ],
         "notes": list(made.notes),
+        "missing": list(made.missing),
     }
 
 
@@ -117,7 +118,8 @@ def _explanation(made: Plan) -> list[str | Table]:
 def _remarks(made: Plan) -> list[str]:
     """Return what a person should know about a plan that can run."""
     warnings = () if made.errors else tuple(made.problems)
-    return [*(f"Note: {note}" for note in made.notes), *problem_lines(warnings)]
+    missing = (f"Not planned: {part}" for part in made.missing)
+    return [*missing, *(f"Note: {note}" for note in made.notes), *problem_lines(warnings)]
 
 
 def _row(match: Match[FoundNode]) -> tuple[str, str, str]:

@@ -209,6 +209,11 @@ def _forms(word: str) -> tuple[_Form, ...]:
     return (_Form(word, root(word), 1.0), *synonyms)
 
 
+def meanings(word: str) -> frozenset[str]:
+    """Return the roots of a word of a task and of its synonyms."""
+    return frozenset(form.root for form in _forms(word))
+
+
 def roots(text: str) -> frozenset[str]:
     """Return the roots of all words that a task may contain, those inside names included."""
     return frozenset(map(root, tokens(text)))

@@ -2,9 +2,8 @@
 
 - `planner`: finds a saved workflow, or has a model or the words of the task make one. Start reading here.
 - `plan`: a plan: the workflow, why it looks as it does, and what is still wrong with it
-- `offline_plan`: a plan from words alone. `clause_steps`: the node of each clause; `own_nodes_asked`: when it
-  is one of the host's own; `task_literals`: values that stand in the words; `step_workflow`: the workflow of
-  the steps; `joins`, `key_names`: which output fits which parameter
+- `offline_plan`: a plan from words alone; `task_meaning`: what verbs ask for, conditions, values;
+  `joins`: which output fits which parameter
 - `plan_dialogue`: asks a language model, round by round
 - `plan_model`: the model, through the `llm` library; `plan_schema`, `plan_prompt`: what it is sent;
   `plan_answer`: what it answers

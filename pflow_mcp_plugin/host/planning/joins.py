@@ -1,21 +1,54 @@
-"""Joins: which output of an earlier node fits which input of a later one, by name or by type."""
+"""Joins: which output of an earlier node fits which parameter of a later one, by name or by type."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.planning.key_names import (
-    is_same_name,
-    is_synonym,
-    is_vague,
-    names_place,
-    names_text,
-)
+from pflow_mcp_plugin.host.matching.name_parts import split_name
+from pflow_mcp_plugin.host.matching.task_words import stem
 from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
 from pflow_mcp_plugin.host.workflow.templates import lone
+
+_WORD = re.compile(r"[^\W_]+")
+_UNNAMED = re.compile(r"[^\w-]+")
+_LONGEST = 200
+_LONGEST_NAME = 100
+"""The most characters of a name in a template."""
+
+
+def key_stems(names: str) -> frozenset[str]:
+    """Return words that are separated by spaces, without endings, as `name_words` does."""
+    return frozenset(map(stem, names.split()))
+
+
+_TEXTS = key_stems(
+    "answer article body caption comment content html markdown message response result snippet stdout "
+    "summary text transcript"
+)
+_SYNONYMS = (
+    _TEXTS,
+    key_stems("keyword phrase q query search searchquery searchterm term"),
+    key_stems("file filename filepath path"),
+    key_stems("href link uri url website"),
+    key_stems("data entry item record result row"),
+    key_stems("email mail recipient to"),
+    key_stems("headline heading subject title"),
+)
+"""Keys that mean the same, by group."""
+_PLACES = key_stems(
+    "destination dir directory file filename filepath folder location output path source target"
+)
+_HEADS = key_stems("body content html markdown text")
+"""As the last word of a longer name, such as `page_content`, these say what it is."""
+_VAGUE = key_stems(
+    "action code count data date description error format id index key kind label language limit mode model "
+    "name number offset page position size source state status success title total type user value version"
+)
+"""Nodes of different families share such keys by chance."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,80 +74,66 @@ class Output:
 
 
 def outputs_of(node_id: str, entry: Entry) -> list[Output]:
-    """Return the outputs of a node that templates can name, the one that stands for all first.
-
-    Args:
-        node_id: The id of the node in the workflow.
-        entry: Its entry.
-    """
+    """Return the outputs of a node that templates can name, the one that stands for all first."""
     result = entry.interface.result_key
+    family = entry.family or entry.source
     fields = sorted(entry.interface.outputs, key=lambda field: field.key != result)
-    named = ((field, template(node_id, field.key)) for field in fields if field.key != "error")
     return [
-        Output(node_id=node_id, family=entry.family or entry.source, field=field, template=text)
-        for field, text in named
-        if text
+        Output(node_id=node_id, family=family, field=field, template=template)
+        for field in fields
+        if field.key != "error" and (template := _template(node_id, field.key))
     ]
 
 
 def result_of(node_id: str, entry: Entry) -> Output | None:
     """Return the output of a node that stands for all, None if none does or no template can name it."""
-    key = entry.interface.result_key or _only_key(entry)
-    return next((output for output in outputs_of(node_id, entry) if output.field.key == key), None)
+    outputs = outputs_of(node_id, entry)
+    if len([field for field in entry.interface.outputs if field.key != "error"]) == 1:
+        return next(iter(outputs), None)
+    return next((output for output in outputs if output.field.key == entry.interface.result_key), None)
 
 
-def _only_key(entry: Entry) -> str:
-    keys = [field.key for field in entry.interface.outputs if field.key != "error"]
-    return keys[0] if len(keys) == 1 else ""
-
-
-def template(node_id: str, key: str) -> str:
-    """Return the template that joins an output by its key, empty if none can name it."""
+def _template(node_id: str, key: str) -> str:
+    """Return the template that names an output, empty if none can."""
     spellings = (f"${{{node_id}.{key}}}", f'${{{node_id}["{key}"]}}', f"${{{node_id}['{key}']}}")
     found = ((text, lone(text)) for text in spellings)
     return next((text for text, named in found if named and named.path == (node_id, key)), "")
 
 
-def join_by_name(wanted: Field, family: str, outputs: Sequence[Output]) -> Output | None:
-    """Return the output that fits an input by its name: the same name, else a synonym; None if none does.
+def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Output | None:
+    """Return the output that fits a parameter by its name, the same or a synonym; None if none does.
 
     Args:
-        wanted: The declaration of the input.
+        wanted: The declaration of the parameter.
         family: The family of the node that has it.
         outputs: The outputs of the earlier nodes, the nearest first.
     """
-    named = [
-        output for output in outputs if _fits(output.field, wanted) and _is_named(output, wanted, family)
-    ]
-    # The last text is the one to go on with, whatever its name is.
-    same = (output for output in named if is_same_name(output.field.key, wanted.key))
+    named = [it for it in outputs if _fits(it.field, wanted) and _is_named(it, wanted, family)]
     nearest = next(iter(named), None)
-    return nearest if names_text(wanted.key) else next(same, nearest)
+    if is_synonym("text", wanted.key):  # the last text is the one to go on with, whatever its name is
+        return nearest
+    return next((output for output in named if is_same_name(output.field.key, wanted.key)), nearest)
+
+
+def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
+    """Return the parameter that a node's result fits by its type, None if several could be meant.
+
+    A string, or a value of any type, tells too little.
+
+    Args:
+        wanted: The required parameters that have no value yet.
+        result: The result of the node before.
+    """
+    if not _types(result.field) - {"str", "any", "None"}:
+        return None
+    fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _is_named(output: Output, wanted: Field, family: str) -> bool:
     if is_same_name(output.field.key, wanted.key):
-        return output.family == family or not is_vague(wanted.key)
+        return output.family == family or not set(name_words(wanted.key)) <= _VAGUE
     return is_synonym(output.field.key, wanted.key) and not _is_loose(output.field, wanted)
-
-
-def join_by_type(wanted: Iterable[Field], result: Output, *, refers_back: bool) -> Field | None:
-    """Return the input that a node's result fits by its type: the only one, None if several could be meant.
-
-    A string, or a value of any type, tells little: it fits only if the words refer to it, as in "send it",
-    and it is no path.
-
-    Args:
-        wanted: The required inputs that have no value yet.
-        result: The result of the node before.
-        refers_back: Whether the words of the task refer to what was there before.
-    """
-    telling = _names(result.field) - {"str", "any", "None"}
-    if not telling and not refers_back:
-        return None
-    fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
-    found = fitting[0] if len(fitting) == 1 else None
-    return None if found and not telling and names_place(found.key) else found
 
 
 def _fits(given: Field, wanted: Field) -> bool:
@@ -122,18 +141,50 @@ def _fits(given: Field, wanted: Field) -> bool:
     if wanted.shell_line or wanted.choices:
         return False
     # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
-    if _names(given) <= {"list", "dict", "None"} and _names(wanted).isdisjoint({"list", "dict", "any"}):
-        return False
-    # A list or an object in place of a text would arrive as JSON, which is rarely what is meant.
-    if _names(given) <= {"list", "dict", "None"} and _names(wanted).isdisjoint({"list", "dict", "any"}):
+    if _types(given) <= {"list", "dict", "None"} and _types(wanted).isdisjoint({"list", "dict", "any"}):
         return False
     return may_become(given, wanted) and not depends_on_text(given, wanted)
 
 
 def _is_loose(given: Field, wanted: Field) -> bool:
     """Return whether only the name could tell that a value of any type is of the wanted one."""
-    return "any" in _names(given) and _names(wanted).isdisjoint({"str", "any"})
+    return "any" in _types(given) and _types(wanted).isdisjoint({"str", "any"})
 
 
-def _names(field: Field) -> set[str]:
+def _types(field: Field) -> set[str]:
     return {type_name(name) for name in field.types}
+
+
+def name_words(key: str) -> tuple[str, ...]:
+    """Return the words in a key without endings: `filePaths` and `file_path` have the same."""
+    return tuple(map(stem, _WORD.findall(split_name(key[:_LONGEST]).lower())))
+
+
+def is_same_name(one: str, other: str) -> bool:
+    """Return whether two keys are the same name, but for case, separators and plural."""
+    return _whole(one) == _whole(other) != ""
+
+
+def is_synonym(one: str, other: str) -> bool:
+    """Return whether two keys have names that mean the same, as `body` and `text` do."""
+    meant = {_meaning(one), _meaning(other)}
+    return any(meant <= names for names in _SYNONYMS)
+
+
+def _whole(key: str) -> str:
+    return stem("".join(_WORD.findall(split_name(key[:_LONGEST]).lower())))
+
+
+def _meaning(key: str) -> str:
+    parts = name_words(key)
+    return parts[-1] if parts and parts[-1] in _HEADS else _whole(key)
+
+
+def names_place(key: str) -> bool:
+    """Return whether a key names a file or a folder."""
+    return not _PLACES.isdisjoint(name_words(key))
+
+
+def template_name(key: str, otherwise: str) -> str:
+    """Return a key as a name that templates can contain, or the other name if nothing of it is left."""
+    return _UNNAMED.sub("_", key).strip("_-")[:_LONGEST_NAME] or otherwise

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PLANNER_VERSION = "1.0.0"
 """Recorded in the metadata of every workflow that a planner makes."""
 
+SOURCE = "pflow"
+"""The source of the host's own nodes."""
 _EFFECTS = {"shell": "runs a command", "write-file": "writes a file"}
 
 SelectionType = Literal["found_existing", "new_composition", "offline"]
@@ -70,6 +72,7 @@ class Plan:
         candidates: The nodes that were considered, best first.
         model: The language model; empty if none was asked.
         notes: What a person should know about the plan, such as why no model was asked.
+        missing: The parts of the task that the workflow does not do.
     """
 
     task: str
@@ -80,6 +83,7 @@ class Plan:
     candidates: Sequence[Match[FoundNode]] = ()
     model: str = ""
     notes: Sequence[str] = ()
+    missing: Sequence[str] = ()
 
     @property
     def errors(self) -> list[Problem]:

@@ -171,7 +171,7 @@ class PlanDialogue:
         notes: list[str] = []
         if is_last:
             repair.ask_for_lacking()
-            repair.ask_for(list(origin.taken(repair.workflow["nodes"])))
+            repair.ask_for([(it.node, it.key) for it in origin.taken(repair.workflow["nodes"])])
             notes = repair.drop_dead_edges()
         repair.describe_inputs()
         workflow = self._runner.normalise(repair.workflow)

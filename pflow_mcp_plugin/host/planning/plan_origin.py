@@ -13,7 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.planning.own_nodes_asked import SOURCE
+from pflow_mcp_plugin.host.planning.plan import SOURCE
 from pflow_mcp_plugin.host.workflow.findings import at, cut
 from pflow_mcp_plugin.host.workflow.templates import parse
 

@@ -6,15 +6,24 @@ parameter that needs it, a mapping joins them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import chain, count
 from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, outputs_of, result_of
-from pflow_mcp_plugin.host.planning.key_names import names_place, template_name
-from pflow_mcp_plugin.host.planning.plan_origin import Origin, Taken
+from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.planning.joins import (
+    Output,
+    join_by_name,
+    join_by_type,
+    names_place,
+    outputs_of,
+    result_of,
+    template_name,
+)
+from pflow_mcp_plugin.host.planning.plan_origin import Origin
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
 from pflow_mcp_plugin.host.workflow.coercion import may_become
@@ -22,6 +31,7 @@ from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 from pflow_mcp_plugin.host.workflow.scope import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
+from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
@@ -60,29 +70,42 @@ class PlanRepair:
                 if root == source and not self._is_known(root) and node_id in self._nodes:
                     self._declare(source, self._nodes[node_id], key)
 
-    def map_lacking(self) -> None:
-        """Give required parameters of a planned workflow the output that fits, by a mapping."""
+    def map_lacking(self, may_pipe: Callable[[int, Field], bool] = lambda *_: True) -> None:
+        """Give required parameters of a planned workflow the output that fits, by a mapping.
+
+        Args:
+            may_pipe: Whether a parameter of a node, by its place, may take the result of the node before
+                whatever its name is.
+        """
         for node, field in list(self._lacking()):
-            source = self._source(node, field)
-            if source:
-                mapping = self.workflow.setdefault("mappings", {}).setdefault(node.id, {})
-                mapping.setdefault("input_mappings", {})[field.key] = source
+            source = self._source(node, field, may_pipe=may_pipe(node.index, field))
+            if source and source not in self._mapped(node).values():
+                self._map(node, field.key, source)
 
     def ask_for_lacking(self) -> None:
         """Declare an input for each required parameter of a planned workflow that nothing fills."""
         for node, field in list(self._lacking()):
             self._use_input(node, field.key)
 
-    def ask_for(self, taken: Sequence[Taken]) -> None:
-        """Declare inputs for parameters of a planned workflow in place of what they took from elsewhere.
+    def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
+        """Declare inputs for parameters of a planned workflow, whatever they are set to.
 
         Args:
-            taken: The parameters. A command line stays: an input would be a single word of it.
+            params: The place of the node, and the key. A command line stays: an input would be a single word
+                of it.
         """
-        for item in taken:
-            spec = next((node for node in self._nodes.values() if node.index == item.node), None)
-            if spec and not self._field(spec, item.key).shell_line:
-                self._use_input(spec, item.key)
+        by_place = {node.index: node for node in self._nodes.values()}
+        for place, key in params:
+            if place in by_place and not self._field(by_place[place], key).shell_line:
+                self._use_input(by_place[place], key)
+
+    def used(self) -> set[str]:
+        """Return the ids of the nodes whose outputs other nodes of the planned workflow take."""
+        document = check_workflow(self.workflow, self._types).document
+        sources = [text for it in document.mappings.values() for text in it.inputs.values()]
+        params = [node.params for node in document.nodes]
+        named = [it for _, it in references([params, [f"${{{text}}}" for text in sources]])]
+        return {it.root for it in named if isinstance(it, TemplateReference)}
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
@@ -132,45 +155,96 @@ class PlanRepair:
         return said if said and self._origin.is_harmless(said) else f"{key or 'a value'} for {node.id}"
 
     def _declare(self, name: str, node: NodeSpec, key: str) -> None:
+        self.workflow.setdefault("inputs", {}).setdefault(name, self._declared(node, key))
+
+    def _declared(self, node: NodeSpec, key: str) -> dict[str, JSON]:
         field = self._field(node, key)
         kind = field.type if field.type in INPUT_TYPES else "any"
-        declared: dict[str, JSON] = {"type": kind, "description": self._description(node, key)}
-        self.workflow.setdefault("inputs", {}).setdefault(name, declared)
+        if (
+            field.shell_line
+        ):  # a string from an input is no command line; the arguments of a program are a list
+            kind = "list"
+        return {"type": kind, "description": self._description(node, key)}
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
-        """Set a parameter to an input of its own, named after it."""
+        """Set a parameter to an input named after it, shared by nodes that describe it in the same words."""
         plain = template_name(key, "value")
-        name = plain if not self._is_known(plain) else f"{node.id}_{plain}"
+        own = f"{template_name(node.id, 'node')}_{plain}"
+        names = chain([plain, own], (f"{own}_{number}" for number in count(2)))
+        name = next(it for it in names if self._may_name(it, node, key))
         self._declare(name, node, key)
-        self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
+        if is_reserved(key):
+            self._map(node, key, name)
+        else:
+            self.workflow["nodes"][node.index].setdefault("params", {})[key] = f"${{{name}}}"
+
+    def _may_name(self, name: str, node: NodeSpec, key: str) -> bool:
+        """Return whether an input may have a name: nothing else has it, and no node reads it by mistake."""
+        if name in self.workflow.get("inputs", {}):
+            return not self._writes_to(node, key) and self.workflow["inputs"][name] == self._declared(
+                node, key
+            )
+        readers = [
+            it for it in self._nodes.values() if name in self._unset(it) and (it.id, name) != (node.id, key)
+        ]
+        return not self._is_known(name) and not readers
+
+    def _unset(self, node: NodeSpec) -> set[str]:
+        """Return the optional parameters of a node that nothing sets, which an input of that name would."""
+        entry = self._checked.entries.get(node.entry_key)
+        filled = {*(self.workflow["nodes"][node.index].get("params") or ()), *self._mapped(node)}
+        lacking = {field.key for field in entry.interface.params if field.needs_value} if entry else set()
+        return reads(entry) - filled - lacking if entry else set()
+
+    def _writes_to(self, node: NodeSpec, key: str) -> bool:
+        """Return whether a parameter names a file that is made, which must not be one that is read."""
+        entry = self._checked.entries.get(node.entry_key)
+        return entry is not None and names_place(key) and entry.purity != "flow_safe"
+
+    def _mapped(self, node: NodeSpec) -> Mapping[str, JSON]:
+        mapped: Mapping[str, JSON] = (
+            self.workflow.get("mappings", {}).get(node.id, {}).get("input_mappings", {})
+        )
+        return mapped
+
+    def _map(self, node: NodeSpec, key: str, source: str) -> None:
+        mapping = self.workflow.setdefault("mappings", {}).setdefault(node.id, {})
+        mapping.setdefault("input_mappings", {})[key] = source
 
     def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
         """Yield the required parameters that nothing fills."""
         for node in self._nodes.values():
-            entry = self._checked.entries.get(node.entry_key)
-            mapped = self.workflow.get("mappings", {}).get(node.id, {})
-            there = {*node.params, *self.workflow.get("inputs", {}), *mapped.get("input_mappings", {})}
-            for field in entry.interface.params if entry else ():
-                if field.needs_value and field.key not in there:
-                    yield node, field
+            yield from ((node, field) for field in self._lacking_of(node))
 
-    def _source(self, node: NodeSpec, field: Field) -> str:
+    def _lacking_of(self, node: NodeSpec) -> list[Field]:
+        entry = self._checked.entries.get(node.entry_key)
+        there = {*node.params, *self.workflow.get("inputs", {}), *self._mapped(node)}
+        fields = entry.interface.params if entry else ()
+        return [field for field in fields if field.needs_value and field.key not in there]
+
+    def _source(self, node: NodeSpec, field: Field, *, may_pipe: bool) -> str:
         """Return the output that fills a parameter: what is piped in, else one of a fitting name."""
         entry = self._checked.entries[node.entry_key]
-        if entry is None or (names_place(field.key) and entry.purity != "flow_safe"):
-            return ""  # a file that one node has read is not the one that another writes
-        used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
+        if entry is None or self._writes_to(node, field.key):
+            return ""
         before = self._outputs_before(node)
-        if entry.interface.piped_key(node.params) == field.key and len(before) == 1:
-            node_id = next(iter(before))
-            previous = self._entry(node_id)
-            result = result_of(node_id, previous) if previous and node_id not in used else None
-            if result and may_become(result.field, field):
-                return result.source
+        result = self._result_before(node, before)
+        is_piped = may_pipe and entry.interface.piped_key(node.params) == field.key
+        if result and is_piped and may_become(result.field, field):
+            return result.source
         earlier = [*before.values(), *self._outputs_earlier(node, before)]
         outputs = [output for outputs in earlier for output in outputs]
         found = join_by_name(field, entry.family or entry.source, outputs)
+        if result and not found and join_by_type(self._lacking_of(node), result) == field:
+            return result.source
         return found.source if found else ""
+
+    def _result_before(self, node: NodeSpec, before: Mapping[str, Sequence[Output]]) -> Output | None:
+        """Return the result of the only node that leads to a node, if that does not use it yet."""
+        used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
+        previous = next(iter(before), "") if len(before) == 1 else ""
+        entry = self._entry(previous) if previous and previous not in used else None
+        return result_of(previous, entry) if entry else None
 
     def _outputs_before(self, node: NodeSpec) -> dict[str, list[Output]]:
         """Return the outputs of the nodes that lead to a node on success, by id."""

@@ -158,15 +158,5 @@ class Planner:
 
         plan: Plan = offline_plan(task, self.registry, self.runner)
         confidence = plan.selection.confidence
-        if not confidence:
-            raise _nothing_fits()
         guess = (f"No node fits the task well (confidence {confidence:.2f}): the workflow is a guess",)
         return attrs.evolve(plan, notes=(*notes, *(guess if confidence < _GUESS else ()), *plan.notes))
-
-
-def _nothing_fits() -> PflowError:
-    steps = (
-        "Use words from the descriptions of nodes; see: pflow registry list",
-        "Let a language model plan it: --model NAME",
-    )
-    return PflowError("No node fits any part of the task", suggestions=steps, kind="not_found")

@@ -4,7 +4,17 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
-from pflow_mcp_plugin.host.planning.joins import Output, join_by_name, join_by_type, outputs_of, result_of
+from pflow_mcp_plugin.host.planning.joins import (
+    Output,
+    is_same_name,
+    is_synonym,
+    join_by_name,
+    join_by_type,
+    name_words,
+    outputs_of,
+    result_of,
+    template_name,
+)
 
 
 def field(text, **more):
@@ -72,19 +82,9 @@ def test_the_same_name_is_preferred_but_the_nearest_text_is_the_one_to_go_on_wit
 
 def test_a_type_joins_where_only_one_input_could_be_meant():
     numbers = output("total:list")
-    assert join_by_type([field("items:list"), field("title:str")], numbers, refers_back=False).key == "items"
-    assert join_by_type([field("items:list"), field("more:list")], numbers, refers_back=False) is None
-
-
-@pytest.mark.parametrize("given", ["result", "result:str", "result:str | None"])
-def test_text_fits_by_its_type_only_if_words_refer_to_it(given):
-    wanted = [field("city:str")]
-    assert join_by_type(wanted, output(given), refers_back=False) is None
-    assert join_by_type(wanted, output(given), refers_back=True) == wanted[0]
-
-
-def test_a_text_is_no_path():
-    assert join_by_type([field("file_path:str")], output("result:str"), refers_back=True) is None
+    assert join_by_type([field("items:list"), field("title:str")], numbers).key == "items"
+    assert join_by_type([field("items:list"), field("more:list")], numbers) is None
+    assert join_by_type([field("city:str")], output("result:str")) is None
 
 
 def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
@@ -100,3 +100,52 @@ def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
 def test_an_output_of_any_name_is_named_by_a_template_if_one_can(key, template):
     found = outputs_of("n", attrs.evolve(entry(), interface=Interface(outputs=(Field(key=key),))))
     assert [it.template for it in found] == ([template] if template else [])
+
+
+def test_a_name_is_read_as_its_words_without_endings():
+    assert name_words("filePaths") == name_words("file_path") == name_words("File-Path")
+    assert name_words("") == name_words("--") == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("filePath", "file_path"), ("filepath", "file-paths"), ("URL", "url")]
+)
+def test_case_separators_and_plural_do_not_matter(one, other):
+    assert is_same_name(one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("", ""), ("-", "_"), ("path", "file_path"), ("title", "text")])
+def test_other_names_are_not_the_same(one, other):
+    assert not is_same_name(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("result", "text"),
+        ("body", "message"),
+        ("result", "page_content"),
+        ("result", "markdownContent"),
+        ("search", "query"),
+        ("link", "url"),
+        ("results", "rows"),
+    ],
+)
+def test_names_that_mean_the_same_are_synonyms(one, other):
+    assert is_synonym(one, other)
+    assert is_synonym(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("result", "commit_message"), ("result", "query"), ("url", "path")]
+)
+def test_other_names_are_no_synonyms(one, other):
+    assert not is_synonym(one, other)
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("file_path", "file_path"), ("a b.c", "a_b_c"), ("-x_", "x"), ("??", "value")]
+)
+def test_a_name_for_templates_has_letters_digits_hyphens_and_underscores_only(key, name):
+    assert template_name(key, "value") == name
+    assert len(template_name("x" * 1000, "value")) == 100

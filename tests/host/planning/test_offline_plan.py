@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface
+from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
 from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
 KEY = attrgetter("key")
@@ -112,11 +112,14 @@ def test_the_plan_of_any_task_with_any_nodes_validates(bench):
         bench.known = {entry.node: entry for entry in known}
         print_of = str(next(number))
         bench.fingerprint = lambda: print_of
-        plan = offline_plan(task, bench.host.registry, bench.host.runner)
+        try:
+            plan = offline_plan(task, bench.host.registry, bench.host.runner)
+        except PflowError:  # no node fits
+            return
         assert plan.errors == []
         assert plan.workflow["nodes"]
         assert bench.host.runner.validate(plan.workflow) == plan.problems
-        assert "no workflow can use" not in plan.selection.reasoning
+        assert not any("no workflow can use t-" in part for part in plan.missing)
         assert plan.selection.selection_type == "offline"
 
     validates()
@@ -134,10 +137,11 @@ def test_a_task_becomes_nodes_that_pass_on_what_they_found(plan):
     assert made.selection.flow_structure == "search-code → llm → post-message"
     search, model, post = made.workflow["nodes"]
     assert search["params"] == {"query": "${query}"}
-    assert model["params"]["prompt"].endswith("\n\n${t-search-code.hits}")
-    assert post["params"] == {"channel": "${channel}", "message": "${llm.response}"}
+    assert model["params"] == {"prompt": "create a summary", "input": "${t-search-code.hits}"}
+    assert post["params"] == {"channel": "${channel}"}
+    assert made.workflow["mappings"] == {"t-post-message": {"input_mappings": {"message": "llm.response"}}}
     assert {*made.workflow["inputs"]} == {"query", "channel"}
-    assert made.workflow["outputs"]["result"]["source"] == "${t-post-message.result}"
+    assert made.workflow["outputs"]["result"] == "${t-post-message.result}"
     assert made.problems == ()
     assert made.candidates
 
@@ -161,23 +165,6 @@ def test_every_node_that_may_change_something_is_named(plan, bench):
     )
 
 
-def test_words_that_no_node_fits_are_named(plan):
-    made = plan("Get the weather of a city, then frobnicate the gizmo")
-    assert made.selection.chosen_nodes == ("t-weather",)
-    assert 'Nothing fits "frobnicate the gizmo".' in made.selection.reasoning
-    assert made.selection.confidence < 0.5
-
-
-@pytest.mark.parametrize("task", ["", "?!", "frobnicate gizmos", "Погода завтра", "天気を教えて"])
-def test_a_task_that_nothing_fits_becomes_a_placeholder_that_validates(plan, task):
-    made = plan(task)
-    assert made.selection.chosen_nodes == ("echo",)
-    assert made.selection.confidence == 0
-    assert "replace the placeholder" in made.selection.reasoning
-    assert made.workflow["inputs"]["message"]["default"] == task
-    assert made.problems == ()
-
-
 def test_a_node_that_no_workflow_can_use_is_left_out(bench):
     bench.declare("t-weather", [Field(key="city", type="None", required=True), "city: list!"])
     bench.known["t-weather"] = attrs.evolve(bench.known["t-weather"], description="Get the weather")
@@ -188,7 +175,7 @@ def test_a_node_that_no_workflow_can_use_is_left_out(bench):
 def test_a_long_task_is_read_in_part(plan):
     made = plan(", ".join(f"roll {number} dice" for number in range(300)))
     assert made.errors == []
-    assert "250 further parts of the task were not read." in made.selection.reasoning
+    assert "250 further parts of the task, which were not read" in made.missing
 
 
 def test_what_is_planned_runs(office, tmp_path):
@@ -231,5 +218,5 @@ def test_what_only_a_description_says_becomes_no_value(bench):
     assert made.selection.chosen_nodes == ("t-weather",)
     assert made.workflow["inputs"] == {
         "city": {"type": "str", "description": hidden.rstrip("\u200b\u202e")},
-        "country": {"type": "str", "description": "country of t-weather"},
+        "country": {"type": "str", "description": "country for t-weather"},
     }

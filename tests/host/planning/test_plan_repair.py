@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.contract import Field, Problem
-from pflow_mcp_plugin.host.planning.plan_origin import Origin, Taken
+from pflow_mcp_plugin.contract import Field
+from pflow_mcp_plugin.host.planning.plan_origin import Origin
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 
 ORIGIN = Origin("say what you find", [])
@@ -126,10 +126,9 @@ def test_what_is_lacking_becomes_an_input_of_its_own(types):
 
 
 def test_what_was_taken_from_elsewhere_becomes_an_input_but_for_a_command_line(types):
-    problem = Problem(message="x")
     workflow = {"nodes": [node("find", "t-find", topic="evil"), node("run", "t-run", command="curl evil")]}
     repair = PlanRepair(workflow, types.registry, ORIGIN)
-    repair.ask_for([Taken(0, "topic", "evil", problem), Taken(1, "command", "evil", problem)])
+    repair.ask_for([(0, "topic"), (1, "command")])
     assert sound(types, repair)["nodes"][0]["params"] == {"topic": "${topic}"}
     assert repair.workflow["nodes"][1]["params"] == {"command": "curl evil"}
 

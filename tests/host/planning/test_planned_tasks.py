@@ -1,0 +1,265 @@
+"""Tasks in many words, over definitions of real tools: each plans right, or says which part is missing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
+from pflow_mcp_plugin.registration.tool_entry import entry
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+
+
+def tool(name, description, *required, **optional):
+    fields = {**dict.fromkeys(required, "string"), **optional}
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in fields.items()},
+        "required": list(required),
+    }
+    return Tool(name=name, description=description, input_schema=schema)
+
+
+TOOLS = {
+    "git": [
+        tool("git_log", "Shows the commit logs", "repo_path", max_count="integer"),
+        tool("git_status", "Shows the working tree status", "repo_path"),
+        tool("git_commit", "Records changes to the repository", "repo_path", "message"),
+        tool("git_reset", "Unstages all staged changes", "repo_path"),
+    ],
+    "database": [
+        tool("read_query", "Execute a SELECT query on the SQLite database", "query"),
+        tool("write_query", "Execute an INSERT, UPDATE, or DELETE query on the SQLite database", "query"),
+        tool("create_table", "Create a new table in the SQLite database", "query"),
+        tool("list_tables", "List all tables in the SQLite database"),
+        tool("drop_table", "Drop a table of the SQLite database", "table"),
+    ],
+    "slack": [
+        tool("slack_post_message", "Post a new message to a Slack channel", "channel_id", "text"),
+        tool("slack_get_channel_history", "Get recent messages from a channel", "channel_id"),
+    ],
+    "github": [
+        tool(
+            "create_issue",
+            "Create a new issue in a GitHub repository",
+            "owner",
+            "repo",
+            "title",
+            body="string",
+        ),
+        tool("search_code", "Search for code across GitHub repositories", "q", order="string"),
+        tool("search_issues", "Search for issues and pull requests across GitHub repositories", "q"),
+        tool(
+            "create_or_update_file",
+            "Create or update a single file in a GitHub repository",
+            "owner",
+            "repo",
+            "path",
+            "content",
+            "message",
+        ),
+        tool("delete_file", "Delete a file from a GitHub repository", "owner", "repo", "path"),
+    ],
+    "filesystem": [
+        tool(
+            "list_directory",
+            "Get a detailed listing of all files and directories in a specified path.",
+            "path",
+        ),
+        tool(
+            "directory_tree",
+            "Get a recursive tree view of files and directories as a JSON structure.",
+            "path",
+        ),
+        tool("move_file", "Move or rename files and directories.", "source", "destination"),
+    ],
+    "markitdown": [
+        tool(
+            "convert_to_markdown",
+            "Convert a resource described by an http:, https:, file: or data: URI to markdown",
+            "uri",
+        ),
+        tool("write_pdf", "Write a PDF file from the HTML of a page", "html", "output_path"),
+    ],
+}
+
+
+@pytest.fixture
+def plan(bench):
+    bench.prefixes = ("mcp-",)
+    for server, tools in TOOLS.items():
+        for it in tools:
+            record = ToolRecord(server=server, node=naming.node_name(server, it.name), tool=it)
+            made = entry(record, Server(name=server))
+            bench.known[made.node] = made
+
+    def plan(task):
+        made = offline_plan(task, bench.host.registry, bench.host.runner)
+        assert made.errors == []
+        return made
+
+    return plan
+
+
+def nodes(made):
+    return [node["type"].removeprefix("mcp-") for node in made.workflow["nodes"]]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Read the git log, count commits per author and write a table",
+        "Get the commits of the repository, count them by author and save a table to authors.md",
+        "Show the git log, tally the commits of each author, write a table",
+        "Take the commit log, group it by author and write the table to a file",
+        "Count commits per author and write a table",
+        "How many commits has each author made? Write a table of it",
+        "Fetch the commit logs, work out the number of commits per author, then write a table",
+        "From the git log, write a table with the number of commits for every author",
+        "Look at the git log, rank the authors by commits and store the table in authors.csv",
+        "Get the git log, aggregate the commits per author, put the table in a file",
+        "List the commits, sum them up per author, and keep the result as a table in authors.txt",
+    ],
+)
+def test_counting_by_author_is_no_part_that_a_plan_claims_silently(plan, task):
+    made = plan(task)
+    assert nodes(made)[0] == "git-git-log"
+    assert nodes(made)[-1] == "write-file"
+    counting = re.compile(r"\b(?:count|tally|group|number|rank|aggregate|sum|how many)\b", re.IGNORECASE)
+    assert counting.search("; ".join(made.missing))
+    # Nor does the purpose of a node claim it.
+    assert not any(counting.search(node.get("purpose", "")) for node in made.workflow["nodes"])
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Query the database and if there are rows, post them to Slack",
+        "Query the database, and post the rows to the Slack channel if there are any",
+        "Run a SELECT query on the database. If it returns rows, send them to Slack",
+        "Read the rows with a query, and only if there are rows post a message to Slack",
+        "Query the database; when there are rows, post them to the Slack channel",
+        "Query the database and post the rows to Slack unless there are none",
+        "Query the database and, provided there are rows, post them to Slack",
+        "Query the database and post the result to Slack as long as it has rows",
+        "Query the database, then post to Slack in case there are rows",
+        "Query the database; should there be rows, post them to Slack",
+        "Query the database, assuming there are rows post them to Slack",
+    ],
+)
+def test_a_condition_is_named_as_missing(plan, task):
+    made = plan(task)
+    assert nodes(made)[0].startswith("database-")
+    assert nodes(made)[1:] == ["slack-slack-post-message"]
+    condition, _, reason = made.missing[0].partition(": ")
+    assert re.search(r"\b(?:rows|any|none)\b", condition)
+    assert reason == "steps run in any case; add `when`, or a branch"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Find code about logins on GitHub",
+        "Find where logins are handled on GitHub",
+        "Search GitHub for code that handles logins",
+        "Look for login code on GitHub",
+        "Which code on GitHub handles logins?",
+        "Show me GitHub code for logins",
+        "Get the code that handles logins from GitHub",
+        "Locate code for new logins on GitHub",
+        "Where on GitHub is the code that creates logins?",
+        "Look up code on GitHub in which a login is created",
+        "I would like to find the code of the login page on GitHub",
+    ],
+)
+def test_words_for_reading_choose_a_tool_that_reads(plan, task):
+    assert nodes(plan(task)) == ["github-search-code"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "List the files and save the list to out.txt",
+        "List the files in docs/ and write the list to out.txt",
+        "List all files, then store the listing in out.txt",
+        "Get a listing of the files and save it to out.txt",
+        "Show the files of a folder and write them to out.txt",
+        "Save a list of the files to out.txt",
+        "Write the list of all files in a directory to out.txt",
+        "List the files into out.txt",
+        "Get the list of files. Save the result as out.txt",
+        "Store the names of the files in a directory in out.txt",
+        "List the directory and dump the list into out.txt",
+    ],
+)
+def test_a_list_is_made_once_and_written(plan, task):
+    made = plan(task)
+    assert nodes(made) == ["filesystem-list-directory", "write-file"]
+    written = made.workflow["nodes"][1]
+    joined = {
+        **written["params"],
+        **made.workflow.get("mappings", {}).get(written["id"], {}).get("input_mappings", {}),
+    }
+    assert written["params"]["file_path"] == "out.txt"
+    assert "list-directory" in str(joined["content"])
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Convert the page p.html to markdown and save it",
+        "Convert p.html to markdown, then save it to p.md",
+        "Turn the page p.html into markdown and write it to a file",
+        "Save the page p.html as markdown",
+        "Get the page p.html as markdown and store the result",
+        "Convert the page p.html to markdown and keep it in p.md",
+        "Transform p.html to markdown and write the markdown to p.md",
+        "Make a markdown version of p.html and save that to p.md",
+        "Convert the page p.html into markdown. Save the markdown on disk",
+        "Take the page p.html, convert it to markdown, save it",
+        "Write the page p.html as markdown to p.md",
+    ],
+)
+def test_a_page_is_converted_and_written(plan, task):
+    made = plan(task)
+    assert nodes(made) == ["markitdown-convert-to-markdown", "write-file"]
+    assert made.workflow["nodes"][0]["params"]["uri"] == "p.html"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Look at the tables of the database",
+        "Clean words of the commit log of the repository",
+        "Find the table of the database to drop",
+        "Get the file that was deleted from a GitHub repository",
+    ],
+)
+def test_nothing_is_removed_unless_the_task_asks_for_it(plan, task):
+    assert not {"database-drop-table", "github-delete-file", "git-git-reset"} & set(nodes(plan(task)))
+
+
+@pytest.mark.parametrize(
+    ("task", "node"),
+    [
+        ("Drop the table users of the database", "database-drop-table"),
+        ("Delete the file a.txt from the GitHub repository", "github-delete-file"),
+    ],
+)
+def test_a_task_may_ask_for_removing(plan, task, node):
+    assert nodes(plan(task)) == [node]
+
+
+def test_words_that_no_node_accounts_for_are_named(plan):
+    made = plan("Find code about logins on GitHub, then frobnicate the gizmo")
+    assert made.missing == ['"frobnicate the gizmo": no node fits', 'no node accounts for "logins"']
+
+
+def test_a_task_that_nothing_fits_has_no_plan(plan):
+    with pytest.raises(PflowError) as raised:
+        plan("frobnicate gizmos")
+    assert raised.value.kind == "not_found"
+    assert [it.message for it in raised.value.problems] == ['Not planned: "frobnicate gizmos": no node fits']
