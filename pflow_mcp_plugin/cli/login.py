@@ -142,7 +142,7 @@ def _person(*, browser: bool) -> Any:
     """Return the person at the terminal."""
     from pflow_mcp_plugin.cli.browser import has_browser, open_in_browser
     from pflow_mcp_plugin.cli.hidden_line import read_hidden_line
-    from pflow_mcp_plugin.client.oauth.person import Person
+    from pflow_mcp_plugin.client.oauth.authorization_code import Person
 
     opens = browser and has_browser()
     return Person(
