@@ -162,9 +162,9 @@ GUARDS = (
     Guard(76, "AuthorizationRequests._followed", never("stays"), "oauth"),
     Guard(76, "AuthorizationRequests._posted", never("is_redirect"), "token"),
     Guard(77, "KeptSignIn.read", never("access")),
-    Guard(78, "sign_in_file._parsed", uncaught("ValueError")),
+    Guard(78, "sign_in_store._parsed", uncaught("ValueError")),
     Guard(79, "JsonStore._parse", never("schema_version")),
-    Guard(79, "sign_in_file.write", drop("_content")),
+    Guard(79, "sign_in_store._write_file", drop("_content")),
     Guard(80, "Refresh._refreshed", outside("room"), "spent"),
     Guard(80, "TokenSupply.aclose", drop("store_late"), "later"),
 )
