@@ -137,6 +137,11 @@ class Server:
     inline_limit_kb: float = 256
     preset: str = ""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the server is reached over HTTP; all other transports use lines."""
+        return self.transport in ("http", "sse")
+
 
 @attrs.frozen(kw_only=True)
 class Tool:

@@ -63,7 +63,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         McpError: Nobody signed in.
         StoreError: The sign-in cannot be stored.
     """
-    from pflow_mcp_plugin.client.sign_in_run import run_sign_in
+    from pflow_mcp_plugin.client.failures import run_sign_in
 
     ready = launch(name, server_store(host), catalog(host), lookup(host))
     is_new = _require_login(host, ready)

@@ -17,21 +17,26 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
+from pflow_mcp_plugin.client.deadlines import (
+    Bounds,
+    Deadline,
+    DeadlinePassed,
+    bounded,
+    extend_start,
+    longest_start,
+    start_deadline,
+    with_retry_after,
+)
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
-from pflow_mcp_plugin.client.failures.explainer import Explainer
+from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.process_failures import excess
-from pflow_mcp_plugin.client.listing_redaction import redacted_info, redacted_listing, redactor_of
-from pflow_mcp_plugin.client.pagination import ToolPages
-from pflow_mcp_plugin.client.process import installation, memory_limit
-from pflow_mcp_plugin.client.process.installation import start_deadline
 from pflow_mcp_plugin.client.process.memory import group_memory_mb
-from pflow_mcp_plugin.client.process.package_runners import runner
-from pflow_mcp_plugin.client.process.shutdown import see_through
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.process.package_runners import incomplete_folder, remove_folder, runner
+from pflow_mcp_plugin.client.process.server_process import StderrFiles
+from pflow_mcp_plugin.client.process.shutdown import limit_memory, see_through
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
-from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
-from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
+from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
+from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -42,11 +47,10 @@ if TYPE_CHECKING:
 
     from mcp.shared.exceptions import MCPError
 
-    from pflow_mcp_plugin.client.process.spawning import ServerProcess
+    from pflow_mcp_plugin.client.process.server_process import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
-    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
-    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
+    from pflow_mcp_plugin.client.transport.line_transports import LineTransport
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -89,7 +93,7 @@ class Connection:
         self._redactor = launch.redactor
         self._questions = Elicitation(ask, warn, self._redactor)
         self._phase: Phase = "start" if process is not None else "connect"
-        self._lines: StdioTransport | SocketTransport | None = None
+        self._lines: LineTransport | None = None
         self._session: Session | None = None
         self._dispatcher: Dispatcher | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -326,10 +330,8 @@ class Connection:
         Returns:
             The folder that was removed, None if there was none, or it could not be removed.
         """
-        from pflow_mcp_plugin.client.process import npx_cache
-
-        folder = npx_cache.incomplete_folder(self._server, self._lines.stderr.text) if self._lines else None
-        return folder if folder is not None and await asyncio.to_thread(npx_cache.remove, folder) else None
+        folder = incomplete_folder(self._server, self._lines.stderr.text) if self._lines else None
+        return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
 
     def _live_session(self) -> Session:
         if self._session is None or not self.alive:
@@ -361,7 +363,7 @@ class Connection:
                 return  # the session fails the running calls; later ones see `alive` false
             timed_out = isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
-                whole = installation.longest_start(self._server)
+                whole = longest_start(self._server)
                 self._phase = "start"
                 self._explainer.installer = runner(self._server)
             failure = await self._explainer.explained(
@@ -393,7 +395,7 @@ class Connection:
                 self._warn(f"was ended: {excess(used, limit)}")
             self._retired = True
 
-        return asyncio.create_task(memory_limit.enforce(process, limit, note))
+        return asyncio.create_task(limit_memory(process, limit, note))
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
         """Extend the start deadline while a package runner may still be installing the server.
@@ -403,8 +405,8 @@ class Connection:
         """
         if not runner(self._server):
             return False
-        limit = f"{installation.longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
-        return await installation.extend(
+        limit = f"{longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
+        return await extend_start(
             deadline,
             lambda: self._lines is None or self._lines.installing,
             lambda: self._warn(
@@ -449,12 +451,16 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        if is_remote(self._server):
-            self._explainer.remote = over_http(self._server, self._auth())
+        if self._server.is_remote:
+            from pflow_mcp_plugin.client.transport.sse import SseTransport
+            from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+
+            kind = SseTransport if self._server.transport == "sse" else StreamableHttp
+            self._explainer.remote = kind(self._server, self._auth())
             async with self._explainer.remote as streams:
                 yield streams
             return
-        self._lines = self._explainer.lines = over_lines(self._server, self._process, self._warn)
+        self._lines = self._explainer.lines = line_transport(self._server, self._process, self._warn)
         async with self._lines as streams:
             yield streams
 
@@ -464,7 +470,7 @@ class Connection:
 
             return BearerAuth(self.launch, self._warn)
         if self._server.auth.get("scopes"):
-            from pflow_mcp_plugin.client.granted_scopes import require_scopes
+            from pflow_mcp_plugin.client.transport.http_client import require_scopes
 
             try:
                 require_scopes(self._server)

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -19,9 +20,7 @@ import attrs
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
 from pflow_mcp_plugin.client.process import memory
-from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
-from pflow_mcp_plugin.client.started_calls import started
+from pflow_mcp_plugin.client.process.server_process import ServerProcess, StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.elicitation import Ask
 
     OnProgress = Callable[[float, float | None, str | None], None]
+    OnCall = Callable[[Future[Any]], None]
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -50,6 +50,7 @@ _CLOSED_SECONDS = 20.0
 """How long the pool's connections may take to close; then their servers are killed."""
 _KILLED_SECONDS = 1.0
 """How long the pool's connections may take to close once their servers are killed."""
+_on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_start", default=None)
 
 
 class Pool:
@@ -425,3 +426,20 @@ def _acquire_reaper(launch: Launch) -> Reaper:
     except OSError as error:
         where = Where(server=launch.server.name, phase="start")
         raise ConnectionFailed(f"No more processes can be started: {error.strerror}", where=where) from error
+
+
+@contextmanager
+def watched_calls(on_start: OnCall) -> Iterator[None]:
+    """Have the function called with the future of each call that begins inside, in this context."""
+    token = _on_call.set(on_start)
+    try:
+        yield
+    finally:
+        _on_call.reset(token)
+
+
+def started(future: Future[Any]) -> None:
+    """Tell the watcher of this context, if there is one, that a call begins."""
+    on_start = _on_call.get()
+    if on_start is not None:
+        on_start(future)

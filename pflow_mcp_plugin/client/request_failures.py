@@ -1,13 +1,17 @@
-"""The exceptions that transports raise when a request fails, and what is known about the exchange."""
+"""The exceptions of failed requests, what is known about the exchange, and the causes behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust.egress import Refusal
+
+_SHOWN = 200
+"""Characters of an exception's message that are shown."""
 
 
 @attrs.frozen(kw_only=True)
@@ -170,3 +174,25 @@ class NoAccessToken(Exception):
 
     def __str__(self) -> str:
         return self.reason
+
+
+def in_words(error: BaseException, redactor: Redactor) -> str:
+    """Return an exception in a chain of exceptions as text: its message, redacted and cut, and its class."""
+    kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
+    return f"{text} ({kind})" if text else kind
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside nested exception groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, its cause, the cause of that, and so on."""
+    while error is not None:
+        yield from leaves(error)
+        error = error.__cause__ or error.__context__

@@ -127,7 +127,7 @@ def test_nothing_is_watched_where_no_limit_is_set(pool, scripted, monkeypatch):
     def fail(leader):
         raise AssertionError("the memory was looked at")
 
-    monkeypatch.setattr("pflow_mcp_plugin.client.process.memory_limit.used_by", fail)
+    monkeypatch.setattr("pflow_mcp_plugin.client.process.shutdown.used_by", fail)
     assert act(pool, scripted()).content == ()
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
+from pflow_mcp_plugin.client.process.server_process import ServerProcess, spawn
 from pflow_mcp_plugin.client.process.shutdown import ProcessEnd
-from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.transport.transport_selection import over_lines
+from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.processes.reaper import shared_reaper
@@ -145,7 +145,7 @@ def test_a_connection_whose_end_is_broken_off_still_ends_its_server(
     process = spawn(server, f"{os.getpid()}-test", shared_reaper.acquire())
 
     async def broken_off() -> None:
-        lines = over_lines(server, process, print)
+        lines = line_transport(server, process, print)
         incoming, _ = await lines.__aenter__()
         assert [message async for message in incoming] == []
         lines.hung = True  # it gets no time to end by itself

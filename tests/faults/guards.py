@@ -99,7 +99,7 @@ GUARDS = (
     Guard(29, "elicit", never("_ask", "ElicitRequestFormParams")),
     Guard(30, "main", bare("end_groups")),
     Guard(30, "main", drop("end_marked")),
-    Guard(31, "start", never("STARTS")),
+    Guard(31, "RestartLimit.start", never("_MOST_STARTS")),
     Guard(32, "Pool", always("alive", "retryable")),
     Guard(32, "from_exit", keyword("retryable", False)),
     Guard(33, "_connected", always("unheard")),

@@ -1,20 +1,23 @@
-"""The end of a server's process: it exits by itself, when asked, or is killed."""
+"""The end of a server's process: by itself, when asked, killed, or killed for using too much memory."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from pflow_mcp_plugin.client.process.spawning import ServerProcess
+from pflow_mcp_plugin.client.process.memory import used_by
+from pflow_mcp_plugin.client.process.server_process import ServerProcess
 
 EXIT_GRACE = 2.0
 """Seconds a server's process has to exit after its stdin is closed, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
 """How long a shutdown waits for the exit code of a dying server, and for the rest of its stderr."""
+_LOOK_SECONDS = 0.2
+"""How often the memory is looked at. A look takes a few milliseconds."""
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
@@ -104,3 +107,24 @@ async def _polled(process: ServerProcess) -> None:
     while process.returncode is None:
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 0.02)
+
+
+async def limit_memory(process: ServerProcess, limit_mb: float, note: Callable[[float], None]) -> None:
+    """Wait until the processes of a server exceed its memory limit, then kill them.
+
+    They get no time to exit by themselves, in which they could use much more.
+
+    Args:
+        process: The server's process; its descendants count too.
+        limit_mb: In MiB.
+        note: Called before they are killed, with what they use, in MiB.
+    """
+    found, used = used_by(process.pid)
+    while used <= limit_mb:
+        await asyncio.sleep(_LOOK_SECONDS)
+        found, used = used_by(process.pid)
+    note(used)
+    process.signal_group(signal.SIGKILL)
+    for pid in found:  # those that left the group
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)

@@ -6,9 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.client.exception_chain import in_words, leaves
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, not_message
-from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 

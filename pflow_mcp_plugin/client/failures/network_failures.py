@@ -7,9 +7,8 @@ import ssl
 from itertools import takewhile
 from urllib.parse import urlsplit
 
-from pflow_mcp_plugin.client.exception_chain import causes
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
-from pflow_mcp_plugin.client.failures.sign_in import from_sign_in
+from pflow_mcp_plugin.client.failures.http_failures import from_sign_in
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
@@ -22,6 +21,7 @@ from pflow_mcp_plugin.client.request_failures import (
     NoAccessToken,
     NotMessage,
     RequestFailed,
+    causes,
 )
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
