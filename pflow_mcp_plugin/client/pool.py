@@ -83,7 +83,7 @@ class Pool:
         self._free_starts = starts_at_once
         self._prepared: deque[Supervisor] = deque()
         self._on_start = on_start
-        self._ask = ask
+        self._answer_questions = ask
         self._chain = chain
         self._sign_in_folder = sign_in_folder
         self._files = StderrFiles(stderr_folder)
@@ -96,7 +96,7 @@ class Pool:
         self._reaper: Reaper | None = None
         self._closed = False
         self._cancelled = False
-        self._asked_for: set[Future[Any]] = set()
+        self._unfinished: set[Future[Any]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +169,8 @@ class Pool:
         def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
             return connection.call(call, on_progress, self._chain)
 
-        with (
-            call_span(launch, call) as record,
-            self._asked(launch, run, safe_to_repeat=safe_to_repeat) as future,
-        ):
-            answer = awaited(future)
+        with call_span(launch, call) as record:
+            answer = self._request(launch, run, safe_to_repeat=safe_to_repeat)
             record(answer)
             return answer
 
@@ -183,8 +180,7 @@ class Pool:
         Raises:
             ConnectionFailed: It names the phase that failed.
         """
-        with self._asked(launch, lambda connection: connection.list_tools()) as answer:
-            return awaited(answer)
+        return self._request(launch, lambda connection: connection.list_tools())
 
     def info(self, launch: Launch) -> ServerInfo:
         """Return a server's description of itself, over the pool's connection to it.
@@ -196,8 +192,7 @@ class Pool:
         async def run(connection: Connection) -> ServerInfo:
             return connection.info
 
-        with self._asked(launch, run) as answer:
-            return awaited(answer)
+        return self._request(launch, run)
 
     def changed_lists(self) -> list[Launch]:
         """Return the pool's servers that have reported a changed tool list since they were connected."""
@@ -211,8 +206,8 @@ class Pool:
         """
         with self._lock:
             self._cancelled = True
-            asked = list(self._asked_for)
-        for future in asked:
+            unfinished = list(self._unfinished)
+        for future in unfinished:
             future.cancel()  # of a call that was sent, this also notifies the server
 
     def close(self) -> None:
@@ -248,15 +243,14 @@ class Pool:
                 awaited(closing, _KILLED_SECONDS)
             raise
 
-    @contextmanager
-    def _asked(
+    def _request(
         self,
         launch: Launch,
         run: Callable[[Connection], Coroutine[Any, Any, T]],
         *,
         safe_to_repeat: bool = True,
-    ) -> Iterator[Future[T]]:
-        """Yield the future result of `run` on a connection; leaving with an exception cancels it."""
+    ) -> T:
+        """Return the result of `run` on a connection to a server; block until there is one."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
         from concurrent.futures import CancelledError
@@ -264,7 +258,7 @@ class Pool:
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
         started(future)
         try:
-            yield future
+            return awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -318,7 +312,7 @@ class Pool:
                     attrs.evolve(launch, sign_in_folder=self._sign_in_folder),
                     self._spawn,
                     self._tell,
-                    self._ask,
+                    self._answer_questions,
                     self._files,
                     self._on_start,
                 )
@@ -359,8 +353,8 @@ class Pool:
         with self._lock:
             if not (self._closed or self._cancelled):
                 future = self._scheduled(work)
-                self._asked_for.add(future)
-                future.add_done_callback(self._asked_for.discard)
+                self._unfinished.add(future)
+                future.add_done_callback(self._unfinished.discard)
                 return future
         work.close()
         raise closed(launch)

@@ -5,6 +5,7 @@ A server may repeat its own config in what it says, on purpose or in an example 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
@@ -103,6 +104,33 @@ def _tool_of(raw: Mapping[str, Any]) -> Tool:
 def _task_support(execution: object) -> str:
     support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
     return support if isinstance(support, str) else ""
+
+
+class KeptList:
+    """The last tool list of a connection, while the server allows it to be cached.
+
+    Attributes:
+        changed: Whether the server has reported a changed list.
+    """
+
+    def __init__(self) -> None:
+        self.changed = False
+        self._listing: Listing | None = None
+        self._until = 0.0
+
+    def note_change(self) -> None:
+        """Note that the server has reported a changed list: the kept one is no longer good."""
+        self.changed = True
+        self._until = 0.0
+
+    def fresh(self) -> Listing | None:
+        """Return the kept list, None if there is none that is still good."""
+        return self._listing if time.monotonic() < self._until else None
+
+    def keep(self, listing: Listing, seconds: float) -> Listing:
+        """Keep a list for some seconds, and return it."""
+        self._listing, self._until = listing, time.monotonic() + seconds
+        return listing
 
 
 def redactor_of(launch: Launch) -> Redactor:
