@@ -19,7 +19,6 @@ from pflow_mcp_plugin.client.oauth.authorization_code import (
     code_tokens,
 )
 from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.daemon_thread import in_daemon_thread
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
     AuthorizationServer,
@@ -41,6 +40,7 @@ from pflow_mcp_plugin.client.oauth.token_endpoint import (
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.config.auth import DEVICE, wanted_scopes
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import in_daemon_thread
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 

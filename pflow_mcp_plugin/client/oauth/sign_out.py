@@ -9,7 +9,6 @@ from http import HTTPStatus
 import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.daemon_thread import in_daemon_thread
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInStore, StoredSignIn
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
@@ -24,6 +23,7 @@ from pflow_mcp_plugin.client.request_failures import (
     NoAccessToken,
 )
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.daemon_threads import in_daemon_thread
 from pflow_mcp_plugin.types import Server
 
 

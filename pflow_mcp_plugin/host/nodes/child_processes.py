@@ -17,7 +17,7 @@ from typing import IO, Self
 
 import attrs
 
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
 

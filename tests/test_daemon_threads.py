@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pflow_mcp_plugin.client.oauth.daemon_thread import in_daemon_thread
+from pflow_mcp_plugin.daemon_threads import in_daemon_thread
 
 
 def test_what_a_function_returns_or_raises_arrives():
