@@ -31,11 +31,9 @@ from pflow_mcp_plugin.client.deadlines import (
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.process_failures import excess
-from pflow_mcp_plugin.client.process.memory import group_memory_mb
-from pflow_mcp_plugin.client.process.package_runners import incomplete_folder, remove_folder, runner
-from pflow_mcp_plugin.client.process.server_process import StderrFiles
-from pflow_mcp_plugin.client.process.shutdown import limit_memory, see_through
+from pflow_mcp_plugin.client.package_runners import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
+from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.client.tool_lists import (
     KeptList,
     ToolPages,
@@ -47,6 +45,8 @@ from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.process_table import group_memory_mb
+from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
     from mcp.shared.exceptions import MCPError
 
-    from pflow_mcp_plugin.client.process.server_process import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
+    from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -112,7 +112,7 @@ class Connection:
     def __init__(
         self,
         launch: Launch,
-        process: ServerProcess | None,
+        process: ProcessGroup | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
         files: StderrFiles = StderrFiles(),  # noqa: B008 - immutable
@@ -392,7 +392,7 @@ class Connection:
                 extending.cancel()
                 deadline.reschedule(None)
                 if self._process is not None:
-                    self._process.note_running()
+                    self._process.need_no_time()
                 ready.set_result(None)
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the SDK may raise anything, in exception groups

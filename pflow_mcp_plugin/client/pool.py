@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import attrs
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
-from pflow_mcp_plugin.client.process import memory
-from pflow_mcp_plugin.client.process.server_process import ServerProcess, StderrFiles, spawn
+from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
+from pflow_mcp_plugin.processes.process_table import is_memory_known
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
@@ -320,7 +321,7 @@ class Pool:
 
     def _see_limits(self, launch: Launch) -> None:
         """Warn of a memory limit that has no effect: the platform does not tell what processes use."""
-        if launch.server.memory_limit_mb is not None and launch.server.command and not memory.is_known():
+        if launch.server.memory_limit_mb is not None and launch.server.command and not is_memory_known():
             self._tell(f"server {launch.server.name}: memory_limit_mb has no effect on {sys.platform}")
 
     def _tell(self, text: str) -> None:
@@ -333,7 +334,7 @@ class Pool:
             message = "%s (the warning callback failed: %s)"
             logging.getLogger(__name__).warning(message, text, described(error))
 
-    def _spawn(self, launch: Launch) -> ServerProcess:
+    def _spawn(self, launch: Launch) -> ProcessGroup:
         with self._lock:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.process.server_process import ServerProcess, require_processes
+from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.server_process import require_processes
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from asyncio import Task
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.elicitation import Ask
-    from pflow_mcp_plugin.client.process.server_process import StderrFiles
+    from pflow_mcp_plugin.client.server_process import StderrFiles
 
 OnStart = Callable[[str], Callable[[str], object]]
 _UNFINISHED = "the run ended first"
@@ -64,7 +65,7 @@ class Supervisor:
     def __init__(
         self,
         launch: Launch,
-        spawn: Callable[[Launch], ServerProcess | None],
+        spawn: Callable[[Launch], ProcessGroup | None],
         warn: Callable[[str], None],
         ask: Ask | None,
         files: StderrFiles,
@@ -80,7 +81,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._taken = False
         self._shut = False
-        self._process: ServerProcess | None = None
+        self._process: ProcessGroup | None = None
         self._failure: ConnectionFailed | None = None
         self._opening: Task[None] | None = None
         self._waiting = 0
@@ -267,7 +268,7 @@ class Supervisor:
 
         return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
 
-    def _take_process(self) -> ServerProcess | None:
+    def _take_process(self) -> ProcessGroup | None:
         """Return the process that was started already, else a new one; prevents a second start by `start`."""
         with self._lock:
             self._taken = True
@@ -277,7 +278,7 @@ class Supervisor:
     def _warn(self, text: str) -> None:
         self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))
 
-    def _spawn(self) -> ServerProcess | None:
+    def _spawn(self) -> ProcessGroup | None:
         server = self.launch.server
         if server.is_remote or (server.transport != "stdio" and not server.command):
             return None
@@ -286,7 +287,7 @@ class Supervisor:
         return self._start_process(self.launch)
 
 
-def _exits(process: ServerProcess, seconds: float) -> bool:
+def _exits(process: ProcessGroup, seconds: float) -> bool:
     """Wait for a process to exit, and return whether it did in time."""
     end = time.monotonic() + seconds
     while process.returncode is None and time.monotonic() < end:

@@ -21,7 +21,6 @@ from pflow_mcp_plugin.client.failures.process_failures import (
     unreachable_step,
 )
 from pflow_mcp_plugin.client.failures.protocol_failures import from_error
-from pflow_mcp_plugin.client.process.server_process import StderrFiles
 from pflow_mcp_plugin.client.request_failures import (
     CertificatesUnreadable,
     Exchange,
@@ -34,16 +33,17 @@ from pflow_mcp_plugin.client.request_failures import (
     in_words,
     leaves,
 )
+from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.client.process.server_process import ServerProcess
     from pflow_mcp_plugin.client.transport.line_transports import LineTransport
     from pflow_mcp_plugin.client.transport.sse import SseTransport
     from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+    from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 _LAST_WORDS_SECONDS = 0.5
 """How long the explainer of a failure waits for the process to end and its stderr to be read."""
@@ -66,7 +66,7 @@ class Explainer:
         installer: The package runner that was still installing the server when its start took too long.
     """
 
-    def __init__(self, launch: Launch, process: ServerProcess | None, files: StderrFiles) -> None:
+    def __init__(self, launch: Launch, process: ProcessGroup | None, files: StderrFiles) -> None:
         self.lines: LineTransport | None = None
         self.remote: StreamableHttp | SseTransport | None = None
         self.memory_mb: float | None = None

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.process.server_process import ServerProcess
-from pflow_mcp_plugin.client.process.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
+from pflow_mcp_plugin.processes.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
 from pflow_mcp_plugin.types import Server
 
 _CLOSE_SECONDS = 0.5
@@ -54,7 +54,7 @@ class LineTransport(ABC):
 
     def __init__(
         self,
-        process: ServerProcess | None,
+        process: ProcessGroup | None,
         line_cap: float,
         write_seconds: float,
         warn: Callable[[str], None],
@@ -141,7 +141,7 @@ class LineTransport(ABC):
 
 
 def line_transport(
-    server: Server, process: ServerProcess | None, warn: Callable[[str], None]
+    server: Server, process: ProcessGroup | None, warn: Callable[[str], None]
 ) -> LineTransport:
     """Return the transport of a server that uses lines; it ends the process together with the connection.
 
@@ -165,7 +165,7 @@ class StdioTransport(LineTransport):
         warn: Called with each warning for the user.
     """
 
-    def __init__(self, server: Server, process: ServerProcess, warn: Callable[[str], None]) -> None:
+    def __init__(self, server: Server, process: ProcessGroup, warn: Callable[[str], None]) -> None:
         super().__init__(process, server.max_line_mb, server.call_timeout, warn)
         self._popen = process.popen
         self._reader = ChunkReader(self._messages.feed, self._on_end)
@@ -219,7 +219,7 @@ class SocketTransport(LineTransport):
         warn: Called with each warning for the user.
     """
 
-    def __init__(self, server: Server, process: ServerProcess | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
         super().__init__(process, server.max_line_mb, server.call_timeout, warn)
         self._server = server
         self._socket: asyncio.Transport | None = None

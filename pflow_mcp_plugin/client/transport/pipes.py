@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import IO
 
 from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.processes.system_calls import unread_bytes
 
 _TAIL = 64 * 1024
 """Bytes that are kept of the tail of a drained pipe."""
@@ -90,7 +90,7 @@ class PipeWriter(asyncio.BaseProtocol):
         """Whether nothing has been read from the pipe yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
-        left = _bytes_left(self._transport.get_extra_info("pipe"))
+        left = unread_bytes(self._transport.get_extra_info("pipe"))
         return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
@@ -113,7 +113,7 @@ class PipeWriter(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Record that the reading end of the pipe was closed, and whether anything had been read."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
-        self.unread = pipe is not None and _bytes_left(pipe) == self._given
+        self.unread = pipe is not None and unread_bytes(pipe) == self._given
         self.lost = True
         self._room.set()
 
@@ -179,16 +179,6 @@ class PipeWriter(asyncio.BaseProtocol):
                 await self._room.wait()
         if not self._transport.is_closing():  # it may have been lost meanwhile
             self._transport.abort()
-
-
-def _bytes_left(pipe: IO[bytes]) -> int | None:
-    """Return the number of unread bytes in a pipe, None if unknown."""
-    if sys.platform != "linux" or pipe.closed:
-        return None
-    import fcntl
-    import termios
-
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:

@@ -1,4 +1,4 @@
-"""The end of a server's process: by itself, when asked, killed, or killed for using too much memory."""
+"""The end of a process: by itself, when asked, killed, or killed for using too much memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from pflow_mcp_plugin.client.process.memory import used_by
-from pflow_mcp_plugin.client.process.server_process import ServerProcess
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
+from pflow_mcp_plugin.processes.process_table import used_by
+from pflow_mcp_plugin.processes.system_calls import descriptor_of
 
 EXIT_GRACE = 2.0
-"""Seconds a server's process has to exit after its stdin is closed, and again after SIGTERM."""
+"""Seconds a process has to exit after its stdin is closed, and again after SIGTERM."""
 LAST_WORDS_SECONDS = 0.3
 """How long a shutdown waits for the exit code of a dying server, and for the rest of its stderr."""
 _LOOK_SECONDS = 0.2
@@ -39,13 +40,13 @@ async def see_through(work: Coroutine[Any, Any, None]) -> None:
 
 
 class ProcessEnd:
-    """The end of a server's process: waits for it, and brings it about if necessary.
+    """The end of a process: waits for it, and brings it about if necessary.
 
     Attributes:
         exit_code: The exit code if it ended by itself, else None.
     """
 
-    def __init__(self, process: ServerProcess) -> None:
+    def __init__(self, process: ProcessGroup) -> None:
         self.exit_code: int | None = None
         self._process = process
         self._expected = False
@@ -80,17 +81,19 @@ class ProcessEnd:
         await self.reached(EXIT_GRACE)
 
 
-async def _ended(process: ServerProcess) -> None:
+async def _ended(process: ProcessGroup) -> None:
     """Wait until a process has shut down, without reaping it, as asyncio's child watchers would.
 
     Its group id could then be reused while children of the server are still in the group.
     """
     if process.returncode is not None:
         return
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # not on Linux, or not permitted
-        await _polled(process)
+    descriptor = descriptor_of(process.pid)
+    if descriptor is None:
+        pause = 0.001
+        while process.returncode is None:
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
         return
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -102,20 +105,13 @@ async def _ended(process: ServerProcess) -> None:
         os.close(descriptor)
 
 
-async def _polled(process: ServerProcess) -> None:
-    pause = 0.001
-    while process.returncode is None:
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.5, 0.02)
-
-
-async def limit_memory(process: ServerProcess, limit_mb: float, note: Callable[[float], None]) -> None:
-    """Wait until the processes of a server exceed its memory limit, then kill them.
+async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[float], None]) -> None:
+    """Wait until the processes of a group exceed a memory limit, then kill them.
 
     They get no time to exit by themselves, in which they could use much more.
 
     Args:
-        process: The server's process; its descendants count too.
+        process: The leader of the group; its descendants count too.
         limit_mb: In MiB.
         note: Called before they are killed, with what they use, in MiB.
     """

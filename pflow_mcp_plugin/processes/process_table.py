@@ -1,4 +1,4 @@
-"""The memory that a server's processes use."""
+"""The processes of this machine as /proc shows them: who belongs together, and the memory that they use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-_PARENT, _GROUP, _SESSION, _RESIDENT = 1, 2, 3, 21
+_STATE, _PARENT, _GROUP, _SESSION, _RESIDENT = 0, 1, 2, 3, 21
 """Where these fields stand behind the name of a process, see proc(5)."""
 _MIB = 1 << 20
 
 
 class _Process(NamedTuple):
-    """What the memory of a server is added up from: a process, its ancestry, and its resident pages."""
+    """A process, its ancestry, and its resident pages."""
 
+    is_zombie: bool
     parent: int
     group: int
     session: int
@@ -26,9 +27,15 @@ def group_memory_mb(group: int) -> float | None:
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
-def is_known() -> bool:
+def is_memory_known() -> bool:
     """Whether the platform tells how much memory processes use."""
     return os.getpid() in _processes()
+
+
+def has_members(group: int) -> bool:
+    """Whether a group has more than zombies, which nobody may be there to reap; true if unknown."""
+    processes = _processes()
+    return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
@@ -69,4 +76,5 @@ def _process(pid: str) -> _Process | None:
     except OSError:  # it ended meanwhile
         return None
     fields = text.rpartition(b")")[2].split()  # the name before it may contain spaces and parentheses
-    return _Process(*(int(fields[index]) for index in (_PARENT, _GROUP, _SESSION, _RESIDENT)))
+    numbers = (int(fields[index]) for index in (_PARENT, _GROUP, _SESSION, _RESIDENT))
+    return _Process(fields[_STATE] == b"Z", *numbers)

@@ -6,13 +6,10 @@ only a part of it.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -21,19 +18,17 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.package_runners import ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.reaper import Reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER
+from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
 
 _PIPE_SIZE = 1 << 20
 """Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
-_REAP_SECONDS = 2.0
-"""How long a spawned process may take to end once it is killed."""
-_FUNCTIONS = ("waitid", "killpg")
-"""Functions of `os` that spawning needs: Windows has neither, macOS the first since Python 3.13."""
 _NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
 _XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
 _PROXIES = "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY"
@@ -49,74 +44,13 @@ _KEPT = 5
 """Stderr files kept for each server; older ones are removed."""
 
 
-class ServerProcess:
-    """The process that was spawned for a server: its pipes, its process group, and its exit code.
-
-    Attributes:
-        started: `time.perf_counter()` when it was started.
-    """
-
-    def __init__(
-        self, popen: subprocess.Popen[bytes], reaper: Reaper, end_seconds: float | None = None
-    ) -> None:
-        self.popen = popen
-        self.started = time.perf_counter()
-        self._reaper = reaper
-        self._end_seconds = end_seconds
-        reaper.register(popen.pid, end_seconds)
-
-    def note_running(self) -> None:
-        """Note that the server runs: the package runner that was spawned has nothing to undo any more."""
-        if self._end_seconds is not None:
-            self._reaper.register(self.popen.pid)
-
-    @property
-    def pid(self) -> int:
-        """The id of the spawned process and, since it leads its session, of its process group."""
-        return self.popen.pid
-
-    @property
-    def returncode(self) -> int | None:
-        """The spawned process's exit code, the negative signal number if it was killed, None while it runs.
-
-        Reading it does not reap the process: until `release`, the id cannot be reused.
-        """
-        if self.popen.returncode is not None:
-            return self.popen.returncode
-        state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if state is None:
-            return None
-        return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
-
-    def signal_group(self, number: int) -> None:
-        """Send a signal to the spawned process and its children."""
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):  # macOS denies signals to a group of zombies
-            return
-
-    def release(self) -> None:
-        """Kill the rest of the spawned process's group, unregister the group, and reap the process.
-
-        One that cannot be killed, because it runs as another user or waits for a disk, is left behind.
-        """
-        if self.popen.returncode is None:  # else it is released already, and its id may have been reused
-            self.signal_group(signal.SIGKILL)
-            self._reaper.unregister(self.pid)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.popen.wait(_REAP_SECONDS)
-        for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
 def require_processes(server: Server) -> None:
     """Refuse to spawn a server on platforms where a process group cannot be watched and ended.
 
     Raises:
         ConnectionFailed: On Windows, and on macOS before Python 3.13.
     """
-    if all(hasattr(os, name) for name in _FUNCTIONS):
+    if has_process_groups():
         return
     raise ConnectionFailed(
         f"Server {server.name} cannot be started: pflow starts servers on Linux, "
@@ -127,7 +61,7 @@ def require_processes(server: Server) -> None:
     )
 
 
-def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
+def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
     """Spawn the process of a server in a session of its own.
 
     Args:
@@ -156,8 +90,8 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ServerProcess:
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
             raise _too_long(server, environment) from error
         raise _not_started(server, error) from error
-    _widen(popen)
-    return ServerProcess(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
+    enlarge_pipe(popen.stdout, _PIPE_SIZE)
+    return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
 
 def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
@@ -188,16 +122,6 @@ def _not_started(server: Server, error: Exception) -> ConnectionFailed:
         where=Where(server=server.name, phase="start"),
         next_step=f"run the command by itself to see why: {command_line(server)}",
     )
-
-
-def _widen(popen: subprocess.Popen[bytes]) -> None:
-    """Enlarge the stdout pipe if the system allows it."""
-    try:
-        import fcntl
-
-        fcntl.fcntl(popen.stdout, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[arg-type]  # spawned with a pipe for stdout
-    except (ImportError, AttributeError, OSError):
-        return
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
