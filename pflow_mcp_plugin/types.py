@@ -138,6 +138,11 @@ class Server:
     preset: str = ""
 
     @property
+    def owner(self) -> str:
+        """What the server is called in messages."""
+        return f"server {self.name}"
+
+    @property
     def is_remote(self) -> bool:
         """Whether the server is reached over HTTP; all other transports use lines."""
         return self.transport in ("http", "sse")

@@ -29,7 +29,7 @@ from pflow_mcp_plugin.processes.process_table import is_memory_known
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
-from pflow_mcp_plugin.trust.egress import require_safe
+from pflow_mcp_plugin.trust.server_egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:

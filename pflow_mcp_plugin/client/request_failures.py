@@ -8,7 +8,6 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.trust.egress import Refusal
 
 _SHOWN = 200
 """Characters of an exception's message that are shown."""
@@ -99,51 +98,6 @@ class InvalidJson(Exception):
 
 class NotMessage(Exception):
     """Request failure: the answer is JSON, but not a JSON-RPC message."""
-
-
-class CertificatesUnreadable(Exception):
-    """Request failure: a file or folder with certificates, a key or pins cannot be read.
-
-    Args:
-        what: What is in it, such as `certificates to trust`.
-        reason: The file or folder, and why it cannot be read.
-        setting: The field or variables that name it.
-    """
-
-    def __init__(self, what: str, reason: str, setting: str) -> None:
-        super().__init__(what, reason, setting)
-        self.what = what
-        self.reason = reason
-        self.setting = setting
-
-
-class HostRefused(Exception):
-    """Request failure: the host, or every address that was found for it, is not allowed; nothing was sent.
-
-    Args:
-        refusal: The rule that forbids it.
-    """
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal)
-        self.refusal = refusal
-
-    def __str__(self) -> str:
-        return self.refusal.message
-
-
-class KeyNotPinned(Exception):
-    """Request failure: the server's public key is not one of its `tls_pins`; nothing was sent.
-
-    Args:
-        host: The host that has the key.
-        pin: The hash of the key, as it would be pinned.
-    """
-
-    def __init__(self, host: str, pin: str) -> None:
-        super().__init__(host, pin)
-        self.host = host
-        self.pin = pin
 
 
 class NoAccessToken(Exception):

@@ -22,10 +22,7 @@ from pflow_mcp_plugin.client.failures.process_failures import (
 )
 from pflow_mcp_plugin.client.failures.protocol_failures import from_error
 from pflow_mcp_plugin.client.request_failures import (
-    CertificatesUnreadable,
     Exchange,
-    HostRefused,
-    KeyNotPinned,
     NoAccessToken,
     RequestFailed,
     Undelivered,
@@ -37,6 +34,8 @@ from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Phase
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:

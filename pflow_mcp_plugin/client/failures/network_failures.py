@@ -12,11 +12,8 @@ from pflow_mcp_plugin.client.failures.http_failures import from_sign_in
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
-    CertificatesUnreadable,
     ForeignEndpoint,
-    HostRefused,
     InvalidJson,
-    KeyNotPinned,
     MessageTooLarge,
     NoAccessToken,
     NotMessage,
@@ -24,6 +21,8 @@ from pflow_mcp_plugin.client.request_failures import (
     causes,
 )
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 
 _SHOWN = 200
 """Characters of an address named by a server that the message of a network failure shows."""

@@ -16,8 +16,10 @@ import httpx2
 from pflow_mcp_plugin.client.oauth.metadata import challenged_scopes
 from pflow_mcp_plugin.client.oauth.refresh import KeptSignIn, Refresh
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn
-from pflow_mcp_plugin.client.request_failures import HostRefused, KeyNotPinned, NoAccessToken
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.network.certificates import KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 
 _HEADER = "authorization"
 _EARLY_SECONDS = 5.0

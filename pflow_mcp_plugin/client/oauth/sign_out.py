@@ -16,14 +16,11 @@ from pflow_mcp_plugin.client.oauth.token_endpoint import (
     refusal,
     registered_client,
 )
-from pflow_mcp_plugin.client.request_failures import (
-    CertificatesUnreadable,
-    HostRefused,
-    KeyNotPinned,
-    NoAccessToken,
-)
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.daemon_threads import in_daemon_thread
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import Server
 
 

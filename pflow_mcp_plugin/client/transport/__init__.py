@@ -4,7 +4,5 @@
 - `pipes`: reading and writing pipes, and splitting bytes into lines in linear time
 - `streamable_http`, `sse`: the two HTTP transports
 - `http_client`, `http_requests`: the HTTP client that both use, and the requests sent with it
-- `checked_transport`, `checked_network`: what that client connects to: allowed hosts and addresses only
-- `environment_proxies`, `key_pins`: the proxy for a URL; pinned public keys
 - `messages`: JSON-RPC messages from bytes, and back
 """

@@ -6,23 +6,19 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
 
-from pflow_mcp_plugin.client.request_failures import CertificatesUnreadable, NoAccessToken
-from pflow_mcp_plugin.client.transport.checked_transport import CheckedTransport
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.config.auth import missing_scopes
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage import require_regular
-from pflow_mcp_plugin.trust.addresses import is_loopback
+from pflow_mcp_plugin.network.addresses import is_loopback
+from pflow_mcp_plugin.network.certificates import present_certificate, tls_context
+from pflow_mcp_plugin.network.checked_connections import CheckedTransport
 from pflow_mcp_plugin.types import Server
 
-_CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_CA_FOLDERS = ("SSL_CERT_DIR",)
 _CLAIMS = ("scope", "scp")
 """The claims of a JWT with scopes: that of RFC 9068, and another common one."""
 _SEGMENTS = 3
@@ -65,54 +61,8 @@ def _context(server: Server) -> ssl.SSLContext:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
     context = tls_context(os.environ, server)
     if server.client_cert:
-        _present(context, server)
+        present_certificate(context, server)
     return context
-
-
-def _present(context: ssl.SSLContext, server: Server) -> None:
-    """Let the HTTP client present the server's `client_cert`."""
-    files = [str(Path(file).expanduser()) for file in server.client_cert]
-    try:
-        for file in files:
-            require_regular(file)
-        # Without a password, OpenSSL would ask for one on the terminal.
-        context.load_cert_chain(files[0], files[-1], lambda: b"")
-    except (OSError, ValueError) as error:
-        reason = f"{' and '.join(files)}: {error}"
-        setting = f"client_cert of server {server.name}; its key must not be encrypted"
-        raise CertificatesUnreadable("the client certificate", reason, setting) from error
-
-
-def tls_context(environ: Mapping[str, str], server: Server | None = None) -> ssl.SSLContext:
-    """Return the HTTP client's TLS context.
-
-    It trusts the certificates in the server's `ca_bundle`, else the environment's or the system's.
-    `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
-    `CURL_CA_BUNDLE` of other common tools.
-
-    Raises:
-        CertificatesUnreadable: The certificates cannot be read.
-    """
-    file: str | None
-    folder: str | None = None
-    setting = "SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
-    if server is not None and server.ca_bundle:
-        file = str(Path(server.ca_bundle).expanduser())
-        setting = f"ca_bundle of server {server.name}"
-    else:
-        file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
-        folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
-    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE and ca_bundle may name a folder
-        file, folder = None, file
-    if file is None and folder is None:
-        return httpx2.create_ssl_context(trust_env=False)
-    try:
-        if file is not None:
-            require_regular(file)
-        return ssl.create_default_context(cafile=file, capath=folder)
-    except (OSError, ValueError) as error:
-        reason = f"{file or folder}: {error}"
-        raise CertificatesUnreadable("certificates to trust", reason, setting) from error
 
 
 def require_scopes(server: Server) -> None:
