@@ -376,11 +376,7 @@ class Connection:
         return self._conversation.session
 
     async def _own(self, ready: asyncio.Future[None]) -> None:
-        """Open the connection, serve until `close` or the end of the server, then close it.
-
-        Args:
-            ready: Is done once the connection is open, or could not be opened.
-        """
+        """Open the connection, serve until `close` or the end of the server, then close it."""
         whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 

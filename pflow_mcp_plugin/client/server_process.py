@@ -154,12 +154,7 @@ class StderrFiles:
     folder: Path | None = None
 
     def keep(self, server: str, text: str) -> Path | None:
-        """Save the stderr of a server, and return the file or, if it cannot be saved, None.
-
-        Args:
-            server: The server's name.
-            text: Its stderr, redacted.
-        """
+        """Save the stderr of a server, and return the file or, if it cannot be saved, None."""
         if self.folder is None:
             return None
         content = text.encode("utf-8", "replace")

@@ -340,10 +340,6 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
 
-    Args:
-        launch: The server, with `type` as configured.
-        error: The failure over the configured transport.
-
     Returns:
         A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """

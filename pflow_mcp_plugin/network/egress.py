@@ -148,13 +148,7 @@ def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
 
 
 def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
-    """Return why a host must not be connected to at one of its addresses, None if it may.
-
-    Args:
-        endpoint: What connects.
-        host: A host of an allowed URL.
-        address: An address that was found for it.
-    """
+    """Return why a host must not be connected to at one of its addresses, None if it may."""
     host, found = canonical(host), address_of(address)
     if found is None:
         return _refused(

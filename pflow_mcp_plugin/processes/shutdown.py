@@ -68,12 +68,7 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL.
-
-        Args:
-            grace: Seconds to wait before the first signal.
-            after_sigterm: Seconds to wait before the second.
-        """
+        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL."""
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
             await self.reached(after_sigterm)

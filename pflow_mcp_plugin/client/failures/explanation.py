@@ -225,10 +225,6 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure.
 
-    Args:
-        launch: The server.
-        action: Returns what is to be run; its exceptions are those of `client/oauth/`.
-
     Raises:
         McpError: It failed.
         StoreError: The store of sign-ins could not be used.

@@ -269,12 +269,7 @@ def new_login(server: Server, scope: str = "") -> str:
 
 
 def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
-    """Whether a person can sign in at a server that refused a request for want of a valid token.
-
-    Args:
-        server: The server.
-        challenge: The parameters of its `WWW-Authenticate` header.
-    """
+    """Whether a person can sign in at a server that refused a request for want of a valid token."""
     if signs_in(server):
         return not is_machine(server.auth)
     has_token = server.auth or any(name.lower() == "authorization" for name in server.headers)

@@ -117,10 +117,6 @@ class TokenSupply:
     async def replaced(self, refused: str, challenge: str) -> str:
         """Return another access token than a refused one: a new one, unless there is one already.
 
-        Args:
-            refused: The access token.
-            challenge: The `WWW-Authenticate` header of the refusal.
-
         Raises:
             NoAccessToken: There is none; a login may be needed.
             HostRefused: The authorization server must not be connected to.
@@ -135,10 +131,6 @@ class TokenSupply:
         """Return the stored access token if it is another than one that did not suffice, else `""`.
 
         A login may have been repeated meanwhile, with more scopes.
-
-        Args:
-            insufficient: The access token that did not suffice.
-            challenge: The `WWW-Authenticate` header of the refusal.
 
         Raises:
             NoAccessToken: It has every scope that the server asks for: no login would change anything.

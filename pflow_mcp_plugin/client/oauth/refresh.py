@@ -243,11 +243,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile.
-
-        Args:
-            refused: Those whose refresh token was refused.
-        """
+        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()

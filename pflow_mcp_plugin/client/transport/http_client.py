@@ -70,9 +70,6 @@ def require_scopes(server: Server) -> None:
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
 
-    Args:
-        server: The server, with expanded values.
-
     Raises:
         NoAccessToken: The token names its scopes, and one that is wanted is not among them.
     """

@@ -102,9 +102,6 @@ class HttpRequests:
     def patience(self, method: str) -> float | None:
         """Return how long an HTTP request may take until its answer ends, or its event stream begins.
 
-        Args:
-            method: The JSON-RPC method; empty for a reply.
-
         Returns:
             None if only the deadlines of the call apply.
         """
