@@ -162,15 +162,10 @@ class StderrFiles:
         path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
         try:
             storage.write_atomic(path, content)
-            _remove_older(path)
+            others = [each for each in path.parent.glob("*.log") if each != path]
+            others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
+            for older in others[_KEPT - 1 :]:
+                older.unlink(missing_ok=True)
         except (storage.StoreError, OSError):  # must not hide the failure that is being reported
             return path if path.exists() else None
         return path
-
-
-def _remove_older(written: Path) -> None:
-    """Remove all but the newest files and the one just written."""
-    others = [path for path in written.parent.glob("*.log") if path != written]
-    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in others[_KEPT - 1 :]:
-        path.unlink(missing_ok=True)

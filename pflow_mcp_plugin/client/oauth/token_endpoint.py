@@ -110,6 +110,7 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
     if isinstance(kind, str) and kind.lower() != "bearer":
         raise NoAccessToken(f"the token endpoint {place(answer.url)} issued no bearer token", "operator")
     refresh, scope = content.get("refresh_token"), content.get("scope")
+    words = scope if isinstance(scope, list) else [scope]  # some servers send a list
     seconds = seconds_of(content.get("expires_in"))
     if seconds is not None and not 0 < seconds <= _LONGEST_LIFE:  # some mean by 0 that it does not expire
         seconds = None
@@ -118,14 +119,8 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
         refresh=refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else "",
         expires_at=None if seconds is None else sent + seconds,
         issued_at=sent,
-        scopes=_scopes(scope),
+        scopes=[each for word in words if isinstance(word, str) for each in word.split()],
     )
-
-
-def _scopes(value: JSON) -> list[str]:
-    """Return the scopes in an answer; some servers send a list of them."""
-    words = value if isinstance(value, list) else [value]
-    return [scope for word in words if isinstance(word, str) for scope in word.split()]
 
 
 def seconds_of(value: JSON) -> float | None:
