@@ -149,8 +149,14 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names of all variables that the launch of a server refers to, also through its own `env`."""
-    names = {ref.name for _, text in launch_texts(server) for ref in variable_references.references(text)}
+    """Return the names of all variables that decide what is started or reached, and whom that is believed.
+
+    These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
+    authorization server that decide who gets its secrets.
+    """
+    believed = (server.ca_bundle, *server.client_cert, server.tls_pins, *map(server.auth.get, auth.PUBLIC))
+    texts = [text for _, text in launch_texts(server)] + [each for each in believed if isinstance(each, str)]
+    names = {ref.name for text in texts for ref in variable_references.references(text)}
     own = names & server.env.keys() if server.transport in ("http", "sse") else ()
     return names.union(
         *({ref.name for ref in variable_references.references(server.env[name])} for name in own)
