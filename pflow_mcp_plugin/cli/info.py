@@ -13,7 +13,7 @@ from pflow_mcp_plugin.cli.named_tool import find_tool, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.human_units import age_text
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import one_line
+from pflow_mcp_plugin.contract.printable_text import barred_lines, one_line
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -97,7 +97,7 @@ def _lines(entry: Entry, head: Head, tool: Tool | None) -> Iterator[str]:
     labels = entry.labels
     yield entry.node
     if entry.description:
-        yield from ("  " + line for line in entry.description.splitlines())
+        yield from ("  " + line for line in barred_lines(entry.description))
     yield ""
     yield f"Tool      {labels['tool']} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
@@ -139,7 +139,7 @@ def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
     for field in listed:
         traits = ", ".join(_traits(field))
         yield f"  {one_line(field.key):{width}}  {traits}"
-        yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
+        yield from (f"  {'':{width}}    {line}" for line in barred_lines(field.description))
         yield from (f"  {'':{width}}    {line}" for line in _inner(field))
 
 

@@ -31,7 +31,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.live_lines import SOON, live_lines, spinner
-from pflow_mcp_plugin.contract.printable_text import one_line, printable
+from pflow_mcp_plugin.contract.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.contract.terminal_look import Part
 from pflow_mcp_plugin.contract.text_width import padded, text_width
@@ -289,7 +289,7 @@ def _text(results: Sequence[Synced]) -> Table:
 
 def _lines(synced: Synced) -> Iterator[str]:
     if synced.error:
-        message, *more = str(synced.error).splitlines() or [""]
+        message, *more = barred_lines(str(synced.error)) or [""]
         yield f"{synced.server}: failed: {message}"
         yield from (f"  {line}" for line in more)
         yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
