@@ -39,7 +39,7 @@ from pflow_mcp_plugin.discovery.launch_identity import difference, same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.tool_approval import approval_command
@@ -228,8 +228,9 @@ def _not_started(name: str) -> Synced:
 
 
 def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what a sync found changed; return the result, approved if so."""
-    if not synced.comparison or not is_interactive():
+    """Ask, on a terminal, whether to approve what is withheld; return the result, approved if so."""
+    comparison = synced.comparison
+    if not (comparison.unapproved or comparison.withheld) or not is_interactive():
         return synced
     tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
     if not click.confirm("Approve this change?", default=False, err=True):
@@ -305,17 +306,28 @@ def _findings(synced: Synced) -> Iterator[str]:
     yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
     yield from _changes(synced.changes)
     yield from (f"  {line}" for line in synced.comparison.lines())
-    yield from _withheld(synced)
+    yield from _to_approve(synced)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
     yield from (f"  ! {note}" for note in synced.notes)
 
 
-def _withheld(synced: Synced) -> Iterator[str]:
-    if synced.comparison.unapproved:
-        yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
+def _to_approve(synced: Synced) -> Iterator[str]:
+    """Yield what is withheld, and what else there is to approve, each with the command."""
+    comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
+    if comparison.unapproved:
+        yield f"  ! its tools are withheld until: {command}"
         return
-    for tool in synced.comparison.changed:
+    for tool in comparison.withheld:
         yield f"  ! withheld until: {approval_command(synced.server, tool)}"
+    if comparison:
+        yield f"  {_in_short(comparison)}; to approve: {command}"
+
+
+def _in_short(comparison: Comparison) -> str:
+    parts = [count_text(len(comparison.tools), "changed tool")] if comparison.tools else []
+    parts += [count_text(len(comparison.new), "new tool")] if comparison.new else []
+    parts += ["new instructions"] if comparison.instructions else []
+    return f"{', '.join(parts)} not approved yet"
 
 
 def _changes(changes: Changes) -> Iterator[str]:

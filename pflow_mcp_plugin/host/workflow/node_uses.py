@@ -46,7 +46,7 @@ def known_params(node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_know
 
     So is a value of the wrong type: the check of the workflow reports it.
     """
-    fields = {field.key: field for field in entry.interface.params}
+    fields = entry.interface.fields
     params: dict[str, object] = {}
     for key, value in node.params.items():
         found = UNKNOWN if key in expression_params(entry) else known_value(value, lookup)
