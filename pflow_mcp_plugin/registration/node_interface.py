@@ -59,9 +59,10 @@ def changed_interface(record: ToolRecord) -> Interface:
 
 
 def _as_now(field: Field, now: Field | None) -> Field:
+    """Return a parameter with its type of now; one that is required only now is for `check_use` to report."""
     if now is None:
         return attrs.evolve(field, required=False)
-    return attrs.evolve(field, type=now.type, required=now.required)
+    return attrs.evolve(field, type=now.type, required=field.required and now.required)
 
 
 def described(tool: Tool) -> dict[str, str]:

@@ -6,7 +6,8 @@ import json
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import Any
@@ -129,7 +130,8 @@ class Validator:
         Those of the quotable schema, or those of the other one without quoting it.
         """
         has_gaps = _GAP in text
-        schema, explained = (self._quotable, _explained) if quoted else (self._schema, _unquoted)
+        schema = self._quotable if quoted else self._schema
+        explained = _explained if quoted else partial(_unquoted, names=declaration(self._quotable).properties)
         with self._lock:
             try:
                 if (has_gaps, quoted) not in self._checks:
@@ -313,15 +315,17 @@ def _explained(error: Any, root: JSON) -> Iterator[Violation]:
         yield _violation(path, _expected(error, root), error.instance)
 
 
-def _unquoted(error: Any, root: JSON) -> Iterator[Violation]:
-    """Yield the violations of an error without the names and texts of the schema, which nobody approved."""
+def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violation]:
+    """Yield the violations of an error without the texts of the schema, and of its names only those given."""
     if error.validator not in ("anyOf", "oneOf") or not _is_about_type(error):
         error = _closest(error)
     path = list(error.absolute_path)
     if error.validator == "required":
         declared = declaration(error.schema, SchemaDocument(root)).properties
         for key in error.validator_value:
-            if key not in error.instance:
+            if key not in error.instance and key in names and not path:
+                yield Violation(path=key, expected="a value", given="nothing", is_new=True)
+            elif key not in error.instance:
                 kind = SchemaDocument(root).friendly(declared.get(key, True))
                 expected, given = f"one more required argument ({kind})", "nothing"
                 yield Violation(path=_path(path), expected=expected, given=given, is_new=True)

@@ -1,4 +1,4 @@
-"""A server's claims count only where the user trusts them, and only those that were approved and still hold."""
+"""A server's claims count where the user trusts them, if they were approved and still hold."""
 
 from __future__ import annotations
 

@@ -484,7 +484,7 @@ class _Check:
             self.report_use(node, found)
             items = item_values(node.batch, values) if node.batch and has_template(node.params) else ()
             for index, lookup in items:
-                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
+                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
                 if of_item.params != use.params:
                     more = [it for it in self.types.check_use(of_item) if it not in found]
                     self.report_use(node, more, f" (item {index} of the batch)")
