@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -91,7 +92,7 @@ def sync_servers(
     results = [_reviewed(host, each) for each in asked.values()]
     results += [*refused, *map(_not_started, declined)]
     host.refresh("mcp")
-    results = _with_findings(host, results)
+    results = _with_affected(host, _with_findings(host, results))
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
@@ -133,6 +134,30 @@ def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
     """Return the results with the findings of the checks as notes."""
     found = notes(host, [synced.server for synced in results if not synced.error])
     return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
+
+
+def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with the saved workflows that what was found lets no longer run."""
+    changed = [synced for synced in results if synced.comparison or synced.changes.removed]
+    if not changed or host.library is None or host.runner is None:
+        return [*results]
+    failing: dict[str, str] = {}
+    for saved in host.library.saved():
+        with suppress(PflowError):  # one that cannot be read is not affected by this
+            workflow = host.library.get(saved.name)
+            if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
+                failing[saved.name] = json.dumps(workflow)
+    return [
+        attrs.evolve(
+            synced,
+            affected=tuple(
+                name
+                for name, text in failing.items()
+                if synced in changed and f'"mcp-{synced.server}-' in text
+            ),
+        )
+        for synced in results
+    ]
 
 
 def _report(results: Sequence[Synced]) -> Report:
@@ -304,7 +329,7 @@ def _findings(synced: Synced) -> Iterator[str]:
     left_out = synced.tools_discovered - synced.tools_registered
     without = f" ({left_out} more excluded)" if left_out else ""
     yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
-    yield from _changes(synced.changes)
+    yield from _changes(synced.changes, {tool.name for tool in synced.comparison.tools})
     yield from (f"  {line}" for line in synced.comparison.lines())
     yield from _to_approve(synced)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
@@ -320,7 +345,15 @@ def _to_approve(synced: Synced) -> Iterator[str]:
     for tool in comparison.withheld:
         yield f"  ! withheld until: {approval_command(synced.server, tool)}"
     if comparison:
-        yield f"  {_in_short(comparison)}; to approve: {command}"
+        yield f"  {_in_short(comparison)}; {_effect(synced)}; to approve: {command}"
+    elif synced.affected:
+        yield f"  {_effect(synced)}"
+
+
+def _effect(synced: Synced) -> str:
+    if not synced.affected:
+        return "no saved workflow is affected"
+    return f"saved workflows that no longer run: {', '.join(synced.affected)}"
 
 
 def _in_short(comparison: Comparison) -> str:
@@ -330,12 +363,15 @@ def _in_short(comparison: Comparison) -> str:
     return f"{', '.join(parts)} not approved yet"
 
 
-def _changes(changes: Changes) -> Iterator[str]:
+def _changes(changes: Changes, shown: Collection[str]) -> Iterator[str]:
+    """Yield what changed since the previous sync, but for the tools of which more is shown."""
     if not changes:
         yield "  nothing changed"
     yield from _some("+", changes.added)
     yield from _some("-", changes.removed)
     for change in changes.changed:
+        if change.tool in shown:
+            continue
         yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
 
 

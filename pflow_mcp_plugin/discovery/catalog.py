@@ -21,7 +21,6 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
-from pflow_mcp_plugin.discovery.tool_approval import unapproved_tool
 from pflow_mcp_plugin.discovery.tool_file import Head, SyncedTool, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
@@ -46,11 +45,15 @@ class _Found(NamedTuple):
         return self.head.server, self.tool.name
 
     def record(self, node: str) -> ToolRecord:
-        is_approved = self.tool.name not in self.head.new
+        shown, is_approved = self.approved or self.tool, self.tool.name not in self.head.new
+        if not is_approved:
+            from pflow_mcp_plugin.discovery.tool_approval import unapproved_tool  # rarely needed
+
+            shown = unapproved_tool(self.tool, node, self.head)
         return ToolRecord(
             server=self.head.server,
             node=node,
-            tool=(self.approved or self.tool) if is_approved else unapproved_tool(self.tool, node, self.head),
+            tool=shown,
             found=self.tool,
             is_approved=is_approved,
             info=self.head.info,

@@ -52,6 +52,7 @@ class Synced:
         notes: Further lines to show to the user.
         is_first: Whether it is the first sync of this launch, which approves what it finds.
         comparison: How its tools differ from what was approved.
+        affected: The saved workflows that use it and no longer run as they are.
         error: The failure, if the sync failed; the tools of the previous sync are kept.
     """
 
@@ -64,6 +65,7 @@ class Synced:
     notes: tuple[str, ...] = ()
     is_first: bool = False
     comparison: Comparison = NOTHING
+    affected: tuple[str, ...] = ()
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -79,6 +81,7 @@ class Synced:
             "first": self.is_first,
             "unapproved": self.comparison.unapproved,
             "withheld": {**self.comparison.withheld},
+            "affected": [*self.affected],
             "to_approve": [*(tool.name for tool in self.comparison.tools), *self.comparison.new],
         }
         if self.error:
