@@ -122,7 +122,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
         "assert report.data[0]['tools'] == 1;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
-        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_danger'};"
+        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_difference'};"
         "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
     )
     arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]
