@@ -147,17 +147,12 @@ def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
             workflow = host.library.get(saved.name)
             if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
                 failing[saved.name] = json.dumps(workflow)
-    return [
-        attrs.evolve(
-            synced,
-            affected=tuple(
-                name
-                for name, text in failing.items()
-                if synced in changed and f'"mcp-{synced.server}-' in text
-            ),
-        )
-        for synced in results
-    ]
+
+    def affected(synced: Synced) -> tuple[str, ...]:
+        node = f'"mcp-{synced.server}-'
+        return tuple(name for name, text in failing.items() if synced in changed and node in text)
+
+    return [attrs.evolve(synced, affected=affected(synced)) for synced in results]
 
 
 def _report(results: Sequence[Synced]) -> Report:
