@@ -140,6 +140,16 @@ class Server:
     inline_limit_kb: float = 256
     preset: str = ""
 
+    @property
+    def owner(self) -> str:
+        """What the server is called in messages."""
+        return f"server {self.name}"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the server is reached over HTTP; all other transports use lines."""
+        return self.transport in ("http", "sse")
+
 
 @attrs.frozen(kw_only=True)
 class Tool:

@@ -213,7 +213,7 @@ class _Approval:
 
 
 def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:
-    from pflow_mcp_plugin.client.exception_chain import in_words
+    from pflow_mcp_plugin.client.request_failures import in_words
 
     failure = ConnectionFailed(
         f"Unexpected error in the sync of server {name}: {in_words(error, redactor)}",

@@ -14,8 +14,7 @@ What a person should look at in a server's tools. Start reading at `tool_checks`
 
 Where pflow may connect to:
 
-- `egress`: which URLs, hosts and addresses are allowed, and whether plain http is
-- `addresses`: what a host or IP address is
+- `server_egress`: whether a server, or a URL that it names, may be connected to
 """
 
 __all__: list[str] = []
