@@ -31,9 +31,8 @@ from pflow_mcp_plugin.client.deadlines import (
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.process_failures import excess
-from pflow_mcp_plugin.client.package_runners import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
-from pflow_mcp_plugin.client.server_process import StderrFiles
+from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (
     KeptList,
     ToolPages,
@@ -45,8 +44,8 @@ from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.processes.process_table import group_memory_mb
 from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
+from pflow_mcp_plugin.processes.system_calls import group_memory_mb
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
@@ -501,7 +500,7 @@ class Connection:
 
             return BearerAuth(self._launch, self._warn)
         if self._server.auth.get("scopes"):
-            from pflow_mcp_plugin.client.transport.http_client import require_scopes
+            from pflow_mcp_plugin.client.transport.http_requests import require_scopes
 
             try:
                 require_scopes(self._server)

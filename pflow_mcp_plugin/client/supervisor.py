@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.server_process import require_processes
+from pflow_mcp_plugin.client.server_process import (
+    ROLL_BACK_NOTICE,
+    ROLL_BACK_SECONDS,
+    require_processes,
+    runner,
+)
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where

@@ -10,8 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.process_table import used_by
-from pflow_mcp_plugin.processes.system_calls import descriptor_of
+from pflow_mcp_plugin.processes.system_calls import descriptor_of, used_by
 
 EXIT_GRACE = 2.0
 """Seconds a process has to exit after its stdin is closed, and again after SIGTERM."""

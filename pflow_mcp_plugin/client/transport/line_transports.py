@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.server_process import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.processes.process_group import ProcessGroup

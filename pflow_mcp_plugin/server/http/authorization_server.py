@@ -14,9 +14,8 @@ import attrs
 import httpx2
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.network.addresses import is_loopback
 from pflow_mcp_plugin.network.certificates import tls_context
-from pflow_mcp_plugin.network.egress import plain_http_host
+from pflow_mcp_plugin.network.egress import is_loopback, plain_http_host
 
 _LARGEST = 256 << 10
 """Bytes of the largest metadata or key set."""
