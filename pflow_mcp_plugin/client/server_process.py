@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -212,6 +211,8 @@ def incomplete_folder(server: Server, stderr: str) -> Path | None:
 
 def remove_folder(folder: Path) -> bool:
     """Remove an installation of npx as a whole, and return whether it is gone."""
+    import shutil
+
     aside = folder.with_name(f"{folder.name}.incomplete-{time.time_ns()}")
     try:
         folder.rename(aside)  # at once, for an npx that installs it again meanwhile

@@ -21,7 +21,6 @@ from pflow_mcp_plugin.client.server_process import (
     require_processes,
     runner,
 )
-from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch
@@ -347,6 +346,8 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     Returns:
         A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """
+    from pflow_mcp_plugin.config import display
+
     kind = _OTHER.get(launch.server.transport)
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
         return error
