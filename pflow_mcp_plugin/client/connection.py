@@ -455,10 +455,8 @@ class Connection:
             dispatcher.redact = self._launch.redactor.text
             async with session:
                 self._timings["start"], handshake = _since(started), time.perf_counter()
-                self._state, self._conversation = (
-                    _State.SHAKING_HANDS,
-                    _Conversation(session=session, dispatcher=dispatcher),
-                )
+                self._state = _State.SHAKING_HANDS
+                self._conversation = _Conversation(session=session, dispatcher=dispatcher)
                 negotiated = partial(
                     negotiate,
                     session,
