@@ -1,18 +1,14 @@
 """What this package serves over MCP: pflow itself, and a demo server.
 
 - `pflow_server`: pflow as a server of the SDK; start reading here
-- `served_tool`: a tool that is served: its declaration, and the function that answers
+- `served_tool`: a tool that is served: its declaration, the choice of tools, the check of a call's arguments
 - `tools`: the tools of pflow
-- `tool_selection`: which of them are served
 - `serving_options`: how they are served, and what is offered beside them
 - `offer`: the tools that the user chose, with resources and prompts
 - `saved_workflow_tools`, `workflow_schemas`: saved workflows as tools of their own
 - `resources`, with `agent_guide.md`, and `prompts`: what is offered beside the tools
 - `workflow_as_tool`, `mounted_workflow`: a workflow as a tool of a server of one's own
 - `envelopes`: the form of every answer
-- `argument_check`: the arguments of a call, checked before anything runs
-- `given_names`: names that clients give, in messages
-- `host_parts`: the parts of the host that answers are made from
 - `workflow_argument`: a workflow that a client gives: a name, a path, JSON text or an object
 - `confined_paths`: paths inside one folder
 - `known_secrets`: the secrets that no answer may contain
@@ -36,10 +32,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.list_changes import ListChanges
     from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+    from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, selected
     from pflow_mcp_plugin.server.serving_options import ServingOptions
     from pflow_mcp_plugin.server.stdio import serve_stdio
-    from pflow_mcp_plugin.server.tool_selection import selected
     from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
     from pflow_mcp_plugin.server.workflow_as_tool import as_tool
 
@@ -65,7 +60,7 @@ _MODULES = {
     "ServingOptions": "serving_options",
     "as_tool": "workflow_as_tool",
     "build_server": "pflow_server",
-    "selected": "tool_selection",
+    "selected": "served_tool",
     "serve_stdio": "stdio",
 }
 

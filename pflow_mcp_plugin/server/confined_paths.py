@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.given_names import shown
+from pflow_mcp_plugin.server.served_tool import shown
 from pflow_mcp_plugin.storage import NotRegular, read_regular
 
 _LONGEST = 4_096

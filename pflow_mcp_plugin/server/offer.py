@@ -10,9 +10,8 @@ from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.server.prompts import PflowPrompts
 from pflow_mcp_plugin.server.resources import PflowResources
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
-from pflow_mcp_plugin.server.served_tool import ServedTool
+from pflow_mcp_plugin.server.served_tool import ServedTool, matching, selected
 from pflow_mcp_plugin.server.serving_options import ServingOptions
-from pflow_mcp_plugin.server.tool_selection import matching, selected
 from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
 

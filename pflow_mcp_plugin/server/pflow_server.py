@@ -24,11 +24,9 @@ from pflow_mcp_plugin.contract import Host, PflowError, RunControl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.argument_check import check_arguments
-from pflow_mcp_plugin.server.given_names import nearest, shown
 from pflow_mcp_plugin.server.known_secrets import KnownSecrets
 from pflow_mcp_plugin.server.progress_sender import ProgressSender
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
 from pflow_mcp_plugin.server.serving_options import Prompts, Resources, ServingOptions
 from pflow_mcp_plugin.server.worker_threads import WorkerThreads
 

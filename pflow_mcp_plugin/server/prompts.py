@@ -7,8 +7,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.given_names import shown
-from pflow_mcp_plugin.server.served_tool import ServedRequest
+from pflow_mcp_plugin.server.served_tool import ServedRequest, shown
 
 BUILD = "build-workflow"
 _LONGEST = 10_000

@@ -10,9 +10,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.given_names import shown
-from pflow_mcp_plugin.server.host_parts import library_of, runner_of
-from pflow_mcp_plugin.server.served_tool import ServedRequest
+from pflow_mcp_plugin.server.served_tool import ServedRequest, library_of, runner_of, shown
 from pflow_mcp_plugin.server.tools import trace_tools
 
 SCHEMA = "pflow://schema/workflow"

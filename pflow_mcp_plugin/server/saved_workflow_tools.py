@@ -15,8 +15,14 @@ from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.host_parts import library_of, runner_of
-from pflow_mcp_plugin.server.served_tool import Answer, Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.served_tool import (
+    Answer,
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+)
 from pflow_mcp_plugin.server.tools.workflow_tools import ended
 from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema, type_words
 

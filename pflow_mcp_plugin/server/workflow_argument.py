@@ -10,9 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import Library, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.confined_paths import read_confined
-from pflow_mcp_plugin.server.given_names import shown
-from pflow_mcp_plugin.server.host_parts import runner_of
-from pflow_mcp_plugin.server.served_tool import ServedRequest
+from pflow_mcp_plugin.server.served_tool import ServedRequest, runner_of, shown
 
 MOST_BYTES = 8 << 20
 """Bytes of the largest workflow."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.server.host_parts import runner_of
 from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
+from pflow_mcp_plugin.server.served_tool import runner_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.mounted_workflow import WorkflowTool

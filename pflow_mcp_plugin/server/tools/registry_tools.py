@@ -10,8 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, PflowError, Registry
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.host_parts import runner_of
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
 from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
