@@ -33,7 +33,7 @@ SECRET = {
     "host.nodes.child_processes.ChildCommand": {"env"},
     "host.stored_settings.StoredSettings": {"answers"},
     "presets.input_values.InputValues": {"secrets"},
-    "server.http.bearer_token.BearerToken": {"value"},
+    "server.http.request_tokens.BearerToken": {"value"},
     "types.Server": {"args", "env", "url", "headers", "auth"},
 }
 """The fields in which a secret can be, or the parts of a run that has one. A new one has to be listed too."""

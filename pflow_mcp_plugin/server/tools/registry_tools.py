@@ -11,14 +11,16 @@ from pflow_mcp_plugin.contract import Entry, PflowError, Registry
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
-from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
+    DISCOVERING,
     LOCAL_READING,
     NUMBER,
     RUN_BESIDE,
     TEXT,
     arguments_schema,
+    discovery_answer,
+    discovery_schema,
     list_of,
     object_of,
 )
