@@ -24,7 +24,7 @@ SECRET = {
     "client.oauth.sign_in_store.SignInKey": {"server_url"},
     "config.dialects.Fitted": {"tables"},
     "config.interchange.import_plan.PlannedServer": {"table"},
-    "config.interchange.literal_secrets.LiteralSecret": {"value"},
+    "config.interchange.variable_syntax.LiteralSecret": {"value"},
     "config.server_input.Flags": {"env", "headers", "bearer"},
     "contract.outcomes.Outcome": {"checkpoint"},
     "contract.runs.LockCheck": {"host"},

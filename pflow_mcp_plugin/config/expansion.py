@@ -17,13 +17,13 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import auth, display, field_checks
-from pflow_mcp_plugin.config.code_variables import decides_code
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config.display import decides_code
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
+from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 

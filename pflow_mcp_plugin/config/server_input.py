@@ -15,10 +15,11 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config import dialects, display, server_schema, toml_codec
+from pflow_mcp_plugin.config import dialects, display, server_schema
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
@@ -155,7 +156,7 @@ def document(path: Path) -> JSON:
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
-        return toml_codec.decode(path, content)
+        return toml_text.decode(path, content)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

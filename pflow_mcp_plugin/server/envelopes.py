@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, PflowError, RunControl, Settings
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.secret_detection import is_secret, within
+from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 
 SCHEMA = 1
 """The version of both envelopes."""

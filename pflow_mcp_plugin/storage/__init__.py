@@ -6,7 +6,7 @@
 - `regular_files`: reading regular files only, up to a limit
 - `special_files`: reading and writing pipes, terminals and devices
 - `json_files`: JSON objects in files, changed under a lock
-- `toml_text`: TOML decoded, with the position of mistakes; `nesting_depth`: how deep a document may be
+- `toml_text`: TOML decoded, with the position of mistakes, and encoded; `nesting_depth`: how deep it may be
 - `file_errors`: the exceptions, each with the path of its file
 """
 

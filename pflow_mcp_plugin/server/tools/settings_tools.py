@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pflow_mcp_plugin.config.project_notices import variables
+from pflow_mcp_plugin.config.project_file import variables
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import mask
