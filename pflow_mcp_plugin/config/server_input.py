@@ -20,7 +20,7 @@ from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
 _FILE_FORM = "pflow mcp add FILE.json"

@@ -8,8 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage.file_errors import CorruptFile
-from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
+from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, is_too_deep
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 TOKEN = re.compile(

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.config import server_input
 from pflow_mcp_plugin.config.interchange import document_text
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
+from pflow_mcp_plugin.storage.file_errors import DEEPEST, is_too_deep
 
 
 def nested(levels):

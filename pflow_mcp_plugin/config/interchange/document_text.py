@@ -16,7 +16,7 @@ import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 if TYPE_CHECKING:
     import yaml
