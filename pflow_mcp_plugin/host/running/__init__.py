@@ -7,7 +7,7 @@
 - `steps`: one recorded step: a node, or all items of its batch.
 - `attempts`, `retry_rules`: run a node on its params, and retry it where that is safe.
 - `result_reuse`, `result_key`, `result_cache`: results of earlier runs in place of running a node.
-- `batch`, `daemon_threads`: run a node for each item of a list.
+- `batch`: runs a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`; importing it imports pocketflow.
 - `sub_run`: the node that runs another workflow; `run_outputs`: the outputs of either.
 - `run_progress`: how far a run has come, for whoever started it.

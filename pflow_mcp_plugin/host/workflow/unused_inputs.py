@@ -33,7 +33,7 @@ def check_inputs_are_used(
 
 def reads(entry: Entry) -> set[str]:
     """Return the keys, inputs among them, that a node reads from the shared store if no param is set."""
-    return {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
+    return {*entry.interface.reads, *entry.interface.fields}
 
 
 def _reads_anything(entry: Entry | None) -> bool:

@@ -381,7 +381,7 @@ class _Check:
         self.findings.warning(f"{node.path}.cache", message, step)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         for key, value in node.params.items():
             path = at(f"{node.path}.params", str(key))
             if is_reserved(key):
@@ -392,7 +392,8 @@ class _Check:
                 self.check_constant(node, fields[key], value, path)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
-                hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
+                shown = [field.key for field in entry.interface.params]
+                hint = did_you_mean(str(key), shown, f"It takes {listing(shown)}")
                 message = f"Node {node.id} ({node.type}) has no parameter {key}"
                 self.findings.error(path, message, hint)
 
@@ -434,7 +435,7 @@ class _Check:
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
-        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        sources = {**{key: key for key in entry.interface.reads}, **self.document.mapping(node.id).inputs}
         for wanted in entry.interface.params:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
@@ -483,7 +484,7 @@ class _Check:
             self.report_use(node, found)
             items = item_values(node.batch, values) if node.batch and has_template(node.params) else ()
             for index, lookup in items:
-                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
+                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
                 if of_item.params != use.params:
                     more = [it for it in self.types.check_use(of_item) if it not in found]
                     self.report_use(node, more, f" (item {index} of the batch)")
@@ -496,7 +497,7 @@ class _Check:
         inside = [node.params, node.batch.items if node.batch else None]
         named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
         specs = [
-            self.document.inputs.get(name) for name in named.union(entry.interface.inputs if entry else ())
+            self.document.inputs.get(name) for name in named.union(entry.interface.reads if entry else ())
         ]
         return {
             spec.name: value
@@ -508,9 +509,9 @@ class _Check:
 
     def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node takes by its own names."""
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         mapped = self.document.mapping(node.id).inputs
-        taken = (key for key in entry.interface.inputs if key in values and key not in mapped)
+        taken = (key for key in entry.interface.reads if key in values and key not in mapped)
         return {key: fitting(values[key], fields[key]) for key in taken if values[key] is not None}
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
