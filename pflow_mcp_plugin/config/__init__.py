@@ -15,8 +15,8 @@ In the order in which a server passes through them:
 - `interchange/`: the config files of other clients, for import and export
 - `display`: a server with its secrets masked
 
-`mcp-servers.schema.json` in this folder is the JSON Schema of the config for editors; a test
-checks that it and `server_schema` reach the same verdicts.
+`mcp-servers.schema.json` in this folder is the JSON Schema of the config: editors use it, and the checks read
+from it which fields there are, their limits and patterns. A test compares the verdicts of both.
 """
 
 __all__: list[str] = []
