@@ -131,7 +131,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     from pathlib import Path
 
     from pflow_mcp_plugin.config import locations
-    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.config.server_input import unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
     from pflow_mcp_plugin.trust.server_egress import advise
@@ -149,7 +149,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         names = store.names()
     except PflowError:  # reported by the check of the store
         return
-    yield from unmigrated(default_files(Path.home()), names)
+    yield from unmigrated(Path.home(), names)
 
 
 @hookimpl

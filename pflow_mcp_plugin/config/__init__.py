@@ -3,8 +3,8 @@
 In the order in which a server passes through them:
 
 - `locations`: the files and folders, and a check that nobody else may write them
-- `server_input`: the arguments, file or JSON given to `pflow mcp add` become server tables;
-  `dialects` adapts tables that other clients wrote; `older_files`: those of an older pflow
+- `server_input`: the arguments, file or JSON given to `pflow mcp add`, or a file of an older pflow, become
+  server tables; `dialects` adapts tables that other clients wrote
 - `field_checks`: checks of one value, and the exception that reports problems; `auth`: checks of an `auth`
   table; `server_schema`: checks of a server and of the whole file, all problems at once, and the
   `types.Server` built from a table without errors

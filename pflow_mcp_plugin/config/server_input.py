@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -17,7 +17,8 @@ import attrs
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import dialects, display, server_schema
 from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
@@ -51,6 +52,11 @@ _HINTS = (
 
 _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
 """Programs that download and start a server, so they are not taken for the NAME given to `add`."""
+
+_NAMES = ("name", "server_id")
+"""The fields in which a server may have its name; the second is of an older pflow."""
+
+_OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
 _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
@@ -164,6 +170,32 @@ def document(path: Path) -> JSON:
     return _decoded(text, str(path))
 
 
+def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
+    """Yield a warning for each file of an older pflow with servers that are not configured.
+
+    A file that cannot be read has none.
+
+    Args:
+        home: The user's home folder.
+        configured: The names of the configured servers.
+    """
+    for path in (home / ".pflow" / name for name in _OLDER_FILES):
+        try:
+            missing = [name for name in from_file(path).tables if name not in configured]
+        except PflowError:
+            continue
+        if missing:
+            command = f"pflow registry migrate-mcp --from {shlex.quote(str(path))}"
+            has = count_text(len(missing), "server")
+            yield Problem(
+                message=f"{path} of an older pflow is not used; it has {has}: {', '.join(missing[:3])}",
+                suggestion=f"Configure what it has: {command}",
+                severity="warning",
+                kind="config",
+                source=str(path),
+            )
+
+
 def from_json(text: str, origin: str) -> Fitted:
     """Turn input from a JSON string into server tables.
 
@@ -257,20 +289,24 @@ def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
     tables: dict[str, JSON] = {}
     for number, server in enumerate(servers, start=1):
         table = server if isinstance(server, Mapping) else {}
-        name = table.get("name")
+        name = _own_name(table)
         if not isinstance(name, str) or not name:
             step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'
             raise PflowError(f"{origin}: item {number} has no name", suggestions=(step,), kind="usage")
         if name in tables:
             raise PflowError(f"{origin}: duplicate server {name}", suggestions=("Rename one",), kind="usage")
-        tables[name] = {key: value for key, value in table.items() if key != "name"}
+        tables[name] = {key: value for key, value in table.items() if key not in _NAMES}
     return tables
 
 
 def _names_itself(table: JSONObject) -> bool:
-    return isinstance(table.get("name"), str) and (
+    return isinstance(_own_name(table), str) and (
         _is_server(table) or any(isinstance(table.get(key), str) for key in ("type", "transport"))
     )
+
+
+def _own_name(table: JSONObject) -> JSON:
+    return next((table[key] for key in _NAMES if key in table), None)
 
 
 def _is_server(table: JSONObject) -> bool:
