@@ -189,7 +189,9 @@ class ProjectFile:
             )
             return attrs.evolve(known, state="changed" if digest else "asked", problems=(problem,))
         if digest and digest != content.digest:
-            return attrs.evolve(known, state="changed", problems=(_changed(known.path),))
+            message = f"{known.path} changed since it was approved, so its servers are not used"
+            problem = advice("", message, f"See what it starts now, and approve it again: {APPROVE}")
+            return attrs.evolve(known, state="changed", problems=(problem,))
         return attrs.evolve(
             known,
             state="approved" if digest else "asked",
@@ -261,11 +263,6 @@ class ProjectFile:
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     # Two writes may fall into one tick of the clock; a replaced file has a new inode.
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
-
-
-def _changed(path: Path) -> Problem:
-    message = f"{path} changed since it was approved, so its servers are not used"
-    return advice("", message, f"See what it starts now, and approve it again: {APPROVE}")
 
 
 def _check_root(document: JSONObject) -> Iterator[Problem]:

@@ -115,7 +115,8 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
-    if len(words) == 1 and _is_file(first):
+    # Not Path.is_file, which fails for a name that is too long.
+    if len(words) == 1 and (first.endswith((".json", ".toml")) or os.path.isfile(first)):  # noqa: PTH113
         return _alone(words, flags, "a file", lambda: from_file(Path(first)))
     if len(words) < 2:
         raise _no_form(first)
@@ -274,14 +275,10 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
         inner = document.get(key)
         # `{"servers": {"command": ...}}` is a single server of that name.
         if isinstance(inner, list) or (isinstance(inner, Mapping) and not _is_server(inner)):
-            return _tables_below(inner, f"{key} of {origin}")
+            return _listed(inner, f"{key} of {origin}") if isinstance(inner, list) else inner
     if server_schema.SERVERS in document or _is_server(document):
         return None
     return document if any(isinstance(value, Mapping) for value in document.values()) else None
-
-
-def _tables_below(inner: JSONObject | list[JSON], origin: str) -> JSONObject:
-    return _listed(inner, origin) if isinstance(inner, list) else inner
 
 
 def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
@@ -341,10 +338,6 @@ def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
             f'"{repeated}" occurs twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
         )
     return table
-
-
-def _is_file(word: str) -> bool:
-    return word.endswith((".json", ".toml")) or os.path.isfile(word)  # noqa: PTH113  # False, too, for a name that is too long
 
 
 def _is_url(word: str) -> bool:

@@ -313,14 +313,12 @@ def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     if "type" not in table and "command" not in table:
         field = next((key for key in ("url", "path") if key in table), "")
         if field:
-            yield _missing_type(path, "http" if field == "url" else "uds", field)
+            inferred = "http" if field == "url" else "uds"
+            wrong = f"A server with a {field} needs its type; "
+            wrong += "without one it is a stdio server, which has a command"
+            yield fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
             return
     yield from _check_reach(path, transport, table)
-
-
-def _missing_type(path: str, inferred: str, field: str) -> Problem:
-    wrong = f"A server with a {field} needs its type; without one it is a stdio server, which has a command"
-    return fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
 
 
 def _unknown_transport(path: str, table: JSONObject) -> Problem:
@@ -385,7 +383,8 @@ def _misplaced(path: str, key: str, transport: Transport) -> Problem:
 
 def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[Problem]:
     merged = {**_mapping(defaults), **table}
-    idle, whole = (merged.get(key, _default(key)) for key in ("call_timeout", "call_timeout_max"))
+    default = attrs.fields_dict(Server)
+    idle, whole = (merged.get(key, default[key].default) for key in ("call_timeout", "call_timeout_max"))
     if not (isinstance(idle, int | float) and isinstance(whole, int | float)):
         return
     if idle > whole and "call_timeout" in table:
@@ -402,10 +401,6 @@ def _written_host(url: str) -> str:
     except ValueError:
         return ""
     return "" if "$" in host else host
-
-
-def _default(key: str) -> object:
-    return attrs.fields_dict(Server)[key].default
 
 
 def _converted(key: str, value: Any) -> Any:

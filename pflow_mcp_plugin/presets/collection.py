@@ -71,10 +71,13 @@ class PresetCollection:
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
         """Return the presets of the collection in which every word occurs, sorted by name."""
-        wanted = [word.lower() for word in words]
-        return [
-            offer for offer in self.offered.values() if all(word in _text(offer.preset) for word in wanted)
-        ]
+        found = []
+        for offer in self.offered.values():
+            it = offer.preset
+            text = " ".join((it.name, it.title, it.description, *it.packages)).lower()
+            if all(word.lower() in text for word in words):
+                found.append(offer)
+        return found
 
 
 def collect(host: Host) -> PresetCollection:
@@ -136,10 +139,6 @@ def _origin(plugin: str) -> str:
         if point.dist:
             return f"{point.dist.name} {point.dist.version}"
     return f"plugin {plugin}"
-
-
-def _text(preset: ServerPreset) -> str:
-    return " ".join((preset.name, preset.title, preset.description, *preset.packages)).lower()
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:

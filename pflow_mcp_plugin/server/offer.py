@@ -61,7 +61,11 @@ class PflowResources:
             _listed(GUIDE, "guide", "How to find, build, check, run and save workflows", "text/markdown"),
             _listed(SCHEMA, "workflow-schema", "The JSON Schema of workflows", "application/schema+json"),
         )
-        return [*fixed, *map(_listed_workflow, _saved(request)), *_listed_traces(request)]
+        workflows = [
+            _listed(f"{_WORKFLOWS}{it.name}", it.name, it.description or "A saved workflow", _JSON)
+            for it in _saved(request)
+        ]
+        return [*fixed, *workflows, *_listed_traces(request)]
 
     def templates(self) -> Sequence[JSONObject]:
         """Return the templates of the served resources."""
@@ -105,10 +109,6 @@ _READERS: dict[str, Callable[[ServedRequest, str], JSONObject]] = {_WORKFLOWS: _
 def _saved(request: ServedRequest) -> Sequence[SavedWorkflow]:
     library = request.host.library
     return [saved for saved in library.saved() if not saved.problem] if library is not None else ()
-
-
-def _listed_workflow(saved: SavedWorkflow) -> dict[str, Any]:
-    return _listed(f"{_WORKFLOWS}{saved.name}", saved.name, saved.description or "A saved workflow", _JSON)
 
 
 def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:

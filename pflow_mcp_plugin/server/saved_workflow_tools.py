@@ -87,7 +87,9 @@ class SavedWorkflowTools:
             if self._patterns and not any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 continue
             try:
-                yield self._tool(name)
+                tool = f"workflow-{name}" if name in self._taken else name
+                workflow = library_of(self._host).get(name)
+                yield workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
             except PflowError as error:
                 self._host.report(
                     Problem(
@@ -112,11 +114,6 @@ class SavedWorkflowTools:
                     )
                 )
 
-    def _tool(self, name: str) -> ServedTool:
-        tool = f"workflow-{name}" if name in self._taken else name
-        workflow = library_of(self._host).get(name)
-        return workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
-
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     """Return a workflow as a tool: its result is the outputs, or the envelope of the failure.
@@ -137,13 +134,15 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
         place = f"{errors[0].path}: " if errors[0].path else ""
         raise PflowError(f"{place}{errors[0].message}", kind="validation", problems=tuple(errors))
     interface = runner.interface(given.workflow)
+    nodes: Any = runner.normalise(given.workflow).get("nodes", ())
+    entries = [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
     return ServedTool(
         name=name,
         title=given.name.replace("-", " ").replace("_", " ").capitalize(),
         description=_description(given, interface),
         input_schema=input_schema(interface),
         output_schema=output_schema(interface),
-        claims=_claims(_entries(host, runner.normalise(given.workflow))),
+        claims=_claims(entries),
         answer=_answer(given, output_schema(interface)),
         bare=True,
     )
@@ -157,11 +156,6 @@ def _description(given: ToolWorkflow, interface: Interface) -> str:
         for field in interface.outputs
     ]
     return "\n".join([does, "", "Returns:", *returns]) if returns else does
-
-
-def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
-    nodes: Any = workflow.get("nodes", ())
-    return [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
 
 
 def _claims(entries: Sequence[Entry | None]) -> Claims:

@@ -153,7 +153,8 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
     # type(value) instead of isinstance: in Python, unlike JSON, True is an int
     if types and not any(type(value) in PYTHON_TYPES[kind] for kind in types):
         expected = " or ".join(types)
-        yield Problem(message=f"{name} must be of type {expected}, not {_kind(value)}", path=path)
+        found = next(kind for kind, types in PYTHON_TYPES.items() if type(value) in types)
+        yield Problem(message=f"{name} must be of type {expected}, not {found}", path=path)
     elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         said = f"{name} has {len(value):,} characters, at most {schema['maxLength']:,} are accepted"
         yield Problem(message=said, path=path)
@@ -163,10 +164,6 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
     elif isinstance(value, list) and "items" in schema:
         for index, item in enumerate(value):
             yield from _wrong_type(f"{path}[{index}]", f"{name}[{index}]", schema["items"], item)
-
-
-def _kind(value: object) -> str:
-    return next(name for name, types in PYTHON_TYPES.items() if type(value) in types)
 
 
 def selected(

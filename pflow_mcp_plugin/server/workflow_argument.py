@@ -50,7 +50,10 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
     Raises:
         PflowError: It is too large, there is none, or it is not a workflow.
     """
-    found = _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), _UNNAMED)
+    if isinstance(given, str):
+        found = _from_text(request, given)
+    else:
+        found = GivenWorkflow(given if isinstance(given, Mapping) else {}, _UNNAMED)
     _check_size(found)
     return found
 
@@ -62,24 +65,16 @@ def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
     library = request.host.library
     if library is not None and given in library.names():
         return GivenWorkflow(library.get(given), given, saved=True)
-    if not _looks_like_path(given):
+    if not set(given) & set("/\\.\0"):  # it does not look like a path
         raise _not_saved(library, given)
     content = read_confined(request.root, given, MOST_BYTES)
     return _parsed(request, content.decode("utf-8", "replace"), given.replace("\\", "/").rpartition("/")[2])
-
-
-def _looks_like_path(given: str) -> bool:
-    return "/" in given or "\\" in given or "." in given or "\0" in given
 
 
 def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
     if len(content) > MOST_BYTES:
         raise _too_large(f"{MOST_BYTES:,} characters")
     return GivenWorkflow(runner_of(request.host).read(content, name), name)
-
-
-def _object(given: object) -> JSONObject:
-    return given if isinstance(given, Mapping) else {}
 
 
 def _not_saved(library: Library | None, given: str) -> PflowError:

@@ -197,7 +197,8 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
             continue
         for project, servers in _at(document, place):
             if not isinstance(servers, Mapping | list | None):
-                raise _misshapen(path, place, servers)
+                wrong = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
+                raise PflowError(wrong, kind="config", details={"path": str(path)})
             items = server_input.tables_in(servers, str(path)) if isinstance(servers, list) else servers
             yield from ((project, str(name), table) for name, table in (items or {}).items())
 
@@ -217,11 +218,6 @@ def _below(document: Any, place: tuple[str, ...]) -> Any:
     for key in place:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
-
-
-def _misshapen(path: Path, place: tuple[str, ...], servers: object) -> PflowError:
-    message = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
-    return PflowError(message, kind="config", details={"path": str(path)})
 
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:

@@ -287,6 +287,7 @@ def _codex_packed(table: Table, _: list[str]) -> Table:
     passed = [name for name, value in env.items() if value == f"${{{name}}}"]
     headers = table.pop("http_headers", {})
     named: dict[str, str] = {}
+    written: dict[str, str] = {}
     for name, value in headers.items():
         bearer = _BEARER.fullmatch(value) if name.lower() == "authorization" else None
         reference = _REFERENCE.fullmatch(value)
@@ -294,16 +295,11 @@ def _codex_packed(table: Table, _: list[str]) -> Table:
             table["bearer_token_env_var"] = bearer["name"]
         elif reference:
             named[name] = reference["name"]
-    written = {
-        name: value for name, value in headers.items() if name not in named and not _is_bearer(name, value)
-    }
+        else:
+            written[name] = value
     kept = {name: value for name, value in env.items() if name not in passed}
     extra = {"env": kept, "env_vars": passed, "http_headers": written, "env_http_headers": named}
     return {**table, **{key: value for key, value in extra.items() if value}}
-
-
-def _is_bearer(name: str, value: str) -> bool:
-    return name.lower() == "authorization" and _BEARER.fullmatch(value) is not None
 
 
 CODEX = ServerFormat(

@@ -92,7 +92,8 @@ def read(path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str])
             return known[inside]
         reference = _REFERENCE.fullmatch(inside)
         if reference and inside not in PREDEFINED:
-            return _ours(reference["name"], reference["default"])
+            name, default = reference["name"], reference["default"]
+            return f"${{{name}}}" if default is None else f"${{{name}:-{default}}}"
         special = _SPECIAL.match(inside)
         if special or inside in PREDEFINED:
             problems.append(_no_equivalent(path, piece[0], special["kind"] if special else ""))
@@ -152,10 +153,6 @@ def input_definition(ref: VariableReference) -> dict[str, Any]:
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}
-
-
-def _ours(name: str, default: str | None) -> str:
-    return f"${{{name}}}" if default is None else f"${{{name}:-{default}}}"
 
 
 def _no_equivalent(path: str, piece: str, kind: str) -> Problem:
@@ -233,15 +230,12 @@ def extracted(
                 name: replaced(list(_spans(key, name, value)), value) if isinstance(value, str) else value
                 for name, value in changed[key].items()
             }
-    if _is_strings(changed.get("args")):
-        changed["args"] = _in_args(changed["args"], replaced)
+    args = changed.get("args")
+    if isinstance(args, list) and all(isinstance(item, str) for item in args):
+        changed["args"] = _in_args(args, replaced)
     if isinstance(changed.get("url"), str):
         changed["url"] = replaced(list(_in_url("url", changed["url"])), changed["url"])
     return changed, tuple(secrets)
-
-
-def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _spans(key: str, name: str, value: str) -> Iterator[_Span]:

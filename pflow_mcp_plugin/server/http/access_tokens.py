@@ -253,7 +253,8 @@ class AccessTokens:
         header = _header(token)
         algorithm = header["alg"]
         known = await self.server.keys(header.get("kid"))
-        keys = [key for key in known if _fits(key, algorithm)]
+        kind = _KEY_TYPES[algorithm]
+        keys = [it for it in known if it.get("kty") == kind and it.get("alg", algorithm) == algorithm]
         if not keys:
             raise _Unusable("The token is signed by an unknown key")
         for key in keys[:_MOST_TRIED]:
@@ -301,10 +302,6 @@ def _header(token: str) -> dict[str, Any]:
     if str(header.get("typ", "JWT")).lower() not in _TYPES:
         raise _Unusable("The token is not an access token")
     return header
-
-
-def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    return key.get("kty") == _KEY_TYPES[algorithm] and key.get("alg", algorithm) == algorithm
 
 
 def _reason(error: Exception) -> str:
