@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.outcome_report import outcome_report
 from pflow_mcp_plugin.host.running.shown_run import shown_run
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
-from pflow_mcp_plugin.host.workflow.repetition import USUAL_TTL
+from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow, similar_files
 from pflow_mcp_plugin.host.workflow_name import is_name
 

@@ -23,9 +23,9 @@ from pflow_mcp_plugin.host.running.run_values import Values
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
 from pflow_mcp_plugin.host.workflow.templates import (
     Absent,

@@ -29,8 +29,8 @@ from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens the executor of a batch, which runs the given number of items at a time."""

@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.running.run_progress import Progressing, ProgressInsi
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import MOST_CONCURRENT
+from pflow_mcp_plugin.host.workflow.table_rules import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
 
 

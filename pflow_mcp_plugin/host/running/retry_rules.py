@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pflow_mcp_plugin.contract import Entry, PflowError
-from pflow_mcp_plugin.host.workflow.repetition import LONGEST_WAIT, Retry
+from pflow_mcp_plugin.host.workflow.constructs import Retry
+from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_WAIT
 
 
 def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, PflowError, Problem
+from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
@@ -49,8 +50,7 @@ def node_skipped(template: str, user: str, node_id: str) -> PflowError:
         node_id: The node that was skipped.
     """
     message = f"{user} needs {template}, but node {node_id} was skipped"
-    step = 'Give this node a "when" too, or provide a value for that case with a transform'
-    return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(step,))
+    return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:

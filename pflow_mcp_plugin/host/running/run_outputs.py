@@ -27,9 +27,8 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
     values = steps.values
     ran = (it for it in reversed(values.written.items()) if it[0] not in values.skipped)
     last, written = next(ran, ("", {}))
-    # A batch has each result twice, with its item and without.
-    batches = {node.id for node in steps.values.document.nodes if node.batch}
-    left_out = {"items"} if last in batches else set[str]()
+    nodes = steps.values.document.nodes
+    left_out = next((node.constructs.repeated_outputs for node in nodes if node.id == last), frozenset())
     return {
         key: value
         for key, value in written.items()

@@ -59,7 +59,7 @@ class SubRun:
         planned, steps, build = self._planned, self._steps, self._build
         if planned is None or planned.sub is None or steps is None or build is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
-        run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.batch is not None)
+        run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
         given = self._inputs(planned.sub, store)
         if secrets := secret_values(planned.sub.document, given):
             run.add_secrets(secrets)

@@ -3,12 +3,12 @@
 - `workflow_file`, `workflow_loader`, `yaml_text`: file to text to JSON; syntax errors name line and column.
 - `problem_places`: line and column of the problems found.
 - `normal_form`, `document_reader`, `workflow_document`: JSON to its normal form and to typed parts.
-- `repetition`: a node's members `batch`, `retry` and `cache`.
+- `constructs`: what a node's `when`, `batch`, `retry` and `cache` read, add, change and show; a new construct
+  belongs there. `table_rules`: what their members may be.
 - `graph`, `scope`: which nodes run before which, and what a node can therefore refer to;
   `nested_declarations`: what is declared of the values inside those values.
-- `workflow_check`, with `reference_check`, `route_check` and `unused_inputs`: all problems at once, as
-  `findings`.
-- `node_uses`: what is known of each node before a run, for the source of the node to judge.
+- `workflow_check`, with `reference_check` and `route_check`: all problems at once, as `findings`.
+- `node_uses`: what a workflow reads, and what is known of each node before a run, for its source to judge.
 - `sub_workflows`: the check of a workflow together with those that it runs as nodes;
   `self_contained`: a workflow with the files that its nodes name written in it.
 - `flow_check`: whether data may flow as it does in a workflow: `data_movement` knows which node reads what of
@@ -17,9 +17,8 @@
 - `json_text`: strings that hold JSON, and when they are parsed.
 - `shell_lines`: templates in shell lines.
 - `shell_evaluation`: where a shell would evaluate the value of a template as code.
-- `expressions`: the expression language. `expression_places` knows where expressions are, `expression_check`
-  checks them, `expression_reads` tells what they read, and `transform_outputs` what they make; `skip_check`
-  finds who needs values of a node that may be skipped. The rest does not import the language.
+- `expressions`: the expression language. `expression_places` knows where expressions are and what they read,
+  `expression_check` checks them. The rest does not import the language.
 - `node_class`: imports the class of a node.
 - `run_inputs`: the inputs of a run.
 - `workflow_interface`: the types of a workflow's inputs and outputs.

@@ -13,11 +13,11 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
 from pflow_mcp_plugin.host.workflow.expression_places import is_branch
 from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
 from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry, is_cacheable
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes
@@ -40,24 +40,18 @@ class PlannedNode:
         ref: Id, type, entry, params as written and what plugins injected.
         mapping: Its names at the root of the shared store.
         successors: The next node's id by the `route` of the edge: its action, and its condition if any.
-        batch: The items it runs for, if it has a batch.
-        retry: How its failures are retried.
-        caching: What the workflow says about keeping its results, if it does.
+        constructs: What decides whether and how often it runs.
         ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
             results are not kept.
         sub: The plan of the workflow that it runs, if it runs one.
-        when: The condition under which it runs; empty if it always does.
     """
 
     ref: NodeRef
     mapping: NodeMapping
     successors: Mapping[str, str]
-    batch: Batch | None = None
-    retry: Retry = attrs.field(factory=Retry)
-    caching: Caching | None = None
+    constructs: Constructs
     ttl: float | None = None
     sub: Compiled | None = None
-    when: str = ""
 
     @property
     def id(self) -> str:
@@ -71,12 +65,13 @@ class PlannedNode:
 
     def cached(self, ttl: float) -> PlannedNode:
         """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
-        if self.caching and self.caching.never:
+        caching = self.constructs.cache
+        if caching and caching.never:
             return self.uncached()
         if not is_cacheable(self.ref.entry):
             # Of a workflow that is not only read, parts may be.
             return attrs.evolve(self, sub=self.sub.cached(ttl)) if self.sub else self
-        return attrs.evolve(self, ttl=min(ttl, self.caching.ttl) if self.caching else ttl)
+        return attrs.evolve(self, ttl=min(ttl, caching.ttl) if caching else ttl)
 
     def uncached(self) -> PlannedNode:
         """Return the node of a run whose plan caches nothing."""
@@ -128,7 +123,7 @@ class Compiled:
         """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
         certain = self.graph.certain(self._branches())
         for node in self.nodes:
-            if node.id in certain and node.ttl is None and not node.when:
+            if node.id in certain and node.ttl is None and not node.constructs.may_skip:
                 yield node
                 if node.sub:
                     yield from node.sub.certain()
@@ -228,13 +223,11 @@ def _plan(
         sub=sub,
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
-        batch=node.batch,
-        retry=node.retry or Retry(),
-        caching=node.caching,
-        when=node.when,
+        constructs=node.constructs,
     )
-    kept = node.caching is not None and (node.caching.never or is_cacheable(entry))
-    return planned.cached(node.caching.ttl) if node.caching and kept else planned
+    caching = node.constructs.cache
+    kept = caching is not None and (caching.never or is_cacheable(entry))
+    return planned.cached(caching.ttl) if caching and kept else planned
 
 
 def _sub(called: CalledWorkflow | None, node: NodeRef, plugins: Plugins) -> Compiled | None:

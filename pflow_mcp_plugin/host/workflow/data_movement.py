@@ -15,8 +15,8 @@ from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.host.flow_policy import INPUTS
 from pflow_mcp_plugin.host.workflow.expression_places import (
-    DATA,
     expression_params,
+    expression_reads,
     is_transform,
     param_expressions,
 )
@@ -164,25 +164,25 @@ def _reads(
     document: WorkflowDocument, spec: NodeSpec, entry: Entry | None, *, careful: bool
 ) -> Iterator[Read]:
     """Yield what a node reads; `careful` if it may read from the store what its params contain."""
-    item = spec.batch.name if spec.batch else None
-    if spec.batch:
-        yield from _in_templates("batch.items", spec.batch.items)
-    # The item of a batch hides what has its name, and comes from `batch.items`.
-    yield from (read for read in _in_params(document, spec, entry) if read.root != item)
+    for place in spec.constructs.templates():
+        yield from _in_templates(place.name, place.value)
+    # What only the node sees hides what has the same name, and comes from its constructs.
+    own = spec.constructs.names
+    yield from (read for read in _in_params(document, spec, entry) if read.root not in own)
     mapped = document.mapping(spec.id).inputs
     open_keys = {key for key in (*mapped, *_natural(entry)) if careful or not _is_set(document, spec, key)}
     for key, source in mapped.items():
-        if key in open_keys and source != item:
+        if key in open_keys and source not in own:
             path = parse_path(source) or (source,)
             yield Read(key, source, may_be_node=False)
-            if str(path[0]) != item:
+            if str(path[0]) not in own:
                 yield _read(key, path)
     for key in _natural(entry):
-        if key in open_keys and key not in mapped and key != item:
+        if key in open_keys and key not in mapped and key not in own:
             yield Read(key, key, may_be_node=False)
-            if spec.batch is None:
+            if not spec.constructs.repeats:
                 yield Read(key, spec.id, key)  # what it wrote itself when it last ran, in a loop
-    if careful and spec.batch is None:
+    if careful and not spec.constructs.repeats:
         yield Read(WHOLE, spec.id)  # the same
 
 
@@ -192,12 +192,9 @@ def _in_params(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) 
             yield from _in_templates(str(key), value)
     if not is_transform(entry):  # a condition decides which nodes run; no data pass through it
         return
-    from pflow_mcp_plugin.host.workflow.expression_reads import expression_reads
-
     everything = (*document.inputs, *(node.id for node in document.nodes))
-    places = param_expressions(spec, entry)
-    for read in expression_reads(places, everything, on_data=DATA in spec.params):
-        yield Read(read.param, read.root, read.key)
+    reads = expression_reads(param_expressions(spec, entry), everything)
+    yield from (_read(param, path) for param, path in reads)
 
 
 def _in_templates(param: str, value: object) -> Iterator[Read]:
@@ -235,7 +232,7 @@ def _writes_any(spec: NodeSpec, entry: Entry | None) -> bool:
     """Return whether a node may write keys that it does not declare; strangers do not keep to a schema."""
     if entry is None:
         return True
-    if spec.batch:
+    if spec.constructs.repeats:
         return False
     return entry.interface.open_outputs is not False or "untrusted_output" in entry.effects
 

@@ -10,12 +10,12 @@ import attrs
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.workflow.constructs import ExpressionPlace
 from pflow_mcp_plugin.host.workflow.expression_places import (
     CASES,
     DATA,
     EXPRESSION,
     OUTPUTS,
-    ExpressionPlace,
     cases_of,
     is_branch,
     is_transform,
@@ -49,7 +49,7 @@ class ExpressionCheck:
 
     def check_condition(self, place: ExpressionPlace) -> None:
         """Check the condition of the node, or of one of its edges."""
-        self._check(place, data=False)
+        self._check(place)
 
     def check_params(self) -> None:
         """Check the expressions in the node's params, and the params around them."""
@@ -58,13 +58,13 @@ class ExpressionCheck:
         elif is_transform(self.entry):
             self._check_outputs()
         for place in param_expressions(self.node, self.entry):
-            self._check(place, data=DATA in self.node.params)
+            self._check(place)
 
     def _check_cases(self) -> None:
         path = f"{self.node.path}.params.{CASES}"
-        if self.node.batch:
+        if self.node.constructs.batch:
             step = "Filter the items with a transform, and give several nodes a batch each"
-            self.findings.error(f"{self.node.path}.batch", "A branch cannot have a batch", step)
+            self.findings.error(self.node.constructs.batch.path, "A branch cannot have a batch", step)
         if CASES in self.node.params and not cases_of(self.node.params):
             step = 'Write [{"when": "count > 3", "action": "many"}]'
             self.findings.error(path, f"Node {self.node.id} has no cases", step)
@@ -112,14 +112,14 @@ class ExpressionCheck:
             if name == "error" or is_reserved(name):
                 self.findings.error(where, f"The output name {name} is reserved", "Choose another name")
 
-    def _check(self, place: ExpressionPlace, *, data: bool) -> None:
+    def _check(self, place: ExpressionPlace) -> None:
         try:
             expression = parsed(place.text)
         except PflowError as error:
             self.findings.error(place.path, error.message, next(iter(error.suggestions), ""))
             return
         scope = self.references.scope
-        current = self._data(scope) if data else None
+        current = self._data(scope) if place.on_data else None
         reading = Reading.of(expression, partial(_declared, scope), current)
         for path in reading.longest_paths:
             self._check_path(path, reading, place)

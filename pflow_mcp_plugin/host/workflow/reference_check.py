@@ -1,23 +1,28 @@
-"""Checks that every template names a value that exists when it is needed."""
+"""Checks that templates name values that exist when they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
 from typing import Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
+from pflow_mcp_plugin.host.workflow.expression_places import expression_params
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.nested_declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
     TemplateReference,
     foreign_templates,
+    lone,
     references,
     strings,
 )
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
 _SLIP = 0.85
 """The similarity from which a reference counts as a misspelt declared name where others may exist too."""
@@ -144,3 +149,35 @@ class ReferenceCheck:
 
     def _add(self, path: str, message: str, suggestion: str) -> None:
         self.findings.add(path, message, suggestion, severity=self.severity)
+
+
+def check_skipped(
+    node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
+) -> None:
+    """Warn about each value that a node needs and does not get if another one is skipped.
+
+    Args:
+        node: The node.
+        entry: Its entry, None if its type is unknown.
+        nodes: Every node by id.
+        findings: Collects the problems.
+    """
+    if node.constructs.may_skip:  # its condition may well be the same
+        return
+    for value, path in _needed(node, entry):
+        for where, part in references(value, path):
+            source = nodes.get(part.root) if isinstance(part, TemplateReference) else None
+            if source is not None and source.constructs.may_skip:
+                message = f"{part.text} has no value if node {source.id} is skipped"
+                findings.warning(where, message, IF_SKIPPED)
+
+
+def _needed(node: NodeSpec, entry: Entry | None) -> Iterator[tuple[object, str]]:
+    """Yield the values with templates that a node cannot do without, each with its path."""
+    fields = {field.key: field for field in entry.interface.params} if entry else {}
+    yield from ((place.value, place.path) for place in node.constructs.templates())
+    for key, value in node.params.items():
+        field = fields.get(str(key))
+        takes_null = field is None or not field.required or {"any", "None"} & set(map(type_name, field.types))
+        if key not in expression_params(entry) and not (lone(value) and takes_null):
+            yield value, at(f"{node.path}.params", str(key))

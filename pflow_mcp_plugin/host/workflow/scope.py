@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.expression_places import actions_of, is_branch, is_transform
+from pflow_mcp_plugin.host.workflow.expression_places import (
+    actions_of,
+    is_branch,
+    is_transform,
+    transform_outputs,
+)
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
 from pflow_mcp_plugin.host.workflow.nested_declarations import inside
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference
@@ -57,15 +61,10 @@ def output_field(entry: Entry, key: str) -> Field | None:
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
     """Return the entry of a node as later scopes see it.
 
-    A branch has actions of its own and a transform outputs; those of a batch are lists and counts.
+    A branch has actions of its own and a transform outputs, and constructs change both.
     """
     entry = _of_its_expressions(node, entries.get(node.entry_key))
-    if entry is None or node.batch is None:
-        return entry
-    interface = attrs.evolve(
-        entry.interface, outputs=_batch_outputs(entry), open_outputs=False, result="results"
-    )
-    return attrs.evolve(entry, interface=interface)
+    return entry and node.constructs.gathered(entry)
 
 
 def _of_its_expressions(node: NodeSpec, entry: Entry | None) -> Entry | None:
@@ -73,33 +72,9 @@ def _of_its_expressions(node: NodeSpec, entry: Entry | None) -> Entry | None:
         return entry
     if is_branch(entry):
         return attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
-    from pflow_mcp_plugin.host.workflow.transform_outputs import transform_outputs
-
     outputs = transform_outputs(node, entry)
     result = "result" if any(field.key == "result" for field in outputs) else ""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=outputs, result=result))
-
-
-def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
-    outputs = entry.interface.outputs
-    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
-    item: dict[str, JSON] = {"properties": {"error": {}, **known}}
-    if entry.interface.open_outputs:
-        item["additionalProperties"] = True
-    given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
-    return (
-        Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
-        Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
-        Field(key="count", type="int", description="How many items there are"),
-        Field(key="succeeded", type="int", description="How many of them succeeded"),
-        Field(key="failed", type="int", description="How many of them failed"),
-        Field(
-            key="items",
-            type="list",
-            description="`{index, item, result, error}` of each item",
-            schema={"items": {"properties": given, "additionalProperties": False}},
-        ),
-    )
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -195,7 +170,7 @@ class Scopes:
 
         Args:
             nodes: The nodes.
-            item: The declaration of a batch's item by its name, inside a batch.
+            item: What is known of the names that only the node of the place sees.
         """
         return Scope(
             roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),

@@ -8,8 +8,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, When
 from pflow_mcp_plugin.host.workflow.findings import at
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry
 
 IR_VERSION = "1.0"
 EXTRA = "extra"
@@ -32,8 +32,7 @@ class NodeSpec:
     A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
     says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
     are those of that workflow.
-    `when` is the condition under which it runs; empty if it always does. With `extra` it takes parameters
-    beyond those that its entry declares.
+    With `extra` it takes parameters beyond those that its entry declares.
     """
 
     index: int
@@ -41,11 +40,8 @@ class NodeSpec:
     type: str
     params: JSONObject
     raw: JSONObject
-    batch: Batch | None = None
-    retry: Retry | None = None
-    caching: Caching | None = None
+    constructs: Constructs = attrs.field(factory=Constructs)
     runs: str | JSONObject | None = None
-    when: str = ""
     extra: bool = False
 
     @property
@@ -67,14 +63,14 @@ class NodeSpec:
 class EdgeSpec:
     """An edge of the document: from one node to another when the first returns `action`.
 
-    `when` is a further condition; empty if there is none.
+    `when` is a further condition, if there is one.
     """
 
     index: int
     source: str
     target: str
     action: str = "default"
-    when: str = ""
+    when: When | None = None
 
     @property
     def path(self) -> str:
@@ -84,7 +80,7 @@ class EdgeSpec:
     @property
     def route(self) -> str:
         """The edge's action, with its condition if it has one: what distinguishes the edges of a node."""
-        return f"{self.action}{_IF}{self.when}" if self.when else self.action
+        return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
 @attrs.frozen(kw_only=True)

@@ -64,7 +64,7 @@ class _Outputs:
         actions = {action for entry in found if entry for action in entry.interface.actions}
         is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
         # Where a failure may be recovered from, or another way taken, no node's outputs are certain.
-        always = frozenset(node.id for node in document.nodes if not node.when)
+        always = frozenset(node.id for node in document.nodes if not node.constructs.may_skip)
         self._certain = graph.certain() & always if is_straight else frozenset[str]()
 
     def field(self, output: OutputSpec) -> Field:
@@ -92,7 +92,11 @@ class _Outputs:
             return Field(key="")
         node = self._nodes.get(reference.root)
         # The items of a batch are described for templates only: the one of a failed item is None.
-        schema = found.schema if isinstance(found.schema, dict) and not (node and node.batch) else None
+        schema = (
+            found.schema
+            if isinstance(found.schema, dict) and not (node and node.constructs.repeats)
+            else None
+        )
         kept = attrs.evolve(found, required=False, shell_line=False, schema=schema)
         return attrs.evolve(kept, schema=None) if reference.root in self._inputs else kept
 
