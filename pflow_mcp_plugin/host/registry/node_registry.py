@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch, Suggestion
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
-from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_sources
+from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, asked, collect_sources
 from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
-from pflow_mcp_plugin.host.registry.source_memory import Memory
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery
-    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
-    from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
 """The most names in the registry that are compared one by one with a misspelt one."""
+_MANY = 200
+"""The most node types that are offered one by one."""
 
 
 class Overwritten(Problem):
@@ -266,9 +266,10 @@ class NodeRegistry(Registry):
         return SemanticSearch(self._cache, self._setting, self._drawn)
 
     def _discovery(self) -> NodeDiscovery:
-        from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+        from pflow_mcp_plugin.host.registry.discovery import NodeDiscovery
 
-        return NodeDiscovery(self._opened(), self.find, self._setting, self._semantic)
+        semantic = self._semantic.discover if self._semantic else None
+        return NodeDiscovery(self._opened(), self.find, self._setting, semantic)
 
     def _drawn(self) -> tuple[list[Sketch], bool]:
         """Return a sketch of every entry, and whether all sources could be read."""
@@ -355,3 +356,44 @@ def _exported(entry: Entry) -> dict[str, JSON]:
     del data["node"]
     interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
     return {**data, "interface": {"description": entry.description, **interface}}
+
+
+def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
+    """Return the node types that begin as typed.
+
+    If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
+    """
+    about = dict(registry.beginning(beginning))
+    if len(about) <= _MANY:
+        return [Suggestion(value=name, help=text) for name, text in about.items()]
+    return [
+        Suggestion(value=stem, type="stem")
+        if len(names) > 1
+        else Suggestion(value=names[0], help=about[names[0]])
+        for stem, names in by_stem(list(about), beginning).items()
+    ]
+
+
+def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
+    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer.
+
+    Args:
+        names: Names that begin alike.
+        beginning: How they begin.
+        many: How many stems are enough.
+    """
+    while True:
+        length = len(beginning)
+        found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
+        if len(found) > many:
+            found = _grouped((name[: length + 1], name) for name in names)
+        if len(found) != 1:
+            return found
+        (beginning,) = found
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for stem, name in pairs:
+        groups.setdefault(stem, []).append(name)
+    return groups

@@ -11,7 +11,7 @@ from pprint import pformat
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS
-from pflow_mcp_plugin.host.workflow.normal_form import normalise
+from pflow_mcp_plugin.host.workflow.workflow_document import normalise
 
 _RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})

@@ -1,32 +1,39 @@
-"""Attempts to run a node: resolve its params, run it, and retry where that is safe."""
+"""Attempts to run a node: resolve its params, run it, and retry where that is safe.
+
+A node is attempted once. Where the workflow asks for more (`retry` of a node, `max_retries` of a
+batch), a failure is retried only if that does no harm:
+
+- the error is `retryable`: the work was not started, or the other side asks to retry later; or
+- the node's entry is `flow_safe`: running it twice does no harm;
+
+and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
-from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run_errors import (
     input_not_given,
     node_failure,
     node_skipped,
     value_unavailable,
 )
-from pflow_mcp_plugin.host.running.run_values import Values
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
+from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_WAIT
 from pflow_mcp_plugin.host.workflow.templates import (
     Absent,
     Lookup,
@@ -262,3 +269,21 @@ def _checked_action(action: object) -> str:
 
 def _words(reported: object) -> str:
     return "it returned its error action without a reason" if reported is None else str(reported)
+
+
+def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
+    """Return whether a retry after this failure does no harm."""
+    return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
+
+
+def asked_wait(failure: PflowError) -> float:
+    """Return the wait, in seconds, that a failure asks for before a node is retried, at most an hour."""
+    return min(max(failure.retry_after or 0.0, 0.0), LONGEST_WAIT)
+
+
+def waits(retry: Retry) -> Iterator[float]:
+    """Yield the seconds to wait before each retry that the workflow allows, at most an hour."""
+    wait = retry.wait
+    for _ in range(retry.max):
+        yield min(wait, LONGEST_WAIT)
+        wait *= retry.backoff

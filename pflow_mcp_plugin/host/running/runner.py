@@ -21,14 +21,12 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.foreign_code import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.failed_items import failed_items
-from pflow_mcp_plugin.host.running.plugin_contexts import RunContexts
-from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
-from pflow_mcp_plugin.host.running.signals import EndingSignals
+from pflow_mcp_plugin.host.running.run_contexts import EndingSignals, RunContexts
+from pflow_mcp_plugin.host.running.run_errors import failed_items, redacted, with_done
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
@@ -44,9 +42,9 @@ from pflow_mcp_plugin.host.workflow import (
     opened,
     trusted,
 )
+from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import unwritten
-from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.run_inputs import secret_values
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE
 from pflow_mcp_plugin.storage import StoreError, decode_json
@@ -55,8 +53,8 @@ if TYPE_CHECKING:  # not every program runs something, and few ask for data flow
     from pflow_mcp_plugin.contract import NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
+    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
-    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 
 class WorkflowRunner(Runner):
@@ -110,8 +108,12 @@ class WorkflowRunner(Runner):
         Returns:
             The problems, a warning for each data flow that is not denied among them, and the flows.
         """
+        from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
+        from pflow_mcp_plugin.host.workflow.data_flows import find_flows
+
         checked = self._checked(workflow)
-        found = every_flow(checked, self._host.paths.config)
+        policy = read_policy(self._host.paths.config) or FlowPolicy()
+        found = find_flows(checked, policy, every=True)
         return (*self._problems(checked, lock), *found.problems), found
 
     def _checked(self, workflow: JSONObject) -> Checked:
@@ -121,7 +123,7 @@ class WorkflowRunner(Runner):
         problems = (*checked.problems, *checked.unmet)
         if lock is None:
             return problems
-        from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+        from pflow_mcp_plugin.host.workflow.compilation import check_lock
 
         return (*problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
@@ -131,7 +133,7 @@ class WorkflowRunner(Runner):
 
     def interface(self, workflow: JSONObject) -> Interface:
         """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
-        from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+        from pflow_mcp_plugin.host.workflow.sub_workflows import workflow_interface
 
         return workflow_interface(self._checked(workflow), workflow)
 
@@ -251,8 +253,7 @@ class WorkflowRunner(Runner):
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
         """
         from pflow_mcp_plugin.contract import NodeOutcome
-        from pflow_mcp_plugin.host.running.node_params import checked_params
-        from pflow_mcp_plugin.host.running.value_structure import sampled
+        from pflow_mcp_plugin.host.running.single_node import checked_params, sampled
 
         entry = self._host.registry.get(node_type)
         values = checked_params(opened(entry) if allow_extra else entry, params)
@@ -288,8 +289,8 @@ class WorkflowRunner(Runner):
         Raises:
             PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
         """
-        from pflow_mcp_plugin.host.workflow.self_contained import self_contained
-        from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow
+        from pflow_mcp_plugin.host.workflow.sub_workflows import self_contained
+        from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow
 
         workflow = read_workflow(path)
         beside = None if is_descriptor(str(path)) else path
@@ -340,9 +341,8 @@ class WorkflowRunner(Runner):
             run.check()
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
                 # Imported late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
-                from pflow_mcp_plugin.host.running.flow import build_flow
-                from pflow_mcp_plugin.host.running.run_outputs import collect_outputs
-                from pflow_mcp_plugin.host.running.run_values import Values
+                from pflow_mcp_plugin.host.running.flow import build_flow, collect_outputs
+                from pflow_mcp_plugin.host.running.shared_store import Values
                 from pflow_mcp_plugin.host.running.steps import Steps
 
                 known = Values(compiled.document, {**values, "__run__": run})

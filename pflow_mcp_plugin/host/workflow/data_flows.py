@@ -17,8 +17,7 @@ from pflow_mcp_plugin.host.flow_policy import (
     FlowRule,
     matches,
 )
-from pflow_mcp_plugin.host.workflow.data_movement import bits_of, places_in
-from pflow_mcp_plugin.host.workflow.nested_movement import Movement, NestedMovement
+from pflow_mcp_plugin.host.workflow.data_movement import DataMovement, NestedMovement, bits_of, places_in
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 
 MOST_FLOWS = 100
@@ -155,7 +154,7 @@ class FlowSearch:
         steps: How many nodes it has looked at.
     """
 
-    def __init__(self, movement: Movement, policy: FlowPolicy) -> None:
+    def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:
         self._movement = movement
         self._policy = policy
         self._dead: dict[int, int] = {}

@@ -13,9 +13,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.host.workflow.constructs import ExpressionPlace, Path
 from pflow_mcp_plugin.host.workflow.findings import at
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 OWN = "pflow"

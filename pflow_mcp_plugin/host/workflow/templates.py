@@ -16,8 +16,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.problems import PortableError
+from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")

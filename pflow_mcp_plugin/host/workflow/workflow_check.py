@@ -32,8 +32,11 @@ from pflow_mcp_plugin.host.workflow.node_uses import (
     reads,
     values_of,
 )
-from pflow_mcp_plugin.host.workflow.normal_form import normalise
-from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck, check_skipped
+from pflow_mcp_plugin.host.workflow.reference_check import (
+    ExpressionCheck,
+    ReferenceCheck,
+    check_skipped,
+)
 from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
@@ -44,7 +47,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     parse_path,
     references,
 )
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument, normalise
 
 
 class NodeTypes(Protocol):
@@ -330,8 +333,6 @@ class _Check:
         conditions = tuple(node.constructs.conditions())
         if not conditions and not expression_params(entry):
             return
-        from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
-
         check = ExpressionCheck(node=node, entry=entry, references=references, findings=self.findings)
         check.check_params()
         outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
@@ -343,8 +344,6 @@ class _Check:
             node = self.nodes.get(edge.source)
             if not edge.when or node is None:
                 continue
-            from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
-
             before = self.earlier(node.id)
             scope = self.scopes.after(NodeSet(before.positions, before.bits | 1 << before.positions[node.id]))
             references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")

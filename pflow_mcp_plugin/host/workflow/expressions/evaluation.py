@@ -14,6 +14,7 @@ import attrs
 from jmespath import visitor
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.host.workflow.expressions.functions import (
     ExpressionFunctions,
     NullArgument,
@@ -21,7 +22,6 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 )
 from pflow_mcp_plugin.host.workflow.expressions.syntax import Node, path_text
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 MOST_WORK = 2_000_000
 """Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""

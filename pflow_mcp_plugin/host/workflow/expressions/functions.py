@@ -19,8 +19,8 @@ import attrs
 from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.coercion import json_in, lines_of, refuse_number
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
-from pflow_mcp_plugin.host.workflow.json_text import json_in, lines_of, refuse_number
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),
