@@ -323,7 +323,10 @@ class Plugins:
                 self.manager.register(plugin.module, plugin.name)
         except PluginFailed as failed:
             self._skip(plugin, failed)
-        self._take_misfits()
+        misfits = getattr(self.manager, "misfits", [])
+        while misfits:
+            module, reason = misfits.pop()
+            self._refuse(self.of(module), reason)
 
     def _skip(self, plugin: Plugin, failed: PluginFailed) -> None:
         # pluggy leaves a plugin registered when its historic hook raises.
@@ -346,12 +349,6 @@ class Plugins:
                     source=plugin.name,
                 )
             )
-
-    def _take_misfits(self) -> None:
-        misfits = getattr(self.manager, "misfits", [])
-        while misfits:
-            module, reason = misfits.pop()
-            self._refuse(self.of(module), reason)
 
     def _refuse(self, plugin: Plugin, reason: str) -> None:
         if plugin not in self.all:

@@ -13,7 +13,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import (
     RESOURCE,
     ChildCommand,
@@ -73,10 +73,11 @@ class Shell(pocketflow.Node):
             stdout=CommandOutput("stdout", most),
             stderr=CommandOutput("stderr", most),
         )
+        nodes, own = run.workflow.nodes if run else (), self.params.get("__node_id__")
         return _Job(
             command=command,
             check=self.params.get("check", True),
-            written=_as_written(run, self.params.get("__node_id__")),
+            written=next((node.params for node in nodes if node.id == own), {}),
             processes=Processes() if kept is None else nullcontext(kept),
         )
 
@@ -91,7 +92,12 @@ class Shell(pocketflow.Node):
                 return processes.run(prep_res.command)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno == errno.E2BIG:
-                raise _too_long(command_strings(self.params, prep_res.written)) from error
+                strings = command_strings(self.params, prep_res.written)
+                raise PflowError(
+                    f"the command cannot be started: {too_long(strings)}",
+                    suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
+                    ran="not ran",
+                ) from error
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
@@ -112,11 +118,6 @@ class Shell(pocketflow.Node):
             return "default"
         shared["__error__"] = failure
         return failure.action
-
-
-def _as_written(run: Run | None, node_id: object) -> Mapping[str, Any]:
-    nodes = run.workflow.nodes if run else ()
-    return next((node.params for node in nodes if node.id == node_id), {})
 
 
 def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
@@ -144,26 +145,14 @@ def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
     elif finished.timed_out:
         reason, action = f"it was ended after {job.command.timeout:g} s", "timeout"
     elif finished.exit_code and job.check:
-        reason = _ended(finished.exit_code)
+        code = finished.exit_code
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        reason = f"the command {how}"
     else:
         return None
     message = f"{reason}: {tail}" if tail else reason
     details = {"exit_code": finished.exit_code, "stderr": tail}
     return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
-
-
-def _ended(code: int) -> str:
-    return (
-        f"the command was ended by signal {-code}" if code < 0 else f"the command ended with exit code {code}"
-    )
-
-
-def _too_long(strings: Mapping[str, Mapping[str, str]]) -> PflowError:
-    return PflowError(
-        f"the command cannot be started: {too_long(strings)}",
-        suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
-        ran="not ran",
-    )
 
 
 def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
@@ -180,12 +169,7 @@ def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the strings that a command is started with, by names for messages, in groups.
-
-    Args:
-        params: The node's params.
-        written: Its params as the workflow has them, whose templates are named.
-    """
+    """Return the strings that a command is started with, by names for messages, in groups."""
     env, raw = params.get("env", {}), written.get("env")
     variables = {
         _named(f"env.{key}", raw.get(key) if isinstance(raw, Mapping) else raw): f"{key}={as_text(value)}"

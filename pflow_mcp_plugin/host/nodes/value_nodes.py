@@ -23,22 +23,16 @@ def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
     In a plain pocketflow program no host has set it, and expressions see the shared store.
     """
     given: Evaluate | None = params.get(EVALUATE)
-    return given or (lambda text, *current: _on_store(shared, text, *current))
-
-
-def _on_store(shared: Mapping[str, Any], text: str, *current: Any) -> Any:
+    if given:
+        return given
     from pflow_mcp_plugin.host.workflow.expressions import parsed
 
     everything = {key: value for key, value in shared.items() if not is_reserved(key)}
-    return parsed(text).value(everything, *(current or (everything,)))
+    return lambda text, *current: parsed(text).value(everything, *(current or (everything,)))
 
 
 def no_expression(key: str) -> PflowError:
-    """Return the error of a node without an expression.
-
-    Args:
-        key: The parameter that should have one.
-    """
+    """Return the error of a node without an expression."""
     return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
 
 
@@ -54,13 +48,7 @@ class Echo(pocketflow.Node):
         return prep_res
 
     def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
-        """Write the `message` of `echo` and return the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
+        """Write the `message` of `echo` and return the action."""
         shared["message"] = exec_res
         return "default"
 
@@ -86,13 +74,7 @@ class Branch(pocketflow.Node):
         return next((case for case in cases if is_true(prep_res(case["when"]))), {})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Evaluate, exec_res: dict[str, str]) -> str:
-        """Write the `case` of a `branch` and return it as the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
+        """Write the `case` of a `branch` and return it as the action."""
         action = exec_res.get("action", "default")
         shared["case"] = action
         run = shared.get("__run__")
@@ -130,12 +112,6 @@ class Transform(pocketflow.Node):
         return {name: prep_res.evaluate(text, *prep_res.data) for name, text in expressions.items()}
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Given, exec_res: dict[str, Any]) -> str:
-        """Write the outputs of a `transform` and return the action.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
+        """Write the outputs of a `transform` and return the action."""
         shared.update(exec_res)
         return "default"

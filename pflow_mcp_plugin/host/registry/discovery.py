@@ -287,7 +287,11 @@ class NodeDiscovery:
         confidence = self._confidence(task, first)
         found = ((rows[name], self.find(name)) for name in order.names)
         known = ((row, entry) for row, entry in found if entry is not None)
-        matches = [_match(row, entry, confidence, first.wordless) for row, entry in known]
+        matches = []
+        for row, entry in known:
+            sure, reason = confidence.judge(described(entry))
+            found_node = FoundNode(row=row, entry=entry)
+            matches.append(Match(item=found_node, confidence=sure, reason=reason or first.wordless))
         note = "; ".join(filter(None, (first.note, order.note)))
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
@@ -323,8 +327,3 @@ class NodeDiscovery:
         rivals = (self.find(row.node) for row in islice(best, RIVALS))
         fit = TaskFit(task, self.index.size(), self.index.frequency)
         return NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])
-
-
-def _match(row: NodeRow, entry: Entry, confidence: NodeConfidence, wordless: str) -> Match[FoundNode]:
-    sure, reason = confidence.judge(described(entry))
-    return Match(item=FoundNode(row=row, entry=entry), confidence=sure, reason=reason or wordless)

@@ -212,9 +212,6 @@ class NodeRegistry(Registry):
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
         """Add entries to the registry by saving them in `registry.json`; those of other names stay.
 
-        Args:
-            nodes: The JSON form of an entry by node type.
-
         Raises:
             PflowError: The file cannot be written.
         """
@@ -235,7 +232,9 @@ class NodeRegistry(Registry):
         try:
             self._semantic.refresh(index)
         except PflowError as error:
-            self._report(_not_embedded(error))
+            message = f"Discovery goes by words only: {error.message}"
+            step = next(iter(error.suggestions), "")
+            self._report(Problem(message=message, suggestion=step, severity="warning", kind=error.kind))
 
     def close(self) -> None:
         """Close the registry's index."""
@@ -279,7 +278,10 @@ class NodeRegistry(Registry):
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report the entries that were left out of it
-        fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
+        fingerprint = "\n".join(
+            f"{origin.name} {origin.plugin.name} {asked(origin.fingerprint, self._report)}"
+            for origin in self.sources
+        )
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
@@ -289,10 +291,6 @@ class NodeRegistry(Registry):
                 # The previous one closes itself when the last thread that reads from it is done.
                 self._index = index
             return index
-
-    def _fingerprint(self, origin: Origin) -> str:
-        answer = asked(origin.fingerprint, self._report)
-        return f"{origin.name} {origin.plugin.name} {answer}"
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
         """Yield what the sources list; those that fail are reported and added to `lacking`."""
@@ -342,15 +340,6 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
     )
 
 
-def _not_embedded(error: PflowError) -> Problem:
-    return Problem(
-        message=f"Discovery goes by words only: {error.message}",
-        suggestion=next(iter(error.suggestions), ""),
-        severity="warning",
-        kind=error.kind,
-    )
-
-
 def _exported(entry: Entry) -> dict[str, JSON]:
     data = entry.to_dict()
     del data["node"]
@@ -375,13 +364,7 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
 
 def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
-    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer.
-
-    Args:
-        names: Names that begin alike.
-        beginning: How they begin.
-        many: How many stems are enough.
-    """
+    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer."""
     while True:
         length = len(beginning)
         found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)

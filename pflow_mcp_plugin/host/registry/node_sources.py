@@ -152,12 +152,7 @@ class Origin:
 
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
-    """Return the origin of every node source: the host's own, the saved entries, plugins' by source name.
-
-    Args:
-        plugins: The plugins whose sources to collect.
-        saved: The source of `registry.json`.
-    """
+    """Return the origin of every node source: the host's own, the saved entries, plugins' by source name."""
     candidates = [
         _origin(source, plugin, plugins)
         for plugin, sources in plugins.collect("pflow_register_nodes")
@@ -229,11 +224,17 @@ class Memory:
     def note(self, origins: Iterable[Origin]) -> None:
         """Record the sources of plugins that came from a distribution."""
         known = self._read()
-        new = {
-            origin.name: _record(origin)
-            for origin in origins
-            if origin.plugin.metadata and not _is_noted(origin, known.get(origin.name, {}))
-        }
+        new: dict[str, JSON] = {}
+        for origin in origins:
+            plugin, prefixes = origin.plugin, list(origin.prefixes)
+            noted = known.get(origin.name, {})
+            is_noted = noted.get("prefixes") == prefixes and noted.get("plugin") == plugin.name
+            if plugin.metadata and not is_noted:
+                new[origin.name] = {
+                    "plugin": plugin.name,
+                    "distribution": plugin.distribution,
+                    "prefixes": prefixes,
+                }
         if new:
             data: dict[str, JSON] = {"schema_version": 1, "sources": {**known, **new}}
             try:
@@ -242,12 +243,7 @@ class Memory:
                 return  # only a better message later is lost
 
     def explain(self, node_type: str, plugins: Iterable[Plugin]) -> Problem | None:
-        """Explain an unknown node type by the absent plugin remembered as its source; None if none is.
-
-        Args:
-            node_type: The node type of a workflow.
-            plugins: Every installed plugin, loaded or not.
-        """
+        """Explain an unknown node type by the absent plugin remembered as its source; None if none is."""
         plugins = list(plugins)
         for record in self._read().values():
             if node_type.startswith(tuple(record["prefixes"])):
@@ -272,18 +268,6 @@ class Memory:
             for name, record in records
             if isinstance(record, dict) and record.keys() >= {"plugin", "prefixes"}
         }
-
-
-def _is_noted(origin: Origin, record: dict[str, list[str] | str]) -> bool:
-    return record.get("prefixes") == list(origin.prefixes) and record.get("plugin") == origin.plugin.name
-
-
-def _record(origin: Origin) -> dict[str, list[str] | str]:
-    return {
-        "plugin": origin.plugin.name,
-        "distribution": origin.plugin.distribution,
-        "prefixes": list(origin.prefixes),
-    }
 
 
 def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] | str]) -> Problem | None:

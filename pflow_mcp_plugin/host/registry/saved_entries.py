@@ -64,9 +64,6 @@ class SavedEntries(NodeSource):
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
         """Put entries into `registry.json`; those of other names stay.
 
-        Args:
-            nodes: The JSON form of an entry by node type.
-
         Raises:
             PflowError: The file cannot be written, or it does not hold entries.
         """
@@ -158,13 +155,7 @@ class Uninstalled(Problem):
 
 
 def unused_problems(path: str, data: JSONObject, origin_of: OriginOf) -> Iterator[Problem]:
-    """Yield the warnings about outdated entries outside `nodes`: those a plugin replaces, and the rest.
-
-    Args:
-        path: The file, for messages.
-        data: What it holds.
-        origin_of: Looks up the plugin's source that provides a name.
-    """
+    """Yield the warnings about outdated entries outside `nodes`: those a plugin replaces, and the rest."""
     what = 'entries outside "nodes", where an older pflow put them, are not used'
     fix = 'Move them into "nodes", as in {"schema_version": 1, "nodes": {...}}, or remove them'
     for names in _by(lambda name: origin_of(name) is not None, _outside_nodes(data)).values():
@@ -172,13 +163,7 @@ def unused_problems(path: str, data: JSONObject, origin_of: OriginOf) -> Iterato
 
 
 def uninstalled_problems(path: str, entries: Iterable[Entry], origin_of: OriginOf) -> Iterator[Problem]:
-    """Yield a warning about the outdated entries of each module that is not installed.
-
-    Args:
-        path: The file, for messages.
-        entries: Its entries.
-        origin_of: Looks up the plugin's source that provides a name.
-    """
+    """Yield a warning about the outdated entries of each module that is not installed."""
     fix = "Install the package that provides it, or correct or remove them"
     for module, of_module in _by(lambda entry: entry.module, entries).items():
         if is_installed(module):

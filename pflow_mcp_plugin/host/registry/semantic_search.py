@@ -93,13 +93,17 @@ def current(
         return kept
     sketches, complete = drawn()
     texts = {sketch.node: embedded_text(sketch) for sketch in sketches[:_MOST]}
-    hashes = {node: _hash(text) for node, text in texts.items()}
+    hashes = {
+        node: sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32] for node, text in texts.items()
+    }
     rows = dict(zip(kept.texts.values(), kept.rows, strict=True)) if kept else {}
     missing = {hashes[node]: text for node, text in texts.items() if hashes[node] not in rows}
     if missing:
         announce(len(missing))
     try:
-        _embed(model, missing, rows)
+        pending = iter(missing.items())
+        while batch := dict(islice(pending, _BATCH)):
+            rows.update(zip(batch, model.embed([*batch.values()]), strict=True))
     except BaseException:  # what was done is not done again
         _keep(path, _gathered(model, "", hashes, rows))
         raise
@@ -107,12 +111,6 @@ def current(
     if complete:
         _keep(path, made)
     return made
-
-
-def _embed(model: SentenceModel, texts: Mapping[str, str], rows: dict[str, Any]) -> None:
-    pending = iter(texts.items())
-    while batch := dict(islice(pending, _BATCH)):
-        rows.update(zip(batch, model.embed([*batch.values()]), strict=True))
 
 
 def _gathered(
@@ -130,10 +128,6 @@ def _gathered(
 def _keep(path: Path, made: Embeddings) -> None:
     with suppress(StoreError):
         write_atomic(path, _encoded(made))
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _encoded(made: Embeddings) -> bytes:

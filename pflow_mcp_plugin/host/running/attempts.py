@@ -84,15 +84,7 @@ class Attempts:
         retry: Retry,
         note: Callable[[Mapping[str, object]], None],
     ) -> Result:
-        """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure.
-
-        Args:
-            planned: The node.
-            prepare: Builds the real node.
-            store: Its view of the shared store.
-            retry: How often to retry, and how long to wait.
-            note: Called with the params once they are resolved.
-        """
+        """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure."""
         failing = partial(node_failure, planned.ref)
         try:
             with foreign_code(failing):  # the values may be objects of other nodes
@@ -130,7 +122,8 @@ class Attempts:
         if not is_failure(action, reported):
             return Result(action)
         left = self.values.root.pop("__error__", None)
-        cause = left if isinstance(left, BaseException) else PflowError(_words(reported))
+        words = "it returned its error action without a reason" if reported is None else str(reported)
+        cause = left if isinstance(left, BaseException) else PflowError(words)
         end_if_interrupted(cause)
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
@@ -145,13 +138,15 @@ class Attempts:
         """
         fields = {field.key: field for field in node.entry.interface.params}
         unresolved = expression_params(node.entry)
-        return {
-            key: _coerced(value, fields.get(key))
-            if key in unresolved
-            else self._param(key, value, fields.get(key))
-            for key, value in node.params.items()
-            if key in unresolved or not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
-        }
+        params: dict[str, object] = {}
+        for key, value in node.params.items():
+            field = fields.get(key)
+            is_needed = field is not None and field.required and key not in store
+            if key in unresolved:
+                params[key] = _coerced(value, field)
+            elif is_needed or not self.values.is_left_out(value):
+                params[key] = self._param(key, value, field)
+        return params
 
     def _param(self, key: str, value: object, field: Field | None) -> object:
         user = f"parameter {key}"
@@ -191,25 +186,18 @@ class Attempts:
                 # `resolve` catches a missing value in permissive mode, and leaves the template as text.
                 if self.values.document.permissive:
                     raise
-                raise self._unavailable(reference, user, missing) from missing
+                name = reference.root
+                if name in self.values.document.inputs and name not in self.values.root:
+                    raise input_not_given(reference.text, user, name) from missing
+                raise value_unavailable(reference.text, user, missing) from missing
 
         return lookup
-
-    def _unavailable(self, reference: TemplateReference, user: str, missing: MissingValue) -> PflowError:
-        name = reference.root
-        if name in self.values.document.inputs and name not in self.values.root:
-            return input_not_given(reference.text, user, name)
-        return value_unavailable(reference.text, user, missing)
 
 
 def is_failure(action: str, reported: object) -> bool:
     """Return whether an attempt at a node failed, by its action and its output `error`."""
     # Other actions are plain branches unless the node says under `error` what went wrong.
     return action != "default" and (reported is not None or action == "error")
-
-
-def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
-    return field is not None and field.required and field.key not in store
 
 
 def argument_types(entry: Entry) -> Fit:
@@ -236,13 +224,7 @@ def routed(planned: PlannedNode, action: str) -> str:
 
 
 def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:
-    """End failed attempts at a node: set its output `error` to the cause, and return the result.
-
-    Args:
-        planned: The node.
-        failure: The failure, as from `node_failure`.
-        store: The node's view of the shared store.
-    """
+    """End failed attempts at a node: set its output `error` to the cause, and return the result."""
     store["error"] = said(failure.__cause__ or failure)
     return Result(routed(planned, failure.action), failure)
 
@@ -265,10 +247,6 @@ def _checked_action(action: object) -> str:
     if isinstance(action, str):
         return action or "default"
     raise PflowError(f"its action must be a string, it returned {type(action).__name__}")
-
-
-def _words(reported: object) -> str:
-    return "it returned its error action without a reason" if reported is None else str(reported)
 
 
 def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:

@@ -197,13 +197,7 @@ class CurrentRun(Run):
                 self._threads.release(taken)
 
     def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the handle for what runs inside a node of the current run: with steps of its own.
-
-        Args:
-            node_id: The node.
-            expected: The number of nodes that run there.
-            silent: Whether only the node itself reports its progress.
-        """
+        """Return the handle for what runs inside a node of the current run: with steps of its own."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = ProgressInside(self.progress, 0 if silent else expected)

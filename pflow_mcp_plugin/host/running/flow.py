@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from typing import Any, cast
 
@@ -163,7 +163,12 @@ class SubRun:
             flow.run(values.root)
             outputs = collect_outputs(inner)
         except PflowError as error:
-            _forbid_repetition(error, planned.sub, flow.history)
+            done = set(flow.history)
+            nodes = [node.ref for node in planned.sub.nodes if node.ref.id in done]
+            if any(ref.entry.purity != "flow_safe" for ref in nodes):
+                # A retry of the whole would repeat what they did.
+                error.retryable = False
+                error.ran = "ran" if error.ran == "not ran" else error.ran
             raise
         store["error"] = None
         store.update({key: value for key, value in outputs.items() if not is_reserved(key)})
@@ -187,14 +192,6 @@ class SubRun:
                 f"workflow {plan.name}: {said}", suggestions=steps, problems=tuple(problems), ran="not ran"
             )
         return values
-
-
-def _forbid_repetition(error: PflowError, plan: Compiled, history: Sequence[str]) -> None:
-    """Let a failed sub-run not be retried as a whole if that would repeat what was done before."""
-    done = set(history)
-    if any(node.ref.id in done and node.ref.entry.purity != "flow_safe" for node in plan.nodes):
-        error.retryable = False
-        error.ran = "ran" if error.ran == "not ran" else error.ran
 
 
 def collect_outputs(steps: Steps) -> dict[str, object]:

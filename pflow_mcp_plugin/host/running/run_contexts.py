@@ -44,7 +44,10 @@ class RunContexts:
         """
         try:
             for plugin, context in list(_offers(self._run, self._plugins)):
-                _enter(plugin, context)
+                with foreign_code(
+                    partial(_failed, plugin, "could not prepare the run"), passing=(PflowError,)
+                ):
+                    context.__enter__()
                 self._entered.append((plugin, context))
         except BaseException as error:
             self._leave_all(error)
@@ -57,17 +60,14 @@ class RunContexts:
         self._leave_all(error)
 
     def _leave_all(self, error: BaseException | None) -> None:
-        failure = None if error is None else self._failure(error)
+        failure = error if isinstance(error, PflowError) else None
+        if error is not None and failure is None:
+            self._run.cancel()
+            failure = PflowError("The run was interrupted", kind="interrupted")
         with ExitStack() as stack:  # each is left, even if leaving another one raises
             for plugin, context in self._entered:
                 stack.callback(_leave, self._run, plugin, context, failure)
         self._entered.clear()
-
-    def _failure(self, error: BaseException) -> PflowError:
-        if isinstance(error, PflowError):
-            return error
-        self._run.cancel()
-        return PflowError("The run was interrupted", kind="interrupted")
 
 
 def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Context]]:
@@ -77,11 +77,6 @@ def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Contex
             offer = call(run)
         if offer is not None:
             yield plugin, offer
-
-
-def _enter(plugin: Plugin, context: _Context) -> None:
-    with foreign_code(partial(_failed, plugin, "could not prepare the run"), passing=(PflowError,)):
-        context.__enter__()
 
 
 def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:

@@ -22,38 +22,20 @@ _NAMED = 5
 
 
 def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
-    """Return the error of a run in which the template of a node or output has no value.
-
-    Args:
-        template: The template as written.
-        user: What needs it, such as `parameter path`.
-        missing: How far its path leads.
-    """
+    """Return the error of a run in which the template of a node or output has no value."""
     message = f"{user} needs {template}, but {missing}"
     return PflowError(message, details={"template": template, "available": list(missing.available)})
 
 
 def input_not_given(template: str, user: str, name: str) -> PflowError:
-    """Return the error of a run whose template names an optional input that was not given.
-
-    Args:
-        template: The template as written.
-        user: What needs it, such as `parameter path`.
-        name: The input.
-    """
+    """Return the error of a run whose template names an optional input that was not given."""
     message = f"{user} needs {template}, but the run was not given the input {name}"
     step = f"Pass {name}=..., or give the input a default"
     return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
-    """Return the error of a run in which something needs a value of a skipped node.
-
-    Args:
-        template: The template as written.
-        user: What needs it, such as `parameter path`.
-        node_id: The node that was skipped.
-    """
+    """Return the error of a run in which something needs a value of a skipped node."""
     message = f"{user} needs {template}, but node {node_id} was skipped"
     return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
 

@@ -101,10 +101,6 @@ class WorkflowRunner(Runner):
     ) -> tuple[Sequence[Problem], FoundFlows]:
         """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
 
-        Args:
-            workflow: The workflow as loaded.
-            lock: As for `validate`.
-
         Returns:
             The problems, a warning for each data flow that is not denied among them, and the flows.
         """
@@ -218,7 +214,11 @@ class WorkflowRunner(Runner):
         if not trace:
             run.recorder.files = None  # nothing shows its values
         run.recorder.given(values)
-        reuse = self._reuse(compiled, run)
+        reuse: ResultReuse | None = None
+        if any(node.ttl is not None for node in compiled.every()):
+            from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+            reuse = open_reuse(run, self._plugins)
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, run, values, reuse)
             run.recorder.returned(outputs)
@@ -271,10 +271,6 @@ class WorkflowRunner(Runner):
     def read(self, content: str, name: str) -> JSONObject:
         """Parse the text of a workflow for the runner: JSON or YAML of bounded size.
 
-        Args:
-            content: The text.
-            name: Its file or another name, for messages.
-
         Raises:
             PflowError: Kind `validation`: it is not a workflow in JSON or YAML.
         """
@@ -282,9 +278,6 @@ class WorkflowRunner(Runner):
 
     def read_file(self, path: Path) -> JSONObject:
         """Read a workflow from its file for the runner, with the files that its nodes name written in it.
-
-        Args:
-            path: A file, JSON or YAML.
 
         Raises:
             PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
@@ -324,13 +317,6 @@ class WorkflowRunner(Runner):
         """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
-
-    def _reuse(self, compiled: Compiled, run: CurrentRun) -> ResultReuse | None:
-        if all(node.ttl is None for node in compiled.every()):
-            return None
-        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
-
-        return open_reuse(run, self._plugins)
 
     def _attempt(
         self, compiled: Compiled, run: CurrentRun, values: Mapping[str, object], reuse: ResultReuse | None

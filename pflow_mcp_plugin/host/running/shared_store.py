@@ -151,14 +151,12 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
         if key in self.written:
             return self.written[key]
         if key in self._inputs:
-            return self._fit(key, self._mapped(key))
+            try:
+                value = self._lookup(self._inputs[key])
+            except LookupError as error:
+                raise KeyError(key) from error
+            return self._fit(key, value)
         return self._fit(key, self._shared[key]) if key in self._shared else self._before[key]
-
-    def _mapped(self, key: str) -> Any:
-        try:
-            return self._lookup(self._inputs[key])
-        except LookupError as error:
-            raise KeyError(key) from error
 
     def __setitem__(self, key: str, value: Any) -> None:
         if is_reserved(key):

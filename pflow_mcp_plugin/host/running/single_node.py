@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem, ValuePath
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem, ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, typed
@@ -38,16 +38,16 @@ def typed_params(entry: Entry, given: Mapping[str, str]) -> dict[str, Any]:
 def checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
     """Return the params of a single node with `${` escaped: they are values, not templates.
 
-    Args:
-        entry: The node type.
-        given: The value of each parameter.
-
     Raises:
         PflowError: Some are missing, unknown, or of the wrong type; names each.
     """
     problems = tuple(_problems(entry, given))
+    if len(problems) == 1:
+        steps = (problems[0].suggestion,)
+        raise PflowError(problems[0].message, suggestions=steps, problems=problems, kind="usage")
     if problems:
-        raise _misused(entry, problems)
+        message = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
+        raise PflowError(message, problems=problems, kind="usage")
     return {name: literal(value) for name, value in given.items()}
 
 
@@ -58,7 +58,11 @@ def _problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
             message = f"Parameter {name} of node {entry.node} is nested too deeply"
             yield Problem(message=message, suggestion="Flatten it")
         elif name in fields:
-            yield from _mismatch(entry, fields[name], value)
+            try:
+                coerce(value, fields[name])
+            except TypeMismatch as error:
+                message = f"Parameter {name} of node {entry.node} must be {error.expected}, got {error.given}"
+                yield Problem(message=message, suggestion=_see(entry))
         elif not entry.interface.open:
             hint = did_you_mean(name, fields, f"It takes {listing(fields)}")
             yield Problem(message=f"Node {entry.node} has no parameter {name}", suggestion=hint)
@@ -69,25 +73,8 @@ def _problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
         yield Problem(message=message, suggestion=f"Give {lacking[0]}=...; {_see(entry, 'run')}")
 
 
-def _mismatch(entry: Entry, field: Field, value: JSON) -> Iterator[Problem]:
-    try:
-        coerce(value, field)
-    except TypeMismatch as error:
-        message = f"Parameter {field.key} of node {entry.node} must be {error.expected}, got {error.given}"
-        yield Problem(message=message, suggestion=_see(entry))
-
-
 def _see(entry: Entry, word: str = "Run") -> str:
     return f"{word}: pflow registry describe {entry.node}"
-
-
-def _misused(entry: Entry, problems: tuple[Problem, ...]) -> PflowError:
-    if len(problems) > 1:
-        message = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
-        return PflowError(message, problems=problems, kind="usage")
-    return PflowError(
-        problems[0].message, suggestions=(problems[0].suggestion,), problems=problems, kind="usage"
-    )
 
 
 class _Place(NamedTuple):
@@ -108,12 +95,7 @@ def structure(value: object) -> list[tuple[str, str]]:
 
 
 def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
-    """Return the structure of an object with a sample of the value at each path.
-
-    Args:
-        value: The object.
-        excerpt: Returns a value as JSON of bounded size, secrets redacted.
-    """
+    """Return the structure of an object with a sample of the value at each path."""
     return [
         ValuePath(path=path.removeprefix("."), type=kind, sample=_shortened(excerpt(found)))
         for path, kind, found in _shape(value, _DEPTH)

@@ -44,12 +44,7 @@ class Steps:
         return Attempts(self.run, self.values)
 
     def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
-        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure.
-
-        Args:
-            planned: The node.
-            prepare: Builds the real node.
-        """
+        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure."""
         self.run.check()
         step = self.run.recorder.begin(planned.ref)
         self.run.progress.begin(planned.ref.id)
@@ -98,10 +93,6 @@ class Steps:
         """Return the route of the edge that follows a step: its action, and the condition that holds.
 
         Edges with a condition are tried in order, before the one without.
-
-        Args:
-            planned: The node of the step.
-            result: How it ended.
 
         Raises:
             PflowError: A condition cannot be evaluated.

@@ -342,14 +342,7 @@ def _shown_name(node_id: str) -> str:
 
 
 def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, terminal: bool) -> TerminalDisplay:
-    """Return a display of a run on a stream that is a terminal, or takes plain lines.
-
-    Args:
-        stream: Where to write.
-        names: The ids of the nodes.
-        detail: How much to show.
-        terminal: Whether the stream is a terminal.
-    """
+    """Return a display of a run on a stream that is a terminal, or takes plain lines."""
     return TerminalDisplay(names, detail, lambda now: live_lines(stream, now, terminal=terminal))
 
 

@@ -1,6 +1,6 @@
 """Workflows as JSON: reading, checking and compiling them. Nothing here runs a node.
 
-- `workflow_text`, `yaml_text`: file to text to JSON, and line and column of the problems found.
+- `workflow_text`: file to text to JSON, and line and column of the problems found.
 - `document_reader`, `workflow_document`: JSON to its normal form and to typed parts.
 - `constructs`: what a node's `when`, `batch`, `retry` and `cache` read, add, change and show; a new construct
   belongs there. `table_rules`: what their members may be.

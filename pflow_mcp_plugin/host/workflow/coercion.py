@@ -158,6 +158,11 @@ def type_name(name: str) -> str:
     return FRIENDLY_NAMES.get(name, name)
 
 
+def type_of(value: object) -> str:
+    """Return the friendly name of the type of a JSON value, `any` for what is none."""
+    return _NAMES.get(type(value), "any")
+
+
 def is_type(name: str) -> bool:
     """Return whether coercion knows every alternative of the type `name`."""
     return all(type_name(part.strip()) in _TYPES for part in name.split("|"))
@@ -291,15 +296,11 @@ def _is_canonical(text: str) -> bool:
 
 
 def _to_float(value: object) -> object:
-    if isinstance(value, str) and len(value) <= 400 and _NUMBER.fullmatch(value):
-        # A whole number stays one: it is a number too, and looks as it was written.
-        return int(value) if _is_canonical(value) else _float_of_text(value)
-    return _MISFIT
-
-
-def _float_of_text(text: str) -> object:
+    if not isinstance(value, str) or len(value) > 400 or not _NUMBER.fullmatch(value):
+        return _MISFIT
     try:
-        return exact_float(text)
+        # A whole number stays one: it is a number too, and looks as it was written.
+        return int(value) if _is_canonical(value) else exact_float(value)
     except ValueError:
         return _MISFIT
 
@@ -329,6 +330,15 @@ def _no_conversion(_: object) -> object:
     return _MISFIT
 
 
+_NAMES: Mapping[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    list: "list",
+    dict: "dict",
+    type(None): "None",
+}
 _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
     "any": None,
     "str": str,

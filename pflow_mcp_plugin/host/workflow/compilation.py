@@ -22,7 +22,7 @@ from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal,
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
-from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     NodeSpec,
@@ -122,7 +122,7 @@ class Compiled:
 
     def certain(self) -> Iterator[PlannedNode]:
         """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
-        certain = self.graph.certain(self._branches())
+        certain = self.graph.certain({node.id for node in self.nodes if is_branch(node.ref.entry)})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
                 yield node
@@ -133,9 +133,6 @@ class Compiled:
     def size(self) -> int:
         """The number of nodes that run if each takes its default action."""
         return len(self.graph.certain())
-
-    def _branches(self) -> set[str]:
-        return {node.id for node in self.nodes if is_branch(node.ref.entry)}
 
     def cached(self, ttl: float) -> Compiled:
         """Return the plan of a run that uses and keeps the results of every node for which that may be done.
@@ -190,15 +187,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
-    """Return the plan of a workflow without errors.
-
-    Args:
-        name: For messages.
-        checked: The workflow.
-        host: The host it will run in.
-        plugins: The plugins to ask for special parameters.
-        above: The ids of the nodes that run it, each with a slash.
-    """
+    """Return the plan of a workflow without errors."""
     # Unknown node types were refused; `if entry` is for the type checker.
     pairs = ((node, checked.entries[node.entry_key]) for node in checked.document.nodes)
     nodes = tuple(_plan(node, entry, checked, host, plugins, above) for node, entry in pairs if entry)
@@ -207,11 +196,6 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
     """Return an error for each data flow through a workflow that the user's policy denies.
-
-    Args:
-        checked: The workflow.
-        config: The user's config folder.
-        given: The names of the inputs of a run.
 
     Raises:
         PflowError: Kind `config`: the policy has mistakes.
@@ -228,7 +212,10 @@ def _plan(
     node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins, above: str
 ) -> PlannedNode:
     asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
-    sub = _sub(checked.called.get(node.entry_key), asked, plugins)
+    called, sub = checked.called.get(node.entry_key), None
+    if called and called.checked:
+        plan = _compiled(called.name, called.checked, host, plugins, above=f"{asked.id}/")
+        sub = attrs.evolve(plan, source=called.workflow)
     planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
         sub=sub,
@@ -239,13 +226,6 @@ def _plan(
     caching = node.constructs.cache
     kept = caching is not None and (caching.never or is_cacheable(entry))
     return planned.cached(caching.ttl) if caching and kept else planned
-
-
-def _sub(called: CalledWorkflow | None, node: NodeRef, plugins: Plugins) -> Compiled | None:
-    if called is None or called.checked is None:
-        return None
-    plan = _compiled(called.name, called.checked, node.host, plugins, above=f"{node.id}/")
-    return attrs.evolve(plan, source=called.workflow)
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:

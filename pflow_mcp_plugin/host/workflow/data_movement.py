@@ -97,9 +97,8 @@ class DataMovement:
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
         document = checked.document
-        specs = {
-            node.id: node for node in reversed(document.nodes)
-        }  # of two with the same id the first counts
+        # Of two nodes with the same id the first counts.
+        specs = {node.id: node for node in reversed(document.nodes)}
         self.ids: tuple[str, ...] = (*checked.graph.positions, INPUTS)
         self.nodes = [_moving(document, specs[node_id], checked.entries) for node_id in self.ids[:-1]]
         self.inputs = frozenset(document.inputs) | frozenset(() if document.namespaced else given)
@@ -108,11 +107,8 @@ class DataMovement:
         self._reading: dict[str, int] = {}
         self._reading_all = bits_of(place for place, node in enumerate(self.nodes) if node.reads_all)
         self._reading_any = self._reading_all
-        for place, node in enumerate(self.nodes):
-            self._note_reads(1 << place, node)
-
-    def _note_reads(self, bit: int, node: MovingNode) -> None:
-        for read in node.reads:
+        reads = ((1 << place, read) for place, node in enumerate(self.nodes) for read in node.reads)
+        for bit, read in reads:
             self._reading[read.root] = self._reading.get(read.root, 0) | bit
             self._reading_any |= bit
             if read.may_be_node:
@@ -308,7 +304,9 @@ class NestedMovement:
         self.ids: list[str] = []
         self.nodes: list[MovingNode] = []
         self._levels: list[_Level] = []
-        self._whole = _size(checked) <= MOST_NODES  # a larger one is refused as such
+        called = (checked.called.get(node.entry_key) for node in checked.document.nodes)
+        size = len(checked.document.nodes) + sum(each.size for each in called if each)
+        self._whole = size <= MOST_NODES  # a larger one is refused as such
         self._top = self._add(checked, DataMovement(checked, given), "", "")
         self.ids.append(INPUTS)
 
@@ -348,15 +346,12 @@ class NestedMovement:
             return level.around.movement.readers(level.own) << level.around.first
         number = place - level.first
         if number in level.inside:
-            return self._entered(level.inside[number])
+            inner = level.inside[number]
+            count = len(inner.movement.nodes)
+            leaves = 1 << inner.exit if inner.leaving >> count & 1 else 0
+            return inner.movement.readers(count) << inner.first | leaves
         reading = level.movement.readers(number) << level.first
         return reading | (1 << level.exit if level.leaving >> number & 1 else 0)
-
-    def _entered(self, level: _Level) -> int:
-        """Return the nodes that data may move to from the inputs of a workflow."""
-        count = len(level.movement.nodes)
-        leaves = 1 << level.exit if level.leaving >> count & 1 else 0
-        return level.movement.readers(count) << level.first | leaves
 
     def link(self, source: int, target: int) -> tuple[str, str]:
         """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
@@ -371,11 +366,6 @@ class NestedMovement:
         if source == level.exit and level.around:
             return into.movement.link(level.own, number)
         return into.movement.link(source - into.first if level is into else count, number)
-
-
-def _size(checked: Checked) -> int:
-    called = (checked.called.get(node.entry_key) for node in checked.document.nodes)
-    return len(checked.document.nodes) + sum(each.size for each in called if each)
 
 
 def _exit(node: MovingNode, place: str) -> _Exit:

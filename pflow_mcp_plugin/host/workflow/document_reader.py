@@ -71,14 +71,12 @@ _WORDS: Mapping[type, tuple[str, str]] = {
 
 
 def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
-    """Read workflow JSON into a document: malformed parts are left out and reported to `findings`.
-
-    Args:
-        workflow: Any JSON value, in normal form.
-        findings: Collects the problems of structure.
-    """
+    """Read workflow JSON into a document: malformed parts are left out and reported to `findings`."""
     reader = _Reader(findings)
-    if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
+    if not reader.expect(workflow, dict, "$"):
+        return WorkflowDocument()
+    if is_deep(workflow):
+        findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
         return WorkflowDocument()
     reader.check_keys(workflow)
     reader.check_version(workflow)
@@ -94,13 +92,6 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
     )
 
 
-def _shallow_enough(workflow: JSON, findings: Findings) -> bool:
-    if is_deep(workflow):
-        findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
-        return False
-    return True
-
-
 def is_deep(value: JSON) -> bool:
     """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
     level = [value]
@@ -114,13 +105,6 @@ def is_deep(value: JSON) -> bool:
 def _children(value: JSON) -> list[JSON]:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [item for item in items if isinstance(item, (dict, list))]
-
-
-def _running(node: NodeSpec, runs: str | JSONObject) -> NodeSpec:
-    """Return a node that runs a workflow; the templates in that workflow are not its own."""
-    params = {key: value for key, value in node.params.items() if key != WORKFLOW_NODE}
-    kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
-    return attrs.evolve(node, type=kind, params=params, runs=runs)
 
 
 class _Reader:
@@ -224,7 +208,12 @@ class _Reader:
             constructs=constructs,
             extra=self.get(item, EXTRA, bool, path, False),
         )
-        return _running(read, runs) if isinstance(runs, (str, dict)) else read
+        if not isinstance(runs, (str, dict)):
+            return read
+        # The templates in the workflow that it runs are not its own.
+        params = {key: value for key, value in params.items() if key != WORKFLOW_NODE}
+        kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
+        return attrs.evolve(read, type=kind, params=params, runs=runs)
 
     def name_at(self, item: JSONObject, key: str, path: str) -> str:
         """Return a required member that must be a non-empty string, or ""."""

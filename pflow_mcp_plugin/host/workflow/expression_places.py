@@ -57,8 +57,7 @@ def every_expression(
     for node in document.nodes:
         yield from expressions_in(node, entries.get(node.entry_key))
     for edge in document.edges:
-        if edge.when:
-            yield from edge.when.conditions()
+        yield from edge.conditions()
 
 
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
@@ -106,12 +105,7 @@ def actions_of(node: NodeSpec) -> tuple[str, ...]:
 def expression_reads(
     places: Iterable[ExpressionPlace], everything: Iterable[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the paths that expressions read, each with its parameter; a malformed one reads nothing.
-
-    Args:
-        places: The expressions.
-        everything: The names in scope, for those that read all of them.
-    """
+    """Yield the paths that expressions read, each with its parameter; a malformed one reads nothing."""
     for place in places:
         from pflow_mcp_plugin.host.workflow.expressions import parsed
         from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape

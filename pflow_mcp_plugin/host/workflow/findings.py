@@ -35,34 +35,15 @@ class Findings:
         self.problems: list[Problem] = []
 
     def error(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that prevents a run.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-        """
+        """Add a finding that prevents a run."""
         self.add(path, message, suggestion, severity="error")
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that does not prevent a run.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-        """
+        """Add a finding that does not prevent a run."""
         self.add(path, message, suggestion, severity="warning")
 
     def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
-        """Add a finding of either severity.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-            severity: Whether it prevents a run.
-        """
+        """Add a finding of either severity."""
         if len(self.problems) >= MOST_PROBLEMS:
             message = f"There are more than {MOST_PROBLEMS:,} problems; these are the first"
             raise TooManyProblems(message, kind="validation")
@@ -91,14 +72,7 @@ def cut(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return the suggestion of a finding: the names closest to `name`, else `otherwise`.
-
-    Args:
-        name: The name as written.
-        known: The names that could have been meant.
-        otherwise: The suggestion when none is close.
-        cutoff: The similarity that counts as close, from 0 to 1.
-    """
+    """Return the suggestion of a finding: the names closest to `name`, else `otherwise`."""
     from difflib import SequenceMatcher, get_close_matches
 
     close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
@@ -141,9 +115,6 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
     """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings.
-
-    Args:
-        what: What was written, for the message about several findings, such as `The command line`.
 
     Raises:
         PflowError: The one that was raised inside.

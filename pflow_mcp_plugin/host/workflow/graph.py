@@ -108,7 +108,9 @@ class Graph:
             branches: Nodes after which nothing is certain.
         """
         walked = self._walk(self.start) if self.start else []
-        ends = {*branches, *(node_id for node_id in walked if self._may_turn(node_id))}
+        # A default edge with a condition may lead elsewhere.
+        turning = (node_id for node_id in walked if ("default", True) in self._routes(node_id))
+        ends = {*branches, *turning}
         first = next((place for place, node_id in enumerate(walked) if node_id in ends), len(walked))
         return frozenset(walked[: first + 1])
 
@@ -116,12 +118,9 @@ class Graph:
         """Return the actions for which a node of the graph has an edge, with or without a condition."""
         return {split_route(route)[0] for route in self.successors[node_id]}
 
-    def _may_turn(self, node_id: str) -> bool:
-        """Return whether a node has a default edge with a condition."""
-        return ("default", True) in {(action, bool(when)) for action, when in self._routes(node_id)}
-
-    def _routes(self, node_id: str) -> Iterator[tuple[str, str]]:
-        return map(split_route, self.successors[node_id])
+    def _routes(self, node_id: str) -> Iterator[tuple[str, bool]]:
+        """Yield the action of each edge of a node, and whether it has a condition."""
+        return ((action, bool(when)) for action, when in map(split_route, self.successors[node_id]))
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
         """Follow default edges to an end, to a node already visited, or to one of `known`."""

@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
 from pflow_mcp_plugin.host.workflow.templates import has_template
 
 _EMPTY = frozenset({"int", "float", "bool", "None"})
@@ -19,15 +19,6 @@ _HOPS = 32
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 """A declaration whose schema has one of these may have more than its own `properties`."""
 _DEFINITIONS = ("$defs", "definitions")
-_NAMES: Mapping[type, str] = {
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "str",
-    list: "list",
-    dict: "dict",
-    type(None): "None",
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +90,9 @@ def _resolved(schema: JSON) -> JSON:
             break
         choices = schema.get("anyOf") or schema.get("oneOf")
         if "$ref" in schema:
-            target = _definition(schema, schema["$ref"])
+            table, _, name = str(schema["$ref"]).removeprefix("#/").partition("/")
+            definitions = schema.get(table) if table in _DEFINITIONS else None
+            target = definitions.get(name) if isinstance(definitions, Mapping) else None
         elif isinstance(choices, list) and "properties" not in schema:
             some = [choice for choice in choices if choice != {"type": "null"}]
             target = some[0] if len(some) == 1 else None
@@ -109,12 +102,6 @@ def _resolved(schema: JSON) -> JSON:
             break
         schema = _carrying(target, schema)
     return schema
-
-
-def _definition(schema: JSONObject, reference: object) -> JSON:
-    table, _, name = str(reference).removeprefix("#/").partition("/")
-    definitions = schema.get(table) if table in _DEFINITIONS else None
-    return definitions.get(name) if isinstance(definitions, Mapping) else None
 
 
 def _carrying(schema: JSON, around: JSONObject) -> JSON:
@@ -134,7 +121,7 @@ def item_among(items: Sequence[Any], name: str) -> Field:
     """Return a declaration for the items of a literal list, derived from them and named `name`."""
     if not items or any(isinstance(item, str) and has_template(item) for item in items):
         return Field(key=name)
-    types = dict.fromkeys(_NAMES.get(type(item), "any") for item in items)
+    types = dict.fromkeys(map(type_of, items))
     schema: JSONObject | None = None
     if [*types] == ["dict"]:
         keys: dict[str, JSON] = {str(key): {} for item in items for key in item}

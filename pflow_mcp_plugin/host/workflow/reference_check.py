@@ -86,13 +86,7 @@ class ReferenceCheck:
                 self.check_reference(part, where)
 
     def check_notation(self, value: object, path: str, *, for_shell: bool) -> None:
-        """Warn about `{{name}}` and `$name`, if an input or node has that name: they stay as they are.
-
-        Args:
-            value: The value.
-            path: Where it is.
-            for_shell: Whether `$name` is a variable of the shell that gets the value.
-        """
+        """Warn about `{{name}}` and `$name`, if an input or node has that name: they stay as they are."""
         for where, text in strings(value, path):
             for written, name, meant in foreign_templates(text):
                 is_known = name in self.scope.roots or name in self.node_ids

@@ -43,17 +43,15 @@ class RouteCheck:
         if start and start not in self.nodes:
             self.unknown_node("$.start_node", f"start_node names unknown node {start}", start)
             return
-        self._check_reached()
+        reachable = self.graph.reachable
+        for node in self.nodes.values():
+            if node.id not in reachable:
+                message = f"Node {node.id} is never reached from {self.graph.start}"
+                self.findings.warning(node.path, message, "Add an edge to it, or remove it")
         self._check_loops()
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
-        """Report that a route, its start or a mapping names an unknown node.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            node_id: The id.
-        """
+        """Report that a route, its start or a mapping names an unknown node."""
         hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
         self.findings.error(path, message, hint)
 
@@ -98,13 +96,6 @@ class RouteCheck:
                     message = f"No edge takes the case {action} of node {node.id}: the run would end there"
                     step = f'Add {{"from": "{node.id}", "to": ..., "action": "{action}"}}'
                     self.findings.warning(f"{node.path}.params.cases[{number}].action", message, step)
-
-    def _check_reached(self) -> None:
-        reachable = self.graph.reachable
-        for node in self.nodes.values():
-            if node.id not in reachable:
-                message = f"Node {node.id} is never reached from {self.graph.start}"
-                self.findings.warning(node.path, message, "Add an edge to it, or remove it")
 
     def _check_loops(self) -> None:
         for loop in self.graph.default_loops():

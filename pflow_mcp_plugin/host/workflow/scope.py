@@ -166,12 +166,7 @@ class Scopes:
         self._unsaid = _places(is_open is None for is_open in said)
 
     def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
-        """Return the scope after some nodes have run.
-
-        Args:
-            nodes: The nodes.
-            item: What is known of the names that only the node of the place sees.
-        """
+        """Return the scope after some nodes have run."""
         return Scope(
             roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
             earlier=_Earlier(self._entries, nodes),

@@ -104,11 +104,6 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
 
     A line that consists of a template of a list becomes that list: the arguments of a program.
 
-    Args:
-        text: The line.
-        lookup: Finds the value of a reference.
-        keep_missing: Leave a template as text when its value is missing, instead of raising.
-
     Raises:
         PflowError: A template is in a place that cannot be quoted.
         MissingValue: From `lookup`, unless `keep_missing`.
@@ -236,11 +231,7 @@ class _Word:
 
 
 def evaluated_value(line: str) -> str:
-    """Return what evaluates a value in a shell line, such as `let`; empty if nothing does.
-
-    Args:
-        line: The line, with `MARK` in place of each template.
-    """
+    """Return what evaluates a value in a shell line, such as `let`; empty if nothing does."""
     try:
         commands = list(_Reader(line).commands())
     except RecursionError:

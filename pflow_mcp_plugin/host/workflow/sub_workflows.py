@@ -40,10 +40,6 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
 
     An output has the type that is declared for what its template names, with None added where a successful
     run may lack it.
-
-    Args:
-        checked: The workflow, checked without a run.
-        workflow: The same as loaded, for the descriptions of its outputs.
     """
     document = checked.document
     outputs = _Outputs(checked, workflow.get("outputs"))
@@ -87,7 +83,8 @@ class _Outputs:
     def field(self, output: OutputSpec) -> Field:
         found = self._found(output.source)
         kind = "any" if self._permissive else _friendly(found.type)
-        if kind != "any" and self._may_be_absent(output.source):
+        roots = [part.root for part in parse(output.source) if isinstance(part, TemplateReference)]
+        if kind != "any" and any(map(self._is_optional, roots)):
             kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
         raw = self._declared.get(output.name)
         description = raw.get("description") if isinstance(raw, Mapping) else None
@@ -116,10 +113,6 @@ class _Outputs:
         )
         kept = attrs.evolve(found, required=False, shell_line=False, schema=schema)
         return attrs.evolve(kept, schema=None) if reference.root in self._inputs else kept
-
-    def _may_be_absent(self, source: str) -> bool:
-        roots = [part.root for part in parse(source) if isinstance(part, TemplateReference)]
-        return any(self._is_optional(root) for root in roots)
 
     def _is_optional(self, root: str) -> bool:
         spec = self._inputs.get(root)

@@ -93,18 +93,15 @@ def parse(text: str) -> list[str | TemplateReference | Malformed]:
     for match in _PARTS.finditer(text):
         if match.start() > end:
             parts.append(text[end : match.start()])
-        parts.append(_part(match))
+        if match[0] == "$${":
+            parts.append("${")
+        else:
+            path = parse_path(match[1]) if match[1] is not None else None
+            parts.append(Malformed(match[0]) if path is None else TemplateReference(match[0], path))
         end = match.end()
     if end < len(text):
         parts.append(text[end:])
     return parts
-
-
-def _part(match: re.Match[str]) -> str | TemplateReference | Malformed:
-    if match[0] == "$${":
-        return "${"
-    path = parse_path(match[1]) if match[1] is not None else None
-    return Malformed(match[0]) if path is None else TemplateReference(match[0], path)
 
 
 def parse_path(text: str) -> tuple[str | int, ...] | None:
@@ -236,26 +233,17 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
     """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
 
-    Args:
-        value: Where the path starts.
-        path: Keys of objects and indexes of lists (a name of digits is an index too).
-        reached: The name of the start, for the error.
-
     Raises:
         MissingValue: A step does not exist; names those that do.
     """
     for step in path:
-        found, value = _step(_readable(value), step)
+        inside = json_in(value) if isinstance(value, str) else None
+        found, value = _step(value if inside is None else inside, step)
         if not found:
             raise MissingValue(reached, _steps_of(value), _leaf(value))
-        reached = _joined(reached, step)
+        dotted = f"{reached}.{step}" if reached else str(step)
+        reached = f"{reached}[{step}]" if isinstance(step, int) else dotted
     return value
-
-
-def _readable(value: object) -> object:
-    """Return the value that a path continues in: a string that holds JSON is parsed."""
-    inside = json_in(value) if isinstance(value, str) else None
-    return value if inside is None else inside
 
 
 def _step(value: object, step: str | int) -> tuple[bool, object]:
@@ -281,12 +269,6 @@ def _leaf(value: object) -> str:
     if isinstance(value, dict | list | tuple):
         return ""
     return "a string that is not JSON" if isinstance(value, str) else shown(value)
-
-
-def _joined(reached: str, step: str | int) -> str:
-    if isinstance(step, int):
-        return f"{reached}[{step}]"
-    return f"{reached}.{step}" if reached else step
 
 
 def as_text(value: object) -> str:

@@ -78,7 +78,7 @@ class NodeTypes(Protocol):
         ...
 
 
-@attrs.frozen
+@attrs.define
 class ChangedEntries(NodeTypes):
     """The node types for a check that takes their entries otherwise than they are."""
 
@@ -192,7 +192,9 @@ def check_one(
         document = read_document(normalise(workflow, types.upgrade), findings)
         called = calls(document, findings)
         others = {node.entry_key: node for node in document.nodes if node.entry_key not in called}
-        entries = {key: _entry(node, types) for key, node in others.items()}
+        for key, node in others.items():
+            entry = types.find(node.type) if node.type else None
+            entries[key] = opened(entry) if entry and node.extra else entry
         entries |= {kind: found.entry for kind, found in called.items()}
         _Check(document, Graph.of(document), entries, types, given, findings, inputs).run()
     except TooManyProblems as error:
@@ -202,11 +204,6 @@ def check_one(
     return Checked(
         document=document, entries=entries, graph=Graph.of(document), problems=problems, called=called
     )
-
-
-def _entry(node: NodeSpec, types: NodeTypes) -> Entry | None:
-    entry = types.find(node.type) if node.type else None
-    return opened(entry) if entry and node.extra else entry
 
 
 @attrs.define(eq=False, repr=False)
@@ -342,13 +339,14 @@ class _Check:
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
             node = self.nodes.get(edge.source)
-            if not edge.when or node is None:
+            conditions = tuple(edge.conditions())
+            if not conditions or node is None:
                 continue
             before = self.earlier(node.id)
             scope = self.scopes.after(NodeSet(before.positions, before.bits | 1 << before.positions[node.id]))
             references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
             check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
-            for place in edge.when.conditions():
+            for place in conditions:
                 check.check_condition(place)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeGuard
 
@@ -10,7 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.constructs import Constructs, When
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
 from pflow_mcp_plugin.host.workflow.findings import at
 
 IR_VERSION = "1.0"
@@ -80,6 +80,11 @@ class EdgeSpec:
     def path(self) -> str:
         """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
+
+    def conditions(self) -> Iterator[ExpressionPlace]:
+        """Yield the expressions that decide about the edge."""
+        if self.when:
+            yield from self.when.conditions()
 
     @property
     def route(self) -> str:
@@ -169,7 +174,10 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
         if upgraded:
             normal.setdefault("enable_namespacing", False)
         if normal.get("edges") in (None, []):
-            normal["edges"] = _chain(nodes)
+            ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
+            # A repeated id is reported by the check; here it must not chain a node to itself.
+            distinct = list(dict.fromkeys(ids))
+            normal["edges"] = [{"from": one, "to": other} for one, other in pairwise(distinct)]
     return normal
 
 
@@ -194,10 +202,3 @@ def _with_type(node: JSON) -> JSON:
     if not isinstance(node, dict) or "type" in node or "id" not in node:
         return node
     return {**node, "type": node["id"]}
-
-
-def _chain(nodes: list[JSON]) -> list[dict[str, str]]:
-    ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
-    # A repeated id is reported by the check; here it must not chain a node to itself.
-    distinct = list(dict.fromkeys(ids))
-    return [{"from": one, "to": other} for one, other in pairwise(distinct)]

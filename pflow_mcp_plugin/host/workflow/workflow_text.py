@@ -1,4 +1,9 @@
-"""The text of workflows: their files, JSON, and where in them the problems are."""
+"""The text of workflows: their files, JSON and YAML, and where in them the problems are.
+
+YAML gives the same values as JSON, by the rules of YAML 1.2: `true`, `false` and `null` are words, numbers
+are decimal, and everything else is a string: `yes`, `2024-01-31` and `007` too. There are no tags and no
+merge keys. Aliases count as often as they are used.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import Any, NoReturn
 
 import attrs
 
@@ -16,7 +22,6 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
-from pflow_mcp_plugin.host.workflow.yaml_text import Place, YamlText
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
@@ -26,6 +31,22 @@ MOST_TEXT = 8 << 20
 _LONGEST = 4_000
 """Digits of a whole number that is loaded; Python's own limit is 4,300."""
 _TOKEN = re.compile(r'[\s\ufeff]*([{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+)')
+DEEPEST = 100
+"""Levels of lists and objects that are loaded."""
+MOST_VALUES = 500_000
+"""Values that are loaded, those that aliases repeat included."""
+_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_QUOTED = re.compile(r"""'[^']*'|"(\\.|[^"\\])*\"""")
+_WORDS: dict[str, JSON] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+Place = tuple[int, int]
+"""Line and column, from 1."""
 
 
 def is_descriptor(word: str) -> bool:
@@ -35,9 +56,6 @@ def is_descriptor(word: str) -> bool:
 
 def read_workflow(path: Path) -> dict[str, JSON]:
     """Read the file of a workflow: JSON or YAML.
-
-    Args:
-        path: A regular file, or a descriptor such as `/dev/stdin`.
 
     Raises:
         PflowError: The file does not exist, cannot be read, or is not JSON or YAML.
@@ -103,7 +121,12 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
         message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
         step = "Keep large data in files that nodes read"
         raise PflowError(message, details={"file": origin}, suggestions=(step,), kind="validation")
-    value, findings = (_yaml if is_yaml(origin, text) else _json)(text.removeprefix("\ufeff"), origin)
+    text = text.removeprefix("\ufeff")
+    if is_yaml(origin, text):
+        read = YamlText(text, origin)
+        value, findings = read.value, read.findings
+    else:
+        value, findings = _json(text, origin)
     if not isinstance(value, dict):
         message = f"{origin}: {what} is a JSON object, this is {described(value)}"
         raise PflowError(message, details={"file": origin}, kind="validation")
@@ -124,7 +147,13 @@ def _json(text: str, origin: str) -> tuple[JSON, Findings]:
         )
         findings = repeated.findings(value)
     except json.JSONDecodeError as error:
-        raise _not_json(origin, error) from error
+        where = f"line {error.lineno}, column {error.colno}"
+        raise PflowError(
+            f"{origin} is not valid JSON: {error.msg} at {where}",
+            details={"file": origin, "line": error.lineno, "column": error.colno},
+            suggestions=(f"Fix line {error.lineno} of {origin}",),
+            kind="validation",
+        ) from error
     except ValueError as error:
         raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
     except RecursionError as error:
@@ -132,13 +161,6 @@ def _json(text: str, origin: str) -> tuple[JSON, Findings]:
             f"{origin}: nested too deeply", details={"file": origin}, kind="validation"
         ) from error
     return value, findings
-
-
-def _yaml(text: str, origin: str) -> tuple[JSON, Findings]:
-    from pflow_mcp_plugin.host.workflow.yaml_text import YamlText
-
-    read = YamlText(text, origin)
-    return read.value, read.findings
 
 
 class _RepeatedKeys:
@@ -193,14 +215,6 @@ def _number(text: str) -> float:
     raise ValueError(message)
 
 
-def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
-    details = {"file": origin, "line": error.lineno, "column": error.colno}
-    message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-    return PflowError(
-        message, details=details, suggestions=(f"Fix line {error.lineno} of {origin}",), kind="validation"
-    )
-
-
 def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
     """Return problems with the line and column of each place in its file.
 
@@ -216,18 +230,16 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
         source = problem.source or str(file or "")
         if source not in known:
             known[source] = _places(source)
-        line, column = _nearest(problem.path, known[source])
+        path = problem.path
+        while path and path not in known[source]:
+            path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
+        line, column = known[source].get(path, (0, 0))
         found.append(attrs.evolve(problem, line=line, column=column))
     return tuple(found)
 
 
 def locate(error: PflowError, file: Path | None) -> None:
-    """Add line and column to the problems of an error.
-
-    Args:
-        error: The error.
-        file: As for `located`.
-    """
+    """Add line and column to the problems of an error."""
     problems = located(error.problems, file)
     if len(problems) == 1:  # it is also part of the message
         before, after = (str(attrs.evolve(it, suggestion="")) for it in (*error.problems, *problems))
@@ -245,12 +257,6 @@ def _places(source: str) -> Mapping[str, Place]:
         return YamlText(text, source).places if is_yaml(source, text) else json_places(text)
     except PflowError:
         return {}
-
-
-def _nearest(path: str, places: Mapping[str, Place]) -> Place:
-    while path and path not in places:
-        path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
-    return places.get(path, (0, 0))
 
 
 def json_places(text: str) -> dict[str, Place]:
@@ -304,3 +310,165 @@ def _name(part: str) -> str:
         return str(json.loads(part, strict=False))
     except ValueError:
         return part
+
+
+@attrs.define
+class _Container:
+    """A list or an object that is being read, its key in wait, and how many values it has had so far."""
+
+    value: Any
+    path: str
+    place: Place
+    anchor: str | None = None
+    key: str | None = None
+    size: int = 1
+
+
+class YamlText:
+    """The value in a YAML text.
+
+    Args:
+        text: The text.
+        origin: Its file, for messages.
+
+    Attributes:
+        value: The value.
+        places: Line and column of each part, by its JSON path; of a member those of its key.
+        findings: Duplicate keys, of which all but one value would be lost.
+
+    Raises:
+        PflowError: It is not YAML (line and column are named), or has what JSON has no form for, or too much.
+    """
+
+    def __init__(self, text: str, origin: str) -> None:
+        self.value: JSON = None
+        self.places: dict[str, Place] = {}
+        self.findings = Findings()
+        self._origin = origin
+        self._open: list[_Container] = []
+        self._anchors: dict[str, tuple[JSON, int]] = {}
+        self._documents = 0
+        for event in self._events(text):
+            self._take(event)
+
+    def _events(self, text: str) -> Iterator[Any]:
+        import yaml
+
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        try:
+            yield from yaml.parse(text, Loader=loader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            reason = getattr(error, "problem", None) or str(error)
+            place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+            unquoted = any("${" in _QUOTED.sub("", each) for each in line)
+            step = f'Put quotes around what has ${{...}} in line {place[0]}: "${{name}}"' if unquoted else ""
+            self._refuse(f"not valid YAML: {reason}", place, step)
+
+    def _take(self, event: Any) -> None:
+        kind = type(event).__name__
+        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        if kind == "DocumentStartEvent":
+            self._documents += 1
+            if self._documents > 1:
+                self._refuse("has more than one document", place)
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
+            self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            self._end()
+        elif kind == "ScalarEvent":
+            self._scalar(event, place)
+        elif kind == "AliasEvent":
+            if event.anchor not in self._anchors:
+                self._refuse(f"*{event.anchor} refers to no earlier anchor", place)
+            self._add(*self._anchors[event.anchor], place)
+
+    def _begin(self, value: Any, anchor: str | None, place: Place) -> None:
+        if len(self._open) >= DEEPEST:
+            self._refuse(f"nested deeper than {DEEPEST} levels", place)
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+            self._refuse("a key must be a string", place)
+        self._open.append(_Container(value, self._path(), place, anchor))
+        self.places.setdefault(self._open[-1].path, place)
+
+    def _end(self) -> None:
+        closed = self._open.pop()
+        if closed.anchor:
+            self._anchors[closed.anchor] = (closed.value, closed.size)
+        self._add(closed.value, closed.size, closed.place)
+
+    def _scalar(self, event: Any, place: Place) -> None:
+        self._require_plain(event, place, ("str",))
+        holder = self._open[-1] if self._open else None
+        if holder and isinstance(holder.value, dict) and holder.key is None:
+            self._name(holder, event, place)
+            return
+        value = self._resolved(event.value, place) if event.implicit[0] else event.value
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        self._add(value, 1, place)
+
+    def _name(self, holder: _Container, event: Any, place: Place) -> None:
+        if event.value == "<<" and event.implicit[0]:
+            self._refuse("merge keys (<<) are not supported", place)
+        holder.key = event.value
+        path = self._path()
+        if event.value in holder.value:
+            self.findings.error(path, f"Duplicate key {event.value} in {holder.path}", "Remove one")
+        self.places[path] = place
+
+    def _path(self) -> str:
+        if not self._open:
+            return "$"
+        holder = self._open[-1]
+        if isinstance(holder.value, dict):
+            return at(holder.path, holder.key or "")
+        return f"{holder.path}[{len(holder.value)}]"
+
+    def _add(self, value: JSON, size: int, place: Place) -> None:
+        if not self._open:
+            self.value = value
+            return
+        holder = self._open[-1]
+        holder.size += size
+        if holder.size > MOST_VALUES:
+            self._refuse(f"more than {MOST_VALUES:,} values, those of aliases included", place)
+        if isinstance(holder.value, dict):
+            if holder.key is None:
+                self._refuse("a key must be a string", place)
+            holder.value[holder.key] = value
+            holder.key = None
+            return
+        self.places.setdefault(self._path(), place)
+        holder.value.append(value)
+
+    def _require_plain(self, event: Any, place: Place, kinds: tuple[str, ...]) -> None:
+        if event.tag is not None and event.tag not in ("!", *(f"tag:yaml.org,2002:{kind}" for kind in kinds)):
+            self._refuse(f"tags such as {event.tag} are not supported", place)
+
+    def _resolved(self, text: str, place: Place) -> JSON:
+        if text in _WORDS:
+            return _WORDS[text]
+        if _SPECIAL.fullmatch(text):
+            self._refuse(f"{text} is not a JSON value", place)
+        if _WHOLE.fullmatch(text):
+            if len(text) > 4_000:
+                self._refuse(f"a whole number of {len(text):,} digits is too large", place)
+            return int(text)
+        if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
+            number = float(text)
+            if number - number != 0:
+                self._refuse(f"{text[:40]} is too large a number", place)
+            return number
+        return text
+
+    def _refuse(self, reason: str, place: Place, step: str = "") -> NoReturn:
+        line, column = place
+        raise PflowError(
+            f"{self._origin}: {reason} at line {line}, column {column}",
+            details={"file": self._origin, "line": line, "column": column},
+            suggestions=(step or f"Fix line {line} of {self._origin}",),
+            kind="validation",
+        )

@@ -307,13 +307,11 @@ class ExpressionFunctions(functions.Functions):
     def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
         groups: dict[str, list[Any]] = {}
         for item in items:
-            groups.setdefault(self._group(key.visit(key.expression, item)), []).append(item)
+            group = key.visit(key.expression, item)
+            if isinstance(group, list | dict):
+                raise _problem(f"group_by() groups by a string or a number, and was given {shown(group)}")
+            groups.setdefault(self._func_to_string(group), []).append(item)
         return groups
-
-    def _group(self, key: Any) -> str:
-        if isinstance(key, list | dict):
-            raise _problem(f"group_by() groups by a string or a number, and was given {shown(key)}")
-        return self._func_to_string(key)
 
     @functions.signature({"types": ["object"]})
     def _func_items(self, value: dict[str, Any]) -> list[list[Any]]:
