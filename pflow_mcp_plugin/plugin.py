@@ -134,7 +134,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     from pflow_mcp_plugin.config.older_files import default_files, unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
-    from pflow_mcp_plugin.trust.egress import advise
+    from pflow_mcp_plugin.trust.server_egress import advise
 
     store = servers(host.paths).store
     found = store.check()

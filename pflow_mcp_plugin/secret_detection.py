@@ -27,9 +27,16 @@ _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
 _PAIR = re.compile(
-    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})"""
+    r"""(?:(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}"""
+    r"""|(?<![\w.-])-{1,2}(?P<flag>[\w.-]{1,64})[ \t]{1,3}(?!-)"""
+    r"""|<(?P<tag>[\w.-]{1,64})>)["'{]?(?P<rest>[^;\r\n]{1,4096})"""
 )
-_WORD_END = re.compile(r"""[\s"',&}\]]""")
+_WORD_END = re.compile(r"""[\s"',&}\]<]""")
+_CREDENTIALS = re.compile(
+    r"(?:^|[\s:])[^\s:/@]{1,64}[:/](?P<password>[^\s/@]{1,256})@(?P<host>(?:tcp|unix)\(|//)?"
+)
+"""User and password without a scheme, such as `me/SECRET@//host/db` and `me:SECRET@tcp(host)/db`."""
+_BASIC = re.compile(r"[^\s:]+:(?P<password>\S+)")
 _NO_SECRETS = frozenset(
     ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
 )
@@ -40,6 +47,8 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
 _LARGEST = 1 << 20
 _MOST_PAIRS = 500
 _USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
+_TOKEN_INFO = re.compile(r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@")
+"""A user without a password who is no name, but a token."""
 
 
 def is_secret(name: str) -> bool:
@@ -67,6 +76,7 @@ def in_urls(text: str) -> Iterator[str]:
     """
     found = _USER_INFO.finditer(text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
+    yield from (each["token"] for each in _TOKEN_INFO.finditer(text))
     yield from (text[start:end] for start, end in in_queries(text))
 
 
@@ -85,9 +95,15 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
     if len(text) > _LARGEST:
         return
     decoded = _decoded(text) if is_secret_whole else ""
+    if is_basic := _BASIC.fullmatch(decoded):
+        yield is_basic["password"]
     for each in filter(None, (text, decoded)):
         yield from _in_json(each, is_secret_whole=is_secret_whole)
         yield from _in_pairs(each)
+        if is_secret_whole:
+            yield from in_urls(each)
+        found = _CREDENTIALS.finditer(each)
+        yield from (pair["password"] for pair in found if is_secret_whole or pair["host"])
         lines = each.replace("\\n", "\n").splitlines()
         if len(lines) > 1 and (is_secret_whole or "-----BEGIN" in each):
             yield from (line.strip() for line in lines if _LONG_WORD.fullmatch(line.strip()))
@@ -101,7 +117,7 @@ def _in_pairs(text: str) -> Iterator[str]:
         if found is None:
             return
         at = found.start("rest")  # a value may begin with the next name
-        if is_secret(found["name"]):
+        if is_secret(found["name"] or found["flag"] or found["tag"]):
             rest = found["rest"].strip()
             first = _WORD_END.split(rest, maxsplit=1)[0]
             at += len(first)
@@ -126,7 +142,10 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
     while left:
         value, is_named = left.pop()
         if isinstance(value, dict):
-            left += [(item, is_named or is_secret(name)) for name, item in value.items()]
+            # Headers are often `{"name": "Authorization", "value": SECRET}`.
+            names = [value[key] for key in ("name", "key") if isinstance(value.get(key), str)]
+            kept = {"value"} if any(map(is_secret, names)) else set()
+            left += [(item, is_named or is_secret(name) or name in kept) for name, item in value.items()]
         elif isinstance(value, list):
             left += [(item, is_named) for item in value]
         elif isinstance(value, int) and not isinstance(value, bool) and is_named:

@@ -118,7 +118,7 @@ UNUSED = (
     "pflow_mcp_plugin.host.running.batch",
     "pflow_mcp_plugin.host.workflow_library",
     "pflow_mcp_plugin.presets.missing_programs",
-    "pflow_mcp_plugin.trust.tool_danger",
+    "pflow_mcp_plugin.trust.tool_difference",
 )
 """What a run of single calls on a stdio server, without a failure, does not import at all."""
 STARTS = """

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 
@@ -269,7 +269,7 @@ def _synced(host: Host, added: Added) -> Report:
 
 
 def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
-    insecure = egress.advise(server)
+    insecure = server_egress.advise(server)
     if insecure:
         yield insecure
     if server.command and not starting:  # otherwise starting it reports the same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
 import click
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
@@ -65,7 +65,7 @@ def approve_server(
         return _approve_launch(host, server, tools)
     before = pins(host).read(server)
     comparison = pin_comparison.compare(before, found) if before else NOTHING
-    if shown and shown.pending != comparison.pending:
+    if shown and shown != comparison:
         raise _changed_meanwhile(server)
     if tools:
         tools = _named_tools(server, found, tools)
@@ -76,14 +76,13 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Pin what was found and remove the marks, under the lock of the tool file."""
+    """Pin what was found, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:
             raise _changed_meanwhile(server)
-        pins(host).update(server, pinned)
-        left = {name: text for name, text in now.changed.items() if tools and name not in tools}
-        return attrs.evolve(now, changed=left, unapproved=now.unapproved if tools else "")
+        after = pins(host).update(server, pinned)
+        return pin_comparison.reviewed(now, after, pin_comparison.compare(after, now))
 
     def pinned(before: Pinned | None) -> Pinned:
         if before is None or not tools:
@@ -112,8 +111,9 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
 
 
 def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
-    """Return the raw names of tools that are named so, or as they are shown if they hide characters."""
-    known = {one_line(tool.name): tool.name for tool in found.tools}
+    """Return the raw names of tools that are named so, as they are shown, or as in their node types."""
+    known = {naming.tool_part(tool.name): tool.name for tool in found.tools}
+    known |= {one_line(tool.name): tool.name for tool in found.tools}
     known |= {tool.name: tool.name for tool in found.tools}
     for name in names:
         if name not in known:
@@ -135,11 +135,14 @@ def _require_tool_approval(server: str, comparison: Comparison) -> None:
 
 
 def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report:
-    approved = [name for name in comparison.changed if not tools or name in tools]
+    happened = {**{tool.name: "changed" for tool in comparison.tools}, **dict.fromkeys(comparison.new, "new")}
+    approved = {name: what for name, what in happened.items() if not tools or name in tools}
     whole = bool(comparison.unapproved)
+    texts = bool(comparison.instructions) and not tools
     data: dict[str, JSON] = {"server": server, "approved": [*approved], "is_server": whole}
-    if not (approved or whole):
+    if not (approved or whole or texts):
         return Report(data=data, text=f"Nothing to approve: server {server} is as approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
-    lines += [f"Approved {one_line(name)}, which {comparison.changed[name]}" for name in approved]
+    lines += [f"Approved the instructions of server {server}"] if texts else []
+    lines += [f"Approved {one_line(name)} ({what})" for name, what in approved.items()]
     return Report(data=data, text="\n".join(lines))

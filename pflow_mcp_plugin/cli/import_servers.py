@@ -24,7 +24,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.printable_text import one_line
-from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.trust import server_egress
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
@@ -141,7 +141,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         host.report(warning)
     approve_launches(host, tables, new=change.added)
     for name in tables:
-        insecure = egress.advise(store.get(name))
+        insecure = server_egress.advise(store.get(name))
         if insecure:
             host.report(insecure)
     host.refresh("mcp")

@@ -63,7 +63,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         McpError: Nobody signed in.
         StoreError: The sign-in cannot be stored.
     """
-    from pflow_mcp_plugin.client.sign_in_run import run_sign_in
+    from pflow_mcp_plugin.client.failures import run_sign_in
 
     ready = launch(name, server_store(host), catalog(host), lookup(host))
     is_new = _require_login(host, ready)
@@ -142,7 +142,7 @@ def _person(*, browser: bool) -> Any:
     """Return the person at the terminal."""
     from pflow_mcp_plugin.cli.browser import has_browser, open_in_browser
     from pflow_mcp_plugin.cli.hidden_line import read_hidden_line
-    from pflow_mcp_plugin.client.oauth.person import Person
+    from pflow_mcp_plugin.client.oauth.authorization_code import Person
 
     opens = browser and has_browser()
     return Person(

@@ -45,10 +45,10 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
+from pflow_mcp_plugin.client.deadlines import with_retry_after
 from pflow_mcp_plugin.client.elicitation import Elicitation
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
-from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import ServerInfo

@@ -33,7 +33,8 @@ _KEY_FILE = re.compile(
     r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
 )
 """A private key; between its marks may be anything else, too."""
-_ASSIGNMENT = re.compile(r"\w+=")
+_ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
+"""A variable with a word that names no other program."""
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")
 _PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
 _RUNNERS = (
@@ -158,8 +159,13 @@ def arguments(
         if is_secret and (hidden := _hidden(value, hide, widely=widely)) != value:
             shown[index] = before + hidden
     return [
-        # A package may be called like a token; a variable is none.
-        url(each, hide, widely=widely, tokens_too=index not in started or _ASSIGNMENT.match(each) is not None)
+        # A package, or a program in a line, may be called like a token; the value of a variable is none.
+        url(
+            each,
+            hide,
+            widely=widely,
+            tokens_too=index not in started or _ASSIGNED.fullmatch(each) is not None,
+        )
         for index, each in enumerate(shown)
     ]
 
@@ -182,12 +188,20 @@ def startable(words: Sequence[str]) -> set[int]:
             is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
+        if _takes_code(words[index + 1 : index + 2]):  # whatever runs that interpreter
+            runners = _RUNNERS
         pending = (
             pending
             or (index == 0 and "${" in word)
             or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
         )
     return found
+
+
+def _takes_code(option: Sequence[str]) -> bool:
+    return any(
+        re.fullmatch(r"-[A-Za-z]*[ce]|/[ck]", word, re.IGNORECASE) or word in _NAMING for word in option
+    )
 
 
 def shown(server: Server) -> dict[str, JSON]:

@@ -35,7 +35,7 @@ _SHAPES = (
     ("GITLAB_TOKEN", "glagent-", r"glagent-[\w.-]{20,}"),
     ("SLACK_TOKEN", "xox", r"xox[abeoprs](?:\.xox[bp])?-[\w-]{10,}"),
     ("SLACK_TOKEN", "xapp-", r"xapp-[\w-]{10,}"),
-    ("SLACK_WEBHOOK", "/B", r"T[A-Z0-9]{7,}/B[A-Z0-9]{7,}/\w{20,}"),
+    ("SLACK_WEBHOOK", "/B", r"(?<=\.com/services/)T[A-Z0-9]{7,}/B[A-Z0-9]{7,}/\w{20,}"),
     ("AWS_ACCESS_KEY_ID", "AKIA", r"AKIA[A-Z2-7]{16}"),
     ("AWS_ACCESS_KEY_ID", "ASIA", r"ASIA[A-Z2-7]{16}"),
     ("GOOGLE_API_KEY", "AIza", r"AIza[\w-]{30,}"),

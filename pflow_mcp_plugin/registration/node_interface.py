@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+
 from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
-from pflow_mcp_plugin.types import Tool
+from pflow_mcp_plugin.types import Tool, ToolRecord
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
 """Every action in the interface of a tool's node: those that `MCPNode` may return."""
@@ -36,6 +38,31 @@ def interface(tool: Tool) -> Interface:
         open=declared.open,
         open_outputs=_open_outputs(tool.output_schema),
     )
+
+
+def changed_interface(record: ToolRecord) -> Interface:
+    """Build the interface of a tool that differs from its approved version, or that nobody approved.
+
+    It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
+    and is shown nowhere.
+    """
+    now, then = interface(record.found), interface(record.tool)
+    types = {field.key: field for field in now.params}
+    known = {field.key for field in then.params}
+    return attrs.evolve(
+        then,
+        params=tuple(_as_now(field, types.get(field.key)) for field in then.params),
+        hidden=tuple(field for field in now.params if field.key not in known),
+        open=now.open,
+        open_outputs=True,
+    )
+
+
+def _as_now(field: Field, now: Field | None) -> Field:
+    """Return a parameter with its type of now; one that is required only now is for `check_use` to report."""
+    if now is None:
+        return attrs.evolve(field, required=False)
+    return attrs.evolve(field, type=now.type, required=field.required and now.required)
 
 
 def described(tool: Tool) -> dict[str, str]:

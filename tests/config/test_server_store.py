@@ -15,8 +15,8 @@ from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.network.egress import refusal_of_url
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
-from pflow_mcp_plugin.trust.egress import refusal_of_url
 
 ADD_MANY = """
 import sys

@@ -252,7 +252,7 @@ def test_listing_loads_nothing_heavy():
     code = (
         "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.info\n"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'rfc8785', 'hashlib'}\n"
-        "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('discovery.pins', 'trust.tool_danger')}\n"
+        "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('discovery.pins', 'trust.tool_difference')}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,9 +17,7 @@ import httpx2
 
 from pflow_mcp_plugin.client.request_failures import (
     Exchange,
-    HostRefused,
     InvalidJson,
-    KeyNotPinned,
     MessageTooLarge,
     NoAccessToken,
     RequestFailed,
@@ -27,6 +25,8 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.client.transport.http_client import make_client
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.network.certificates import KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import Server
 
 if TYPE_CHECKING:

@@ -18,10 +18,12 @@ class FlagNames:
 
     Attributes:
         fields: The parameters by their keys.
+        shown: Those that messages may name.
     """
 
     def __init__(self, entry: Entry) -> None:
-        self.fields = {field.key: field for field in entry.interface.params}
+        self.fields = entry.interface.fields
+        self.shown = entry.interface.params
 
     def find(self, name: str) -> Field | None:
         """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.

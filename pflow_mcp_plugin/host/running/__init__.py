@@ -7,7 +7,7 @@
 - `steps`: one recorded step: a node, or all items of its batch.
 - `attempts`: run a node on its params, and retry it where that is safe.
 - `result_reuse`, `result_key`, `result_cache`: results of earlier runs in place of running a node.
-- `batch`, `daemon_threads`: run a node for each item of a list.
+- `batch`: runs a node for each item of a list.
 - `flow`: the workflow as a pocketflow `Flow`, one that runs in it as a node, and the outputs of either;
   importing it imports pocketflow.
 - `shown_run`, `terminal_display`: what a run shows on a terminal, and its report.

@@ -136,7 +136,7 @@ class Attempts:
         Raises:
             PflowError: A template has no value, or a value has the wrong type; names node and parameter.
         """
-        fields = {field.key: field for field in node.entry.interface.params}
+        fields = node.entry.interface.fields
         unresolved = expression_params(node.entry)
         params: dict[str, object] = {}
         for key, value in node.params.items():
@@ -205,7 +205,7 @@ def argument_types(entry: Entry) -> Fit:
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """
-    fields = {field.key: field for field in entry.interface.params}
+    fields = entry.interface.fields
 
     def fit(key: str, value: object) -> object:
         try:

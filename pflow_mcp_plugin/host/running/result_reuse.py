@@ -150,7 +150,7 @@ class NodeReuse:
             if planned.sub
             else [planned.ref.id]
         )
-        self._reads = frozenset({*planned.ref.entry.interface.inputs, *planned.mapping.inputs})
+        self._reads = frozenset({*planned.ref.entry.interface.reads, *planned.mapping.inputs})
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
 

@@ -31,7 +31,7 @@ def typed_params(entry: Entry, given: Mapping[str, str]) -> dict[str, Any]:
         entry: The node type.
         given: The typed string of each parameter; unknown ones stay strings.
     """
-    fields = {field.key: field for field in entry.interface.params}
+    fields = entry.interface.fields
     return {name: typed(text, fields[name]) if name in fields else text for name, text in given.items()}
 
 
@@ -52,7 +52,7 @@ def checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
 
 
 def _problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
-    fields = {field.key: field for field in entry.interface.params}
+    fields, shown = entry.interface.fields, [field.key for field in entry.interface.params]
     for name, value in given.items():
         if is_deep(value):
             message = f"Parameter {name} of node {entry.node} is nested too deeply"
@@ -64,9 +64,9 @@ def _problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
                 message = f"Parameter {name} of node {entry.node} must be {error.expected}, got {error.given}"
                 yield Problem(message=message, suggestion=_see(entry))
         elif not entry.interface.open:
-            hint = did_you_mean(name, fields, f"It takes {listing(fields)}")
+            hint = did_you_mean(name, shown, f"It takes {listing(shown)}")
             yield Problem(message=f"Node {entry.node} has no parameter {name}", suggestion=hint)
-    lacking = [key for key, field in fields.items() if field.required and key not in given]
+    lacking = [it.key for it in entry.interface.params if it.required and it.key not in given]
     if lacking:
         names = "parameter" if len(lacking) == 1 else "parameters"
         message = f"Node {entry.node} needs {names} {', '.join(lacking)}"

@@ -11,7 +11,7 @@
 - `sub_workflows`: the check of a workflow together with those that it runs as nodes; its interface.
 - `data_movement`, `data_flows`: which node reads what of which, and the paths that data may take.
 - `templates`, `coercion`: `${...}`, declared types, and strings that hold JSON, for checks and runs.
-- `shell_lines`: templates in shell lines, and where a shell would evaluate their values as code.
+- `shell_lines`: templates in shell lines; `shell_evaluation`: where a shell would evaluate values as code.
 - `expressions`: the expression language. `expression_places` knows where expressions are and what they read.
   The rest does not import the language.
 - `run_inputs`: the inputs of a run.

@@ -146,7 +146,7 @@ class DataMovement:
 def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, Entry | None]) -> MovingNode:
     entry = effective_entry(spec, entries)
     says_nothing = entry is None or (
-        entry.interface.open and not entry.interface.inputs and not entry.interface.params
+        entry.interface.open and not entry.interface.reads and not entry.interface.params
     )
     return MovingNode(
         spec=spec,
@@ -207,7 +207,7 @@ def _read(param: str, path: tuple[str | int, ...]) -> Read:
 
 
 def _natural(entry: Entry | None) -> tuple[str, ...]:
-    return entry.interface.inputs if entry else ()
+    return entry.interface.reads if entry else ()
 
 
 def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:

@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     MissingValue,
     TemplateReference,
     follow,
+    has_template,
     parse,
     parse_path,
     references,
@@ -33,16 +34,21 @@ def nothing_known(_: TemplateReference) -> object:
     return UNKNOWN
 
 
-def known_params(node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_known) -> dict[str, object]:
+def known_params(
+    node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_known, *, of_item: bool = False
+) -> dict[str, object]:
     """Return the params of a use of a node, coerced, with `UNKNOWN` where only the run knows the value.
 
-    So is a value of the wrong type: the check of the workflow reports it.
+    So is a value of the wrong type, which the check of the workflow reports. Only in the use of an item of a
+    batch such a value stays as it is.
     """
-    fields = {field.key: field for field in entry.interface.params}
+    fields = entry.interface.fields
     params: dict[str, object] = {}
     for key, value in node.params.items():
         found = UNKNOWN if key in expression_params(entry) else known_value(value, lookup)
-        params[str(key)] = fitting(found, fields[key]) if key in fields else found
+        fit = fitting(found, fields[key]) if key in fields else found
+        keeps = fit is UNKNOWN and of_item and has_template(value)
+        params[str(key)] = found if keeps else fit
     return params
 
 
@@ -122,7 +128,7 @@ class WorkflowReads:
 
 def reads(entry: Entry) -> set[str]:
     """Return the keys, inputs among them, that a node reads from the shared store if no param is set."""
-    return {*entry.interface.inputs, *(field.key for field in entry.interface.params)}
+    return {*entry.interface.reads, *entry.interface.fields}
 
 
 def _writers(

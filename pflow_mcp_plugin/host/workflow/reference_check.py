@@ -184,7 +184,7 @@ def check_skipped(
 
 def _needed(node: NodeSpec, entry: Entry | None) -> Iterator[tuple[object, str]]:
     """Yield the values with templates that a node cannot do without, each with its path."""
-    fields = {field.key: field for field in entry.interface.params} if entry else {}
+    fields = entry.interface.fields if entry else {}
     yield from ((place.value, place.path) for place in node.constructs.templates())
     for key, value in node.params.items():
         field = fields.get(str(key))

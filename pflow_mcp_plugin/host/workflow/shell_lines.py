@@ -1,4 +1,4 @@
-"""Shell lines with templates, expanded so that no value is interpreted as part of the line.
+r"""Shell lines with templates, expanded so that no value is interpreted as part of the line.
 
 A value is never written into the line. It is passed to the shell in a variable of its own, and the
 template becomes an expansion of that variable, quoted for its place in the line:
@@ -8,83 +8,22 @@ template becomes an expansion of that variable, quoted for its place in the line
 
 A shell does not parse the result of a quoted expansion again, whatever characters are in it. In some
 places it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in
-comments templates are rejected. How other programs interpret their arguments is outside of this:
-`sh -c ${a}` runs the value of `a`.
-
-Some builtins evaluate a value although it is quoted: `let "$x"` runs `touch owned` if the value of x is
-`a[$(touch owned)]`, as arithmetic evaluates the subscripts in it, and so do builtins that take the name of a
-variable. Lines with such a place are rejected too. What holds a value is followed through the variables of
-the line, from `n=${template}` to `((n > 3))`; what does not, such as a counter of its own, may stay.
+comments templates are rejected, and in what evaluates a value again, such as `eval ${a}` and `let ${a}`
+(see `shell_evaluation`). How other programs interpret their arguments is outside of this: `sh -c ${a}`
+runs the value of `a`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import TypedDict, TypeGuard
 
-import attrs
-
 from pflow_mcp_plugin.contract import Field, PflowError
+from pflow_mcp_plugin.host.workflow.shell_evaluation import MARK, evaluated_value
 from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, parse, resolve, text_of
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
-MARK = "\0"
-"""What stands in a line for a template."""
-
-_EVALUATING = frozenset(
-    [
-        "eval",
-        "let",
-        "source",
-        ".",
-        "trap",
-        "alias",
-        "read",
-        "unset",
-        "mapfile",
-        "readarray",
-        "enable",
-        "compgen",
-        "complete",
-        "getopts",
-        "fc",
-        "bind",
-    ]
-)
-"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
-_DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
-_READING = frozenset(["read", "mapfile", "readarray", "getopts"])
-_RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
-_COMPOUND = frozenset(["for", "case", "select"])
-_PREFIXES = frozenset(["command", "builtin", "exec"])
-_EVALUATED_NAMES = frozenset(
-    [
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS4",
-        "PROMPT_COMMAND",
-        "ENV",
-        "BASH_ENV",
-        "RANDOM",
-        "SRANDOM",
-        "SECONDS",
-        "LINENO",
-        "HISTCMD",
-        "OPTIND",
-    ]
-)
-"""Variables whose value a shell evaluates: prompts, files that it runs, and integers."""
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
-_SUBSCRIPT = re.compile(rf"\[[^\]]*[{MARK}$][^\]]*\]\+?=")
-"""The beginning of an element in a list of values for an array."""
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"\$(\w+|[@*])")
-_ARITHMETIC_TEST = re.compile(r"-(eq|ne|lt|le|gt|ge|v|R)")
-_RANGE = re.compile(r"\[|:(?![-=+?])")
 
 
 class ShellLine(TypedDict):
@@ -103,6 +42,11 @@ def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> Shell
     """Return a shell line with variables for its values; a line without templates as a plain string.
 
     A line that consists of a template of a list becomes that list: the arguments of a program.
+
+    Args:
+        text: The line.
+        lookup: Finds the value of a reference.
+        keep_missing: Leave a template as text when its value is missing, instead of raising.
 
     Raises:
         PflowError: A template is in a place that cannot be quoted.
@@ -216,284 +160,3 @@ _ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
 _NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
 _REFUSED = frozenset({"((", "[[", "$[", "<<"})
 _WORD_ENDS = frozenset(" \t\n;&|(")
-
-
-@attrs.define
-class _Word:
-    """A word of a line: its text without quotes, and the names of the variables that are expanded in it.
-
-    Inside `$((...))` and the like every name is a variable; these are in `evaluated`.
-    """
-
-    text: str = ""
-    names: set[str] = attrs.field(factory=set)
-    evaluated: set[str] = attrs.field(factory=set)
-
-
-def evaluated_value(line: str) -> str:
-    """Return what evaluates a value in a shell line, such as `let`; empty if nothing does."""
-    try:
-        commands = list(_Reader(line).commands())
-    except RecursionError:
-        return "a bracket in many others"
-    tainted = _tainted(commands)
-    integers = _evaluated_names(commands)
-    return next((what for words in commands for what in _evaluations(words, tainted, integers)), "")
-
-
-def _evaluations(words: Sequence[_Word], tainted: set[str], integers: set[str]) -> Iterator[str]:
-    """Yield what in a simple command evaluates a value."""
-    if any(word.evaluated & tainted for word in words):
-        yield "arithmetic"
-    if any(_SUBSCRIPT.match(word.text) and _is_dirty(word, tainted) for word in words):
-        yield "a subscript"
-    words = _without_reserved(words)
-    while words and (found := _ASSIGNMENT.match(words[0].text)):
-        if found[1] in integers and _is_dirty(words[0], tainted):
-            yield f"the variable {found[1]}"
-        if re.search(rf"[{MARK}$]", found[2] or "") and _is_dirty(words[0], tainted):
-            yield "a subscript"
-        words = words[1:]
-    words, prefix = _without_prefixes(words)
-    if not words:
-        return
-    name, arguments = words[0].text, words[1:]
-    dirty = [_is_dirty(word, tainted) for word in arguments]
-    if name.startswith(MARK) and (prefix or any(dirty)) and "/" not in name:
-        yield "a command that is a value"
-    if name == "let" and any(tainted.intersection(_NAME.findall(word.text)) for word in arguments):
-        yield name
-    if any(dirty) and (name in _EVALUATING or _evaluates_some(name, arguments, dirty, integers)):
-        yield name
-
-
-def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool], integers: set[str]) -> bool:
-    """Return whether a builtin, given values, evaluates one of them."""
-    texts = [word.text for word in arguments]
-    starts = [is_dirty and text[:1] in (MARK, "$") for text, is_dirty in zip(texts, dirty, strict=True)]
-    pairs = list(zip(texts, dirty[1:], strict=False))
-    if name in _DECLARING:
-        named = [_ASSIGNMENT.match(text) for text, it in zip(texts, dirty, strict=True) if it]
-        evaluates = any(re.match(r"[-+]\w*[aAin]", text) for text in texts)
-        return evaluates or any(it is None or bool(it[2]) or it[1] in integers for it in named)
-    if name == "printf":
-        attached = dirty[0] and texts[0].startswith("-v")
-        return starts[0] or attached or any(text == "-v" and it for text, it in pairs[:1])
-    if name in ("test", "["):
-        unary = any(text in ("-v", "-R") and it for text, it in pairs)
-        return unary or any(one and other for one, other in pairwise(starts))
-    if name == "[[":
-        return any(_ARITHMETIC_TEST.fullmatch(text) for text in texts)
-    return name == "wait" and any(text.startswith("-p") for text in texts)
-
-
-def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
-    while words and words[0].text in _RESERVED:
-        words = words[1:]
-    if words and words[0].text == "function":
-        return _without_reserved(words[2:])
-    return () if words and words[0].text in _COMPOUND else words
-
-
-def _without_prefixes(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
-    """Return the words without `command` and its like, and whether there was one."""
-    prefix = False
-    while words and words[0].text in _PREFIXES:
-        prefix, words = True, words[1:]
-        while words and words[0].text.startswith("-"):
-            if words[0].text in ("-v", "-V"):  # `command -v NAME` only looks it up
-                return (), prefix
-            words = words[1:]
-    return words, prefix
-
-
-def _expanded(text: str) -> set[str]:
-    return set(_EXPANSION.findall(text))
-
-
-def _is_dirty(word: _Word, tainted: set[str]) -> bool:
-    return MARK in word.text or not tainted.isdisjoint(word.names)
-
-
-def _tainted(commands: Sequence[Sequence[_Word]]) -> set[str]:
-    """Return the variables of a line that may hold a value of a template, or a part of one."""
-    tainted = {*"123456789@*", "REPLY", "MAPFILE", "OPTARG"}
-    before = 0
-    while len(tainted) > before:  # until nothing is added: a variable may get the value of another
-        before = len(tainted)
-        for words in commands:
-            tainted.update(_tainted_by(words, tainted))
-    return tainted
-
-
-def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
-    for word in words:
-        found = _ASSIGNMENT.match(word.text)
-        if found and _is_dirty(word, tainted):
-            yield found[1]
-    texts = [word.text for word in words]
-    if any(text in _READING for text in texts):
-        yield from (name for text in texts for name in _NAME.findall(text))
-    for keyword in ("for", "select"):
-        if keyword in texts[:-1] and any(_is_dirty(word, tainted) for word in words):
-            yield texts[texts.index(keyword) + 1]
-    if "printf" in texts and "-v" in texts[:-1]:
-        yield texts[texts.index("-v") + 1]
-
-
-def _evaluated_names(commands: Iterable[Sequence[_Word]]) -> set[str]:
-    """Return the variables whose values a shell evaluates: its own, and declared integers and references."""
-    found = set(_EVALUATED_NAMES)
-    for words in commands:
-        texts = [word.text for word in words]
-        if any(text in _DECLARING for text in texts) and any(re.match(r"-\w*[in]", it) for it in texts):
-            found.update(name for text in texts for name in _NAME.findall(text.partition("=")[0]))
-    return found
-
-
-class _Reader:
-    """Reads the simple commands of a line, those in `$(...)` and backquotes included.
-
-    It need not understand a line that a shell would refuse.
-    """
-
-    def __init__(self, line: str) -> None:
-        self._line = line.replace("\\\n", "")
-        self._at = 0
-        self._found: list[list[_Word]] = []
-
-    def commands(self) -> Iterator[list[_Word]]:
-        """Read the line to its end."""
-        while self._at < len(self._line):
-            self._read("")
-        yield from self._found
-
-    def _read(self, end: str) -> _Word:
-        """Read commands up to an end; return a word with all that is expanded in them."""
-        words: list[_Word] = []
-        word: _Word | None = None
-        whole = _Word()
-        quoted = False
-        while self._at < len(self._line):
-            char = self._line[self._at]
-            if char == end and not quoted:
-                self._at += 1
-                break
-            if not quoted and char in " \t\n;|&()<>#'":
-                word = self._plain(char, word, words, whole)
-                continue
-            word = word or self._begun(words)
-            if char == '"':
-                quoted = not quoted
-                self._at += 1
-            elif char in "$`":
-                self._expansion(word)
-            else:
-                self._at += 1 + (char == "\\")
-                word.text += self._line[self._at - 1 : self._at]
-        self._end_command(words, whole)
-        return whole
-
-    def _plain(self, char: str, word: _Word | None, words: list[_Word], whole: _Word) -> _Word | None:
-        """Read a character that has a meaning outside of double quotes; return the word it belongs to."""
-        line, at = self._line, self._at
-        self._at += 1
-        if char == "'":
-            word = word or self._begun(words)
-            self._at = (line.find("'", at + 1) + 1) or len(line)
-            word.text += line[at + 1 : self._at - 1]
-            return word
-        if char == "(" and line.startswith("((", at) and word is None:
-            self._arithmetic(self._begun(words), at + 2, "))")
-        elif line.startswith("()", at):  # a function: a command begins after it
-            self._at += 1
-            words.clear()
-        elif char == "(":
-            return self._bracket(word, words)
-        elif char == "#":
-            if word is not None:
-                word.text += char
-                return word
-            self._at = (line.find("\n", at) + 1) or len(line)
-        elif char in "<>":
-            word = self._begun(words)  # where it leads is no argument, but a name that is expanded
-            word.text = char
-        elif char == "&" and (line[at - 1 : at] in (">", "<") or line[at + 1 : at + 2] == ">"):
-            return word
-        elif char not in " \t":
-            self._end_command(words, whole)
-        return None
-
-    def _bracket(self, word: _Word | None, words: list[_Word]) -> _Word | None:
-        before = len(self._found)
-        self._take(word or self._begun(words), self._read(")"))
-        if word is not None and word.text.rstrip(MARK).endswith("="):  # values of an array, not commands
-            inner = self._found[before:]
-            self._found[before:] = [each for each in inner if not each[0].text.startswith(MARK)]
-        return word
-
-    def _end_command(self, words: list[_Word], whole: _Word) -> None:
-        for word in words:
-            self._take(whole, word)
-            whole.text += MARK if MARK in word.text else ""
-        kept = [
-            word
-            for index, word in enumerate(words)
-            if word.text not in ("<", ">") and (not index or words[index - 1].text not in ("<", ">"))
-        ]
-        if kept:
-            self._found.append(kept)
-        words.clear()
-
-    @staticmethod
-    def _begun(words: list[_Word]) -> _Word:
-        words.append(_Word())
-        return words[-1]
-
-    @staticmethod
-    def _take(word: _Word, inner: _Word) -> None:
-        """Let a word hold what is expanded inside it."""
-        word.names |= inner.names
-        word.evaluated |= inner.evaluated
-        if MARK in inner.text:
-            word.text += MARK
-
-    def _expansion(self, word: _Word) -> None:
-        line, at = self._line, self._at
-        if line[at] == "`":
-            self._at += 1
-            self._take(word, self._read("`"))
-        elif line.startswith("$((", at):
-            self._arithmetic(word, at + 3, "))")
-        elif line.startswith("$[", at):
-            self._arithmetic(word, at + 2, "]")
-        elif line.startswith("$(", at):
-            self._at += 2
-            self._take(word, self._read(")"))
-        elif line.startswith("${", at):
-            self._braces(word, at + 2)
-        elif found := _EXPANSION.match(line, at):
-            self._at = found.end()
-            word.names.add(found[1])
-            word.text += "$"
-        else:
-            self._at += 1
-
-    def _arithmetic(self, word: _Word, begin: int, end: str) -> None:
-        self._at = line_end = (self._line.find(end, begin) + 1 or len(self._line) + 1) - 1
-        self._at += len(end)
-        inside = self._line[begin:line_end]
-        word.evaluated |= {*_NAME.findall(inside), *_expanded(inside)}
-        word.names |= word.evaluated
-
-    def _braces(self, word: _Word, begin: int) -> None:
-        depth, self._at = 1, begin
-        while depth and self._at < len(self._line):
-            depth += {"{": 1, "}": -1}.get(self._line[self._at], 0)
-            self._at += 1
-        inside = self._line[begin : self._at - 1]
-        names = {*_NAME.findall(inside), *_expanded(inside), *re.findall(r"^[!#]?([1-9@*])", inside)}
-        word.names |= names
-        word.text += MARK if MARK in inside else "$"
-        if _RANGE.search(inside) or inside.startswith("!"):
-            word.evaluated |= names | ({"1"} if MARK in inside else set())

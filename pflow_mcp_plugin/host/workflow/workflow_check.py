@@ -350,7 +350,7 @@ class _Check:
                 check.check_condition(place)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         for key, value in node.params.items():
             path = at(f"{node.path}.params", str(key))
             if is_reserved(key):
@@ -361,7 +361,8 @@ class _Check:
                 self.check_constant(node, fields[key], value, path)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
-                hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
+                shown = [field.key for field in entry.interface.params]
+                hint = did_you_mean(str(key), shown, f"It takes {listing(shown)}")
                 message = f"Node {node.id} ({node.type}) has no parameter {key}"
                 self.findings.error(path, message, hint)
 
@@ -403,7 +404,7 @@ class _Check:
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
-        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        sources = {**{key: key for key in entry.interface.reads}, **self.document.mapping(node.id).inputs}
         for wanted in entry.interface.params:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
@@ -462,7 +463,7 @@ class _Check:
             known = partial(known_value, lookup=values_of(values))
             for run in node.constructs.known_runs(known) if has_template(node.params) else ():
                 lookup = values_of({**values, **run.values})
-                of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
+                of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
                 if of_run.params != use.params:
                     more = [it for it in self.types.check_use(of_run) if it not in found]
                     self.report_use(node, more, run)
@@ -475,7 +476,7 @@ class _Check:
         inside = [node.params, *(place.value for place in node.constructs.templates())]
         named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
         specs = [
-            self.document.inputs.get(name) for name in named.union(entry.interface.inputs if entry else ())
+            self.document.inputs.get(name) for name in named.union(entry.interface.reads if entry else ())
         ]
         return {
             spec.name: value
@@ -487,9 +488,9 @@ class _Check:
 
     def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node takes by its own names."""
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         mapped = self.document.mapping(node.id).inputs
-        taken = (key for key in entry.interface.inputs if key in values and key not in mapped)
+        taken = (key for key in entry.interface.reads if key in values and key not in mapped)
         return {key: fitting(values[key], fields[key]) for key in taken if values[key] is not None}
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:

@@ -13,10 +13,10 @@ import anyio
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.transport.http_client import tls_context
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.trust.addresses import is_loopback
-from pflow_mcp_plugin.trust.egress import plain_http_host
+from pflow_mcp_plugin.network.addresses import is_loopback
+from pflow_mcp_plugin.network.certificates import tls_context
+from pflow_mcp_plugin.network.egress import plain_http_host
 
 _LARGEST = 256 << 10
 """Bytes of the largest metadata or key set."""

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.shell_lines import MARK, bind_line, evaluated_value
+from pflow_mcp_plugin.host.workflow.shell_evaluation import MARK, evaluated_value
+from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
 
 BASH = shutil.which("bash")
 EVIL = ("a[$(touch owned)]", "a[$(touch owned)]=1", "$(touch owned)", "touch owned", "-va[$(touch owned)]")
@@ -90,6 +91,39 @@ REFUSED = [
     "n=${x}; b[$n]=1",
     "RANDOM=${x}",
     "PS4=${x}; set -x; true",
+    "n=${x}; [[ a == b || $n -gt 2 ]]",
+    "n=${x}; [[ n -gt 2 ]]",
+    "n=${x}; m=n; echo $((m))",
+    "n=${x}; b[n]=1",
+    "n=${x}; b=([n]=1)",
+    "n=${x}; echo ${n@P}",
+    "n=${x}; echo ${m:-$((n))}",
+    ": ${n:=${x}}; ((n))",
+    "n=${x}; : ${m:=$n}; ((m))",
+    "set -- ${x}; for n; do ((n)); done",
+    "f() { for n do let n; done; }; f ${x}",
+    "true ${x}; echo $((_))",
+    ": ${x}; echo $((PFLOW_1))",
+    "n=${x}; $n",
+    "set -- ${x}; $@",
+    "n=${x}; eval 'let n'",
+    "n=${x} eval 'echo $((n))'",
+    "n=${x}; trap 'echo $((n))' EXIT",
+    "2>&1 eval ${x}",
+    "time -p eval ${x}",
+    "case a in (a) eval ${x};; esac",
+    "c=eval; $c ${x}",
+    "$(echo eval) ${x}",
+    'run() { "$@"; }; run let ${x}',
+    "source <(echo ${x})",
+    "echo ${x} | . /dev/stdin",
+    "echo ${x} | mapfile -C eval -c 1",
+    "echo y >&${x}",
+    "echo ${x} | { read RANDOM; }",
+    "for SECONDS in ${x}; do :; done",
+    "declare -i n; printf -v n %s ${x}",
+    "declare -i n; m=${x}; n=m+1",
+    "v=-v; test $v ${x}",
 ]
 HONEST = [
     "echo ${x}",
@@ -127,6 +161,18 @@ HONEST = [
     "${x}/bin/tool ${y}",
     "sh -c 'echo done' ${x}",
     "unset A; echo ${x}",
+    'run() { echo "$@"; "$@"; }; run cat ${x}',
+    'tool=${x}; "$tool" --version',
+    "cat ${x} 2>&1; [[ -n $HOME && -f $A ]] || true",
+    "[ -n $HOME ] && curl -o out ${x} >&2",
+    "diff <(sort ${x}) <(sort ${y})",
+    "case ${x} in (a) echo 1;; (*) echo 2;; esac",
+    "n=$(wc -l < ${x}); echo $n lines",
+    "for f; do echo $f; done; cat ${x}",
+    "$EDITOR ${x}; $(command -v python3) ${x}",
+    "trap 'rm -f $tmp' EXIT; tmp=${x}; cat $tmp",
+    "echo ${a} ${y}; x=1; y=$((x + 1))",
+    "name=${x}; export NAME=$name; env",
 ]
 
 
