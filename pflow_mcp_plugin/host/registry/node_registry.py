@@ -32,7 +32,7 @@ _MANY = 200
 
 
 class Overwritten(Problem):
-    """The node registry's warning that two sources have a node type, which the first of them provides."""
+    """A warning that two sources have a node type, which the first of them provides."""
 
 
 class NodeRegistry(Registry):
@@ -64,7 +64,7 @@ class NodeRegistry(Registry):
         return origins
 
     def get(self, node_type: str) -> Entry:
-        """Return the registry's entry of a node type or alias.
+        """Return the entry of a node type or alias.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest names and where to get the node.
@@ -104,30 +104,30 @@ class NodeRegistry(Registry):
         return self._no_code is None or not entry.runs_code
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield the registry's entries by name, those whose name contains `pattern` if one is given."""
+        """Yield the entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(filter(self._is_listed, found), key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what the registry's `entries` lists as rows, read from the index, not from the sources."""
+        """Return what `entries` lists as rows, read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the registry's node types that begin so, sorted, each with its description."""
+        """Return the node types that begin so, sorted, each with its description."""
         return self._opened().beginning(prefix)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
-        """Search the registry's index; return the entries that match, best first, with their scores."""
+        """Search the index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None and self._is_listed(entry)]
 
     def count(self, words: str) -> int:
-        """Return how many entries the registry's `search` would find without a limit."""
+        """Return how many entries `search` would find without a limit."""
         return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
-        """Return what the registry's `search` finds as rows of the index."""
+        """Return what `search` finds as rows of the index."""
         return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
@@ -147,7 +147,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what the registry's `discover` finds, with rows of the index.
+        """Return what `discover` finds, with rows of the index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -165,7 +165,7 @@ class NodeRegistry(Registry):
         return self._discovery().by_clause(task, most, limit)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
-        """Return the registry's names closest to an unknown one, closest first."""
+        """Return the names closest to an unknown one, closest first."""
         from difflib import get_close_matches
 
         names = self._opened().names()
@@ -184,7 +184,7 @@ class NodeRegistry(Registry):
         return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
     def unmet(self, node_types: Iterable[str]) -> list[Problem]:
-        """Return what the registry's sources warn of: what nodes need and this machine lacks."""
+        """Return what the sources warn of: what nodes need and this machine lacks."""
         wanted = dict.fromkeys(node_types)
         found: list[Problem] = []
         for origin in self.sources:
@@ -194,7 +194,7 @@ class NodeRegistry(Registry):
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Return what the registry's source of a node finds wrong with its use; its failure is an error."""
+        """Return what the source of a node finds wrong with its use; its failure is an error."""
         named = (origin for origin in self.sources if origin.name == use.entry.source)
         origin = next(named, None)
         if origin is None or origin.plugin.own:
@@ -205,7 +205,7 @@ class NodeRegistry(Registry):
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""
+        """Return a workflow node rewritten by the first source that knows its shape, or None."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
@@ -222,7 +222,7 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the node registry's index up to date, so that no list or search has to wait for it.
+        """Bring the index up to date, so that no list or search has to wait for it.
 
         So are the embeddings, where the extra `[semantic]` is installed.
         """
@@ -237,7 +237,7 @@ class NodeRegistry(Registry):
             self._report(Problem(message=message, suggestion=step, severity="warning", kind=error.kind))
 
     def close(self) -> None:
-        """Close the registry's index."""
+        """Close the index."""
         with self._lock:
             index, self._index = self._index, None
         if index is not None:

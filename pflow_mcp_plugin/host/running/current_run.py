@@ -89,15 +89,15 @@ class CurrentRun(Run):
         control.on_cancel(self._stop)
 
     def cancelled(self) -> bool:
-        """Return whether the current run has been stopped, by the user or through its control."""
+        """Return whether the run has been stopped, by the user or through its control."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Mark the current run as stopped; nodes and plugins see it in `cancelled`."""
+        """Mark the run as stopped; nodes and plugins see it in `cancelled`."""
         self._cancelled.set()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when the current run is cancelled through its control; at once if it already is."""
+        """Call `stop` when the run is cancelled through its control; at once if it already is."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
@@ -105,7 +105,7 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Do nothing unless the current run has been stopped.
+        """Do nothing unless the run has been stopped.
 
         Raises:
             PflowError: Kind `interrupted`: it has been stopped.
@@ -115,7 +115,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the current run be cancelled until the end of the `with` block; afterwards it is too late.
+        """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
 
         Raises:
             PflowError: Kind `interrupted`: it was cancelled before or inside the block.
@@ -130,7 +130,7 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the current run is stopped.
+        """Wait for some seconds, or until the run is stopped.
 
         Raises:
             PflowError: The run has been stopped.
@@ -139,11 +139,11 @@ class CurrentRun(Run):
         self.check()
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Use the results of earlier runs in the current run only if `state` returned the same then."""
+        """Use the results of earlier runs in the run only if `state` returned the same then."""
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Ask those who distinguish the current run's results of a node from others.
+        """Ask those who distinguish the run's results of a node from others.
 
         Raises:
             PflowError: One of them failed.
@@ -152,40 +152,40 @@ class CurrentRun(Run):
             return [str(state()) for state in self._states.get(node_id, ())]
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add JSON values to a node's step in the current run's trace."""
+        """Add JSON values to a node's step in the run's trace."""
         self.recorder.annotate(node_id, details)
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name a file wherever the current run shows a string shortened."""
+        """Name a file wherever the run shows a string shortened."""
         if self.recorder.files is not None:
             self.recorder.files.name(value, file)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the trace and errors of the current run, and tell whoever started it."""
+        """Redact these values in the trace and errors of the run, and tell whoever started it."""
         secrets = tuple(values)
         self.redactor.add(secrets)
         self._control.add_secrets(secrets)
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Record and show that something begins which nodes of the current run wait for."""
+        """Record and show that something begins which nodes of the run wait for."""
         return self.recorder.prepare(label, node_ids)
 
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Report how far a node of the current run has come to whoever started the run."""
+        """Report how far a node of the run has come to whoever started the run."""
         self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
-        """Return the handle for one item of a batch in the current run, and what records it."""
+        """Return the handle for one item of a batch in the run, and what records it."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         return inner, step
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
-        """Reserve threads of the current run for a batch: as many as are wanted and left, perhaps none.
+        """Reserve threads of the run for a batch: as many as are wanted and left, perhaps none.
 
         A batch that runs inside the items of another must not multiply its threads with theirs.
         """
@@ -197,7 +197,7 @@ class CurrentRun(Run):
                 self._threads.release(taken)
 
     def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the handle for what runs inside a node of the current run: with steps of its own."""
+        """Return the handle for what runs inside a node of the run: with steps of its own."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = ProgressInside(self.progress, 0 if silent else expected)
@@ -225,13 +225,13 @@ class Progressing(Protocol):
     """Counts the progress of a run, or of what runs inside one of its nodes."""
 
     def begin(self, node_id: str) -> None:
-        """A node begins: progress it."""
+        """A node begins."""
 
     def end(self, node_id: str) -> None:
-        """A node has ended: progress it."""
+        """A node has ended."""
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """The node that runs now has come so far: progress it."""
+        """The node that runs now has come so far."""
 
 
 class RunProgress:
@@ -262,19 +262,19 @@ class RunProgress:
         self._broken = False
 
     def begin(self, node_id: str) -> None:
-        """Report to the run's listener that a node begins."""
+        """Report that a node begins."""
         with self._lock:
             self._begun += 1
         self._tell(0.0, f"node {node_id}")
 
     def end(self, node_id: str) -> None:
-        """Report to the run's listener that a node has ended."""
+        """Report that a node has ended."""
         with self._lock:
             self._ended += 1
         self._tell(0.0, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report to the run's listener how far the node that runs now has come.
+        """Report how far the node that runs now has come.
 
         Args:
             done: What it has done.

@@ -58,7 +58,7 @@ if TYPE_CHECKING:  # not every program runs something, and few ask for data flow
 
 
 class WorkflowRunner(Runner):
-    """The runner, which checks, compiles and runs workflows for the embedded host.
+    """Checks, compiles and runs workflows.
 
     Args:
         host: The handle that nodes and plugins get.
@@ -87,7 +87,7 @@ class WorkflowRunner(Runner):
         self._place = place or WorkflowPlace(library=host)
 
     def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
-        """Ask the runner for every problem of a workflow; nothing is run.
+        """Return every problem of a workflow; nothing is run.
 
         Args:
             workflow: Any JSON value.
@@ -99,7 +99,7 @@ class WorkflowRunner(Runner):
     def validate_flows(
         self, workflow: JSONObject, lock: LockPlace | None = None
     ) -> tuple[Sequence[Problem], FoundFlows]:
-        """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
+        """Return every problem of a workflow, and its data flows, which are problems too.
 
         Returns:
             The problems, a warning for each data flow that is not denied among them, and the flows.
@@ -124,11 +124,11 @@ class WorkflowRunner(Runner):
         return (*problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
-        """Return the JSON Schema of the workflows that the runner accepts."""
+        """Return the JSON Schema of workflows."""
         return decode_json(SCHEMA_FILE, SCHEMA_FILE.read_bytes())
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
+        """Return the inputs and outputs of a workflow, with the types that its nodes declare."""
         from pflow_mcp_plugin.host.workflow.sub_workflows import workflow_interface
 
         return workflow_interface(self._checked(workflow), workflow)
@@ -141,7 +141,7 @@ class WorkflowRunner(Runner):
         *,
         lock: LockPlace | None = None,
     ) -> Compiled:
-        """Do what the runner does before a run: check and compile a workflow, with inputs if given.
+        """Check and compile a workflow, with inputs if given.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -167,7 +167,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Compile a workflow with the runner's registry and plugins, run it and write its trace.
+        """Compile a workflow, run it and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -196,7 +196,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Run what the runner has compiled, and write the trace.
+        """Run a compiled workflow, and write the trace.
 
         Args:
             compiled: The plan, checked against these inputs.
@@ -239,7 +239,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         allow_extra: bool = False,
     ) -> NodeOutcome:
-        """Run a single node with the runner's registry and plugins, and describe what it wrote.
+        """Run a single node, and describe what it wrote.
 
         Args:
             node_type: The node type, or an alias.
@@ -269,7 +269,7 @@ class WorkflowRunner(Runner):
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow for the runner: JSON or YAML of bounded size.
+        """Parse the text of a workflow: JSON or YAML of bounded size.
 
         Raises:
             PflowError: Kind `validation`: it is not a workflow in JSON or YAML.
@@ -277,7 +277,7 @@ class WorkflowRunner(Runner):
         return load_workflow(content, name)
 
     def read_file(self, path: Path) -> JSONObject:
-        """Read a workflow from its file for the runner, with the files that its nodes name written in it.
+        """Read a workflow from its file, with the files that its nodes name written in it.
 
         Raises:
             PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
@@ -314,7 +314,7 @@ class WorkflowRunner(Runner):
         )
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
+        """Return a workflow in its normal form; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
 

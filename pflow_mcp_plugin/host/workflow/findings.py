@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import described
 
 _LONGEST = 60
-"""Characters of a value that the message of a finding shows."""
+"""Characters of a value that a message shows."""
 _FAR_BEHIND = 0.3
 """How much less similar than the closest name another one may be and still be meant."""
 
@@ -51,13 +51,13 @@ class Findings:
 
 
 def at(path: str, key: str) -> str:
-    """Return the JSON path of `key` in the object at `path`, as findings name a place."""
+    """Return the JSON path of `key` in the object at `path`."""
     plain = key.replace("_", "a").replace("-", "a")
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
 def shown(value: object) -> str:
-    """Return the words in which findings name the type of a value, such as `a string` or `a list`."""
+    """Return the words that name the type of a value, such as `a string` or `a list`."""
     if value is None:
         return "null"
     names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
@@ -67,12 +67,12 @@ def shown(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a string shortened for the message of a finding."""
+    """Return a string shortened for a message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return the suggestion of a finding: the names closest to `name`, else `otherwise`."""
+    """Return a suggestion: the names closest to `name`, else `otherwise`."""
     from difflib import SequenceMatcher, get_close_matches
 
     close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
@@ -82,7 +82,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
-    """Return names listed for the message of a finding, cut after `limit` of them."""
+    """Return names listed for a message, cut after `limit` of them."""
     every = list(names)
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + rest if every else "none"

@@ -60,29 +60,29 @@ class Graph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The index of each node in the graph, by id."""
+        """The index of each node, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property
     def reachable(self) -> NodeSet:
-        """The nodes of the graph that can be reached from the start."""
+        """The nodes that can be reached from the start."""
         return NodeSet(self.positions, self._bits(self._order))
 
     def before(self, node_id: str) -> NodeSet:
-        """Return the nodes of the graph that may have run before `node_id`; in a loop, itself among them."""
+        """Return the nodes that may have run before `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
     def after(self, node_id: str) -> NodeSet:
-        """Return the nodes of the graph that may run after `node_id`; in a loop, itself among them."""
+        """Return the nodes that may run after `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
     def others(self, node_id: str) -> NodeSet:
-        """Return all nodes of the graph but one."""
+        """Return all nodes but one."""
         everything = (1 << len(self.positions)) - 1
         return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
-        """Return the reachable nodes from which no path through the graph leads to an end.
+        """Return the reachable nodes from which no path leads to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
@@ -90,7 +90,7 @@ class Graph:
         return set(self._order) - _spread(ends, self._sources)
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Walk the graph along default edges from each trapped node, and return the loops found."""
+        """Follow the default edges from each trapped node, and return the loops found."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
         for node_id in sorted(self.trapped()):
@@ -102,7 +102,7 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes of the graph that run whenever every node takes its default action.
+        """Return the nodes that run whenever every node takes its default action.
 
         Args:
             branches: Nodes after which nothing is certain.
@@ -115,7 +115,7 @@ class Graph:
         return frozenset(walked[: first + 1])
 
     def actions(self, node_id: str) -> set[str]:
-        """Return the actions for which a node of the graph has an edge, with or without a condition."""
+        """Return the actions for which a node has an edge, with or without a condition."""
         return {split_route(route)[0] for route in self.successors[node_id]}
 
     def _routes(self, node_id: str) -> Iterator[tuple[str, bool]]:

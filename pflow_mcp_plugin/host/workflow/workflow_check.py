@@ -54,70 +54,70 @@ class NodeTypes(Protocol):
     """The part of the registry that the check of a workflow uses."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry that the check uses for a node type or alias, None if it is unknown."""
+        """Return the entry of a node type or alias, None if it is unknown."""
         ...
 
     def missing(self, node_type: str) -> Problem:
-        """Return the problem that the check reports for an unknown node type."""
+        """Return the problem of an unknown node type."""
         ...
 
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings for the check about what nodes need and this machine lacks."""
+        """Return warnings about what nodes need and this machine lacks."""
         ...
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use, for the check to report."""
+        """Return the problems that the source of a node finds in its use."""
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        """Return a node of an older shape in normal form, None for any other."""
         ...
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        """Return the plugin that has a node type, None if it is the host's own or saved."""
         ...
 
 
 @attrs.define
 class ChangedEntries(NodeTypes):
-    """The node types for a check that takes their entries otherwise than they are."""
+    """The node types with their entries changed."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the changed entry that the check uses for a node type or alias, None if it is unknown."""
+        """Return the changed entry of a node type or alias, None if it is unknown."""
         entry = self.types.find(node_type)
         return self.change(entry) if entry else None
 
     def missing(self, node_type: str) -> Problem:
-        """Return the problem that the check reports for an unknown node type."""
+        """Return the problem of an unknown node type."""
         return self.types.missing(node_type)
 
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings for the check about what nodes need and this machine lacks."""
+        """Return warnings about what nodes need and this machine lacks."""
         return self.types.unmet(node_types)
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use, for the check to report."""
+        """Return the problems that the source of a node finds in its use."""
         return self.types.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        """Return a node of an older shape in normal form, None for any other."""
         return self.types.upgrade(node)
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        """Return the plugin that has a node type, None if it is the host's own or saved."""
         return self.types.plugin_of(node_type)
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry for the check of a run whose user believes what nodes claim of themselves."""
+    """Return an entry for a run whose user believes what nodes claim of themselves."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry for a check that lets its node take parameters beyond those that are declared."""
+    """Return an entry whose node takes parameters beyond those that are declared."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
