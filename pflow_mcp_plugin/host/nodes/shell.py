@@ -112,7 +112,8 @@ class Shell(pocketflow.Node):
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
-        failure = _failure(prep_res, exec_res, _tail(redact(stderr[-_REDACTED:]).strip()))
+        end = redact(stderr[-_REDACTED:]).strip()
+        failure = _failure(prep_res, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
         shared["error"] = None if failure is None else failure.message
         if failure is None:
             return "default"
@@ -128,10 +129,6 @@ def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
-
-
-def _tail(stderr: str) -> str:
-    return stderr if len(stderr) <= _TAIL else f"...{stderr[-_TAIL:]}"
 
 
 def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:

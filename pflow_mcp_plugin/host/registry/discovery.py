@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import attrs
@@ -140,7 +141,7 @@ def discover_by_clause(
         weights: The weights of the scores; by default those tuned for one node a clause.
     """
     needs = _Matching(index, weights or _ONE_A_CLAUSE).needs(parts)
-    best = [nlargest(limit, need.items(), key=_by_score) for need in needs]
+    best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
     rows = index.rows_of({number for need in best for number, _ in need})
     return [[rows[number]._replace(score=score) for number, score in need] for need in best]
 
@@ -186,7 +187,7 @@ class _Matching:
             node: score + weights.family * company[families[node]] + weights.task * whole[node]
             for node, score in self._sum(part).items()
         }
-        return dict(nlargest(weights.candidates, scores.items(), key=_by_score))
+        return dict(nlargest(weights.candidates, scores.items(), key=itemgetter(1)))
 
     def _sum(self, words: Iterable[str]) -> dict[int, float]:
         total: dict[int, float] = {}
@@ -235,24 +236,17 @@ def _spread(
         del worth[chosen]
         for number, need in enumerate(needs):
             left[number] *= 1 - (1 - weights.answered) * need.get(chosen, 0.0) / tops[number]
-        for node in _twins(chosen, worth, rows):
-            worth[node] *= weights.twin
+        description = rows[chosen].description
+        for node in worth:
+            # Described in the same words, as a node of a second such server is.
+            if description and rows[node].description == description:
+                worth[node] *= weights.twin
     return taken
 
 
 def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
     """Return what a node adds to the need that it answers best."""
     return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
-
-
-def _twins(node: int, others: Iterable[int], rows: Mapping[int, NodeRow]) -> list[int]:
-    """Return the nodes that are described in the same words, such as those of a second such server."""
-    description = rows[node].description
-    return [other for other in others if description and rows[other].description == description]
-
-
-def _by_score(item: tuple[int, float]) -> float:
-    return item[1]
 
 
 @attrs.frozen(eq=False)

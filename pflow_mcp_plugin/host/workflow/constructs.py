@@ -14,7 +14,6 @@ place in `workflow.schema.json`, and what `running.steps` does with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
 from typing import ClassVar, Self
 
 import attrs
@@ -427,7 +426,9 @@ class Constructs:
 
     def gathered(self, entry: Entry) -> Entry:
         """Return the entry of the node as later nodes see it."""
-        return reduce(lambda found, it: it.gathered(found), self, entry)
+        for it in reversed([*self]):  # the innermost first
+            entry = it.gathered(entry)
+        return entry
 
     def read_of_one(self, path: Path) -> list[Path]:
         """Return what a path into the outputs that later nodes see reads of those of a single run."""
