@@ -4,13 +4,13 @@
 - `document_reader`, `workflow_document`: JSON to its normal form and to typed parts.
 - `constructs`: what a node's `when`, `batch`, `retry` and `cache` read, add, change and show; a new construct
   belongs there. `table_rules`: what their members may be.
-- `graph`, `scope`: which nodes run before which, and what a node can therefore refer to;
-  `nested_declarations`: what is declared of the values inside those values.
-- `workflow_check`, with `reference_check` and `route_check`: all problems at once, as `findings`.
+- `graph`, `scope`: which nodes run before which, and what a node can therefore refer to.
+- `workflow_check`, with `reference_check` and that of routes: all problems at once, as `findings`.
 - `node_uses`: what a workflow reads, and what is known of each node before a run, for its source to judge.
 - `sub_workflows`: the check of a workflow together with those that it runs as nodes; its interface.
 - `data_movement`, `data_flows`: which node reads what of which, and the paths that data may take.
-- `templates`, `coercion`: `${...}`, declared types, and strings that hold JSON, for checks and runs.
+- `templates`, `coercion`: `${...}` and what is declared of its values, declared types, and strings that
+  hold JSON, for checks and runs.
 - `shell_lines`: templates in shell lines; `shell_evaluation`: where a shell would evaluate values as code.
 - `expressions`: the expression language. `expression_places` knows where expressions are and what they read.
   The rest does not import the language.

@@ -21,9 +21,8 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import Findings, shown
-from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
 from pflow_mcp_plugin.host.workflow.table_rules import BATCH, CACHE, RETRY, valid_members
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
 
 USUAL_TTL = 3_600.0
 """Seconds for which a kept result is used where nobody says for how long."""

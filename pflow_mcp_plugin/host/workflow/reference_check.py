@@ -25,12 +25,13 @@ from pflow_mcp_plugin.host.workflow.expression_places import (
     param_expressions,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, listing, shown
-from pflow_mcp_plugin.host.workflow.nested_declarations import Misstep, inside
 from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
+    Misstep,
     TemplateReference,
     foreign_templates,
+    inside,
     lone,
     references,
     strings,

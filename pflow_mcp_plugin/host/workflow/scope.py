@@ -14,8 +14,7 @@ from pflow_mcp_plugin.host.workflow.expression_places import (
     transform_outputs,
 )
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
-from pflow_mcp_plugin.host.workflow.nested_declarations import inside
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, inside
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
@@ -145,6 +144,9 @@ class Scopes:
         nodes: Its nodes by id, in its order.
         entries: The entry of each node type.
         given: Names that a run is given beyond the declared inputs.
+
+    Attributes:
+        entries: The entry of each node, by its id, as later nodes see it.
     """
 
     def __init__(
@@ -154,12 +156,12 @@ class Scopes:
         entries: Mapping[str, Entry | None],
         given: frozenset[str],
     ) -> None:
-        self._entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
+        self.entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
         self._given = {name: Field(key=name) for name in given}
         self._given |= {name: spec.field for name, spec in document.inputs.items()}
-        self._writers = _writers(document, self._entries)
+        self._writers = _writers(document, self.entries)
         # With namespacing, a node writes to the root only what is mapped there, which is known.
-        exposed = () if document.namespaced else tuple(self._entries.values())
+        exposed = () if document.namespaced else tuple(self.entries.values())
         self._uncertain = _places(entry is None for entry in exposed)
         said = [entry.interface.open_outputs if entry else False for entry in exposed]
         self._open = _places(is_open is True for is_open in said)
@@ -169,7 +171,7 @@ class Scopes:
         """Return the scope after some nodes have run."""
         return Scope(
             roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
-            earlier=_Earlier(self._entries, nodes),
+            earlier=_Earlier(self.entries, nodes),
             uncertain=bool(self._uncertain & nodes.bits),
             open=True if self._open & nodes.bits else None if self._unsaid & nodes.bits else False,
         )

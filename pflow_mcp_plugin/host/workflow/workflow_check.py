@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.workflow.constructs import KnownRun
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.expression_places import expression_params, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
+from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
 from pflow_mcp_plugin.host.workflow.node_uses import (
     WorkflowReads,
     fitting,
@@ -37,7 +37,6 @@ from pflow_mcp_plugin.host.workflow.reference_check import (
     ReferenceCheck,
     check_skipped,
 )
-from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import (
@@ -243,7 +242,7 @@ class _Check:
             document=self.document,
             graph=self.graph,
             nodes=self.nodes,
-            entries=self.entries,
+            entries=self.scopes.entries,
             findings=self.findings,
         )
 
