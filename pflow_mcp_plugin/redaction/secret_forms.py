@@ -125,13 +125,13 @@ class SecretForms:
             plain, places = run[0], list(range(run.start(), run.end() + 1))
             for _ in range(_MOST_ROUNDS):
                 plain, within = _unescaped(plain)
+                if len(within) == len(places):  # nothing is escaped any more
+                    break
                 places = [places[place] for place in within]
                 pattern = self.pattern(plain)
                 matches = pattern.finditer(plain) if pattern else ()
                 if parts := [(places[match.start()], places[match.end()]) for match in matches]:
                     found += parts
-                    break
-                if not may_be_escaped(plain):
                     break
         return found
 

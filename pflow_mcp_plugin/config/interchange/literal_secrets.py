@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
-from pflow_mcp_plugin.config import auth, field_checks
+from pflow_mcp_plugin.config import auth, display, field_checks
 from pflow_mcp_plugin.config.interchange.server_format import Table
 from pflow_mcp_plugin.config.interchange.variable_syntax import variable_name
 
@@ -75,7 +75,7 @@ def extracted(server: str, table: Table, is_taken: IsTaken) -> tuple[Table, tupl
                 for name, value in changed[key].items()
             }
     if _is_strings(changed.get("args")):
-        changed["args"] = _in_args(changed["args"], replaced)
+        changed["args"] = _in_args(str(changed.get("command", "")), changed["args"], replaced)
     if isinstance(changed.get("url"), str):
         changed["url"] = replaced(list(_in_url("url", changed["url"])), changed["url"])
     return changed, tuple(secrets)
@@ -100,10 +100,15 @@ def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
         yield _Span(field, name if key == "env" else f"_{name}", value, start, len(value))
 
 
-def _in_args(args: list[str], replaced: Callable[[list[_Span], str], str]) -> list[str]:
+def _in_args(command: str, args: list[str], replaced: Callable[[list[_Span], str], str]) -> list[str]:
+    """Return the arguments with references for secrets, but none for what may be a program or its code."""
     spans: dict[int, list[_Span]] = {}
+    started = display.startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
         text = args[index]
+        is_word = len(text[start:].split()) == 1 or display.is_secret_only(text[start:])
+        if not is_word or (start == 0 and index in started):
+            continue
         option = text[:start].strip("-=: ") or args[index - 1].strip("-")
         if len(text) - start >= _SHORTEST and not variable_references.references(text):
             at = start + text[start:].rstrip().rfind(" ") + 1
