@@ -41,7 +41,7 @@ WHOLE = {
     "host.direct.direct_run.DirectRun",
     "host.running.attempts.Attempts",
     "host.running.result_reuse.WatchedStore",
-    "host.running.run_values.Values",
+    "host.running.shared_store.Values",
     "host.running.steps.Steps",
     "host.running.trace_recorder.Preparation",
     "host.running.trace_recorder.Step",

@@ -10,7 +10,7 @@ from pflow_mcp_plugin.contract import Entry, Field, Host, NodeRef, PflowError, P
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, Overwritten
 from pflow_mcp_plugin.host.registry.saved_entries import Uninstalled
 from pflow_mcp_plugin.host.workflow.coercion import is_type
-from pflow_mcp_plugin.host.workflow.node_class import load_node
+from pflow_mcp_plugin.host.workflow.compilation import load_node
 
 
 def check_nodes(

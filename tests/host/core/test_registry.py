@@ -442,7 +442,7 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
 
 def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
     (home / "data").mkdir(parents=True)
-    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    saved = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
     nodes = {"silent": saved, "exact": {**saved, "interface": {"outputs": []}}}
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
     with open_with() as opened:
@@ -454,7 +454,7 @@ def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
         assert "  and others, known only when it runs" in described
 
 
-FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}
+FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.value_nodes"}
 OLDER = {"class_name": "Caller", "module": "no_such_core.nodes.caller", "interface": {"params": []}}
 
 

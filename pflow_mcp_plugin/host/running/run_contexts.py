@@ -1,11 +1,14 @@
-"""The context managers that plugins hold open while a workflow runs."""
+"""What a run is inside of: the contexts that plugins hold open, and the handling of signals that end it."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import Self
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.foreign_code import foreign_code
@@ -14,6 +17,8 @@ from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.workflow.findings import said
 
 _Context = AbstractContextManager[object]
+# Windows has no SIGHUP.
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class RunContexts:
@@ -39,7 +44,10 @@ class RunContexts:
         """
         try:
             for plugin, context in list(_offers(self._run, self._plugins)):
-                _enter(plugin, context)
+                with foreign_code(
+                    partial(_failed, plugin, "could not prepare the run"), passing=(PflowError,)
+                ):
+                    context.__enter__()
                 self._entered.append((plugin, context))
         except BaseException as error:
             self._leave_all(error)
@@ -52,17 +60,14 @@ class RunContexts:
         self._leave_all(error)
 
     def _leave_all(self, error: BaseException | None) -> None:
-        failure = None if error is None else self._failure(error)
+        failure = error if isinstance(error, PflowError) else None
+        if error is not None and failure is None:
+            self._run.cancel()
+            failure = PflowError("The run was interrupted", kind="interrupted")
         with ExitStack() as stack:  # each is left, even if leaving another one raises
             for plugin, context in self._entered:
                 stack.callback(_leave, self._run, plugin, context, failure)
         self._entered.clear()
-
-    def _failure(self, error: BaseException) -> PflowError:
-        if isinstance(error, PflowError):
-            return error
-        self._run.cancel()
-        return PflowError("The run was interrupted", kind="interrupted")
 
 
 def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Context]]:
@@ -72,11 +77,6 @@ def _offers(run: CurrentRun, plugins: Plugins) -> Iterator[tuple[Plugin, _Contex
             offer = call(run)
         if offer is not None:
             yield plugin, offer
-
-
-def _enter(plugin: Plugin, context: _Context) -> None:
-    with foreign_code(partial(_failed, plugin, "could not prepare the run"), passing=(PflowError,)):
-        context.__enter__()
 
 
 def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
@@ -91,3 +91,45 @@ def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowErr
 
 def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
     return PflowError(f"Plugin {plugin.label} {doing}: {said(error)}", details={"plugin": plugin.name})
+
+
+class EndingSignals:
+    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
+
+    Later ones are ignored. Only in the main thread, and only for a signal that would end the program:
+    one that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
+
+    Attributes:
+        exit_code: The exit code of a program ended by the signal received; None if none was received.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._over = False
+        self._taken: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Python sets handlers in the main thread only.
+            self._taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def no_more(self) -> None:
+        """Ignore ending signals from now on: the run is over, and its outcome is being recorded."""
+        self._over = True
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
+        if not self._over:
+            self._over = True
+            # The shell's convention for a program ended by a signal.
+            self.exit_code = 128 + number
+            raise KeyboardInterrupt
