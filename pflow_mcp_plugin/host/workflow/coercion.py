@@ -190,7 +190,7 @@ def coerce(value: object, field: Field) -> Any:
     alternatives = [type_name(name) for name in field.types]
     if value is None and "None" in alternatives:
         return None  # even if the choices do not list it
-    if field.choices:
+    if field.choices and "any" not in alternatives:  # else they are those of some calls only
         return _choose(value, alternatives, field.choices)
     if any(_fits(value, name) for name in alternatives):
         return value

@@ -859,6 +859,17 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert "${not} [1]" in out
 
 
+def test_the_structure_of_outputs_is_shown_to_a_bounded_length(pflow, home):
+    keys = [f"k{number}: `1`" for number in range(98)]
+    texts = [f"whole: '{'x' * 40}'", f"long: '{'y' * 41}'"]
+    code, out, _ = pflow("registry", "run", "transform", f"expression={{{', '.join([*texts, *keys])}}}")
+    shown = [line.split() for line in out.partition("\n\n")[0].splitlines()]
+    assert code == 0
+    assert shown[2:4] == [["result.whole", "str", "x" * 40], ["result.long", "str", f"{'y' * 40}..."]]
+    assert len(shown) == 1 + 100 + 1
+    assert shown[-1] == ["...", "1", "more"]
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

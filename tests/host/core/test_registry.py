@@ -246,6 +246,7 @@ def test_a_disabled_plugin_that_was_never_seen_is_guessed_by_its_name(install, o
     monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "loud")
     with open_with(scan=True) as opened:
         assert opened.host.registry.missing("loud-x").suggestion == "Remove loud from PFLOW_DISABLE_PLUGINS"
+        assert opened.host.registry.missing("calm-x").message == "Unknown node type calm-x"
 
 
 def test_an_older_node_is_upgraded_by_the_source_that_knows_it(open_with):
