@@ -19,7 +19,7 @@ from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
-    client_files,
+    clients,
     document_text,
     export_plan,
     server_format,
@@ -62,7 +62,7 @@ class ClientSetup:
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
             raise PflowError(message, suggestions=(step,), kind="usage")
-        path = client_files.written(client, client_files.this_machine())
+        path = clients.written(client, clients.this_machine())
         return cls(client=client, name=name, plan=plan, path=path)
 
     def show(self, host: Host, *, quiet: bool | None = False) -> Report:

@@ -12,8 +12,8 @@ from pflow_mcp_plugin.cli import client_file
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import clients, servers
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange import client_files, document_text, export_plan
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.config.interchange import document_text, export_plan
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client, this_machine, written
 from pflow_mcp_plugin.config.interchange.export_plan import ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Report
@@ -94,7 +94,7 @@ def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
 
 
 def _data(plan: ExportPlan) -> dict[str, Any]:
-    place = client_files.written(plan.client, client_files.this_machine())
+    place = written(plan.client, this_machine())
     return {
         "client": plan.client.name,
         "exported": [server.name for server in plan.servers if not server.writing.reason],

@@ -49,7 +49,7 @@ class NodeRegistry(Registry):
         self._plugins = plugins
         self._setting = setting
         self._report = plugins.report
-        self._saved = SavedEntries(paths.data / SAVED, self._report, self.plugin_origin)
+        self._saved = SavedEntries(paths.data / SAVED, self._report)
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -244,15 +244,10 @@ class NodeRegistry(Registry):
         if index is not None:
             index.close()
 
-    def plugin_origin(self, node_type: str) -> Origin | None:
-        """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
-        fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
-        return next(fitting, None)
-
     def plugin_of(self, node_type: str) -> Plugin | None:
         """Return the plugin that the registry has a node type from; None for the host's and saved ones."""
-        origin = self.plugin_origin(node_type)
-        return origin.plugin if origin else None
+        fitting = (it.plugin for it in self.sources if it.fits(node_type) and not it.plugin.own)
+        return next(fitting, None)
 
     @shared_part
     def _semantic(self) -> SemanticSearch | None:
