@@ -62,7 +62,8 @@ _PHRASES: Mapping[str, tuple[str, ...]] = {
         r"(?:\A|\s)\w*timeout[.!]?\s*\Z|(?-i:\ATimeout:)",
     ),
     "resource_missing": (
-        r"not_found|could(?: not|n't) find|does(?: not|n't) exist|no_such_|enoent|resource_missing",
+        r"not_found|could(?: not|n't) find|does(?: not|n't) exist|enoent|resource_missing",
+        r"no_such_(?:file|directory|key|table|bucket|entity|resource)|no such \w+: ",
     ),
 }
 """An underscore stands for a space, a hyphen, an underscore or nothing: phrases are also error codes."""
