@@ -133,7 +133,7 @@ sys.argv = ["pflow", *sys.argv[1:]]
 code = main()
 from pflow_mcp_plugin.execution import failure_words
 found = [*map(sorted, started), sorted(set({unused}) & set(sys.modules))]
-print(code, len(started), sum(found, []), failure_words._one_of.cache_info().currsize, file=sys.stderr)
+print(code, len(started), sum(found, []), failure_words._any_of.cache_info().currsize, file=sys.stderr)
 """
 
 

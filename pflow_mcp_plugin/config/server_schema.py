@@ -220,15 +220,15 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
         *problems,
         *_check_transport(path, given),
         *_check_insecure(path, given),
-        *_check_plain_http(path, given, _mapping(defaults)),
+        *_check_plain_http(path, given, mapping(defaults)),
         *_check_deadlines(path, given, defaults),
     ]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
     """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
-    table: Mapping[str, Any] = _mapping(document.get(NETWORK))
-    urls = (_mapping(server).get("url") for server in _mapping(document.get(SERVERS)).values())
+    table: Mapping[str, Any] = mapping(document.get(NETWORK))
+    urls = (mapping(server).get("url") for server in mapping(document.get(SERVERS)).values())
     hosts = (_written_host(url) for url in urls if isinstance(url, str))
     return NetworkRules(
         policy=table.get("policy", "open"),
@@ -265,7 +265,7 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
     """
     from hashlib import sha256  # not needed for a lookup, and OpenSSL is slow to load
 
-    merged = {**_mapping(defaults), **_mapping(clean(table))}
+    merged = {**mapping(defaults), **mapping(clean(table))}
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
     written = json.dumps(deciding, sort_keys=True, default=str)
     return "sha256:" + sha256(written.encode()).hexdigest()
@@ -382,7 +382,7 @@ def _misplaced(path: str, key: str, transport: Transport) -> Problem:
 
 
 def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[Problem]:
-    merged = {**_mapping(defaults), **table}
+    merged = {**mapping(defaults), **table}
     default = attrs.fields_dict(Server)
     idle, whole = (merged.get(key, default[key].default) for key in ("call_timeout", "call_timeout_max"))
     if not (isinstance(idle, int | float) and isinstance(whole, int | float)):
@@ -429,5 +429,6 @@ def _holds_null(value: JSON) -> bool:
     return value is None or (isinstance(value, list) and any(_holds_null(item) for item in value))
 
 
-def _mapping(value: JSON) -> JSONObject:
+def mapping(value: JSON) -> JSONObject:
+    """Return a table as it is, an empty one for anything else, which a check of the schema reports."""
     return value if isinstance(value, Mapping) else {}
