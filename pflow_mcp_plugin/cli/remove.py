@@ -18,7 +18,7 @@ from pflow_mcp_plugin.errors import McpError
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.logout import EndedSignIn
-    from pflow_mcp_plugin.cli.stored_sign_ins import StoredSignIns
+    from pflow_mcp_plugin.cli.server_access import StoredSignIns
 
 
 @click.command()
@@ -95,7 +95,7 @@ def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns 
     """Return the sign-ins that are stored now, with the servers that they belonged to before."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
         return None
-    from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins
 
     now = stored_sign_ins(host)
     return now if before is None else attrs.evolve(now, servers=before.servers)
