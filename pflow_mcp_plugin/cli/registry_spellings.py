@@ -10,8 +10,8 @@ import click
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
-from pflow_mcp_plugin.cli.test import test_server
 from pflow_mcp_plugin.config import dialects, older_files
 from pflow_mcp_plugin.config.older_files import OlderFile
 from pflow_mcp_plugin.config.server_schema import SERVERS, clean
