@@ -133,8 +133,8 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.config import stored_files
-    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.config import locations
+    from pflow_mcp_plugin.config.server_input import unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
     from pflow_mcp_plugin.trust.server_egress import advise
@@ -147,12 +147,12 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         yield from filter(None, map(advise, configured))
         started = (server for server in configured if not server.disabled)
         yield from filter(None, map(advise_on_program, started))
-    yield from stored_files.check(host.paths)
+    yield from locations.check_stored(host.paths)
     try:
         names = store.names()
     except PflowError:  # reported by the check of the store
         return
-    yield from unmigrated(default_files(Path.home()), names)
+    yield from unmigrated(Path.home(), names)
 
 
 @hookimpl

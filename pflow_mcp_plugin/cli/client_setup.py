@@ -18,14 +18,14 @@ import click
 from click.core import ParameterSource
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli import known_names
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
-from pflow_mcp_plugin.cli.known_names import clients, servers
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
-    client_files,
+    clients,
     document_text,
     export_plan,
     server_format,
@@ -42,13 +42,13 @@ _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at,
 
 
 @click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=servers)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=known_names.servers)
 @click.option(
     "--to",
     "client_name",
     required=True,
     metavar="CLIENT",
-    shell_complete=clients,
+    shell_complete=known_names.clients,
     help="The client to write for.",
 )
 @click.option(
@@ -115,7 +115,7 @@ def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
 
 
 def _data(plan: ExportPlan) -> dict[str, Any]:
-    place = client_files.written(plan.client, client_files.this_machine())
+    place = clients.written(plan.client, clients.this_machine())
     return {
         "client": plan.client.name,
         "exported": [server.name for server in plan.servers if not server.writing.reason],
@@ -203,7 +203,7 @@ class ClientSetup:
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
             raise PflowError(message, suggestions=(step,), kind="usage")
-        path = client_files.written(client, client_files.this_machine())
+        path = clients.written(client, clients.this_machine())
         return cls(client=client, name=name, plan=plan, path=path)
 
     def show(self, host: Host, *, quiet: bool | None = False) -> Report:

@@ -15,12 +15,12 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli import known_names
 from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
 from pflow_mcp_plugin.cli.terminal import is_interactive
-from pflow_mcp_plugin.config import toml_codec
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.storage import toml_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.logout import EndedSignIn
@@ -237,7 +237,7 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
     while True:
         _open(copy)
         try:
-            toml_codec.decode(path, storage.read_bytes(copy) or b"")
+            toml_text.decode(path, storage.read_bytes(copy) or b"")
         except storage.CorruptFile as error:
             problems = [Problem(message=error.message, kind="config")]
             is_readable = False

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_outline import limits, outline
 from pflow_mcp_plugin.schemas.schema_sample import sample
 from pflow_mcp_plugin.types import Tool
@@ -171,10 +171,11 @@ def _inner(field: Field) -> Iterator[str]:
 
 
 def _traits(field: Field) -> Iterator[str]:
-    yield field.type
+    schema = field.schema if isinstance(field.schema, dict) else {}
+    # A key of some objects only has any type in others: what is said of it is for these.
+    yield SchemaDocument(schema).friendly(schema) if field.type == ANY else field.type
     if field.required:
         yield "required"
-    schema = field.schema if isinstance(field.schema, dict) else {}
     if field.has_default:
         yield f"default {json.dumps(schema['default'], ensure_ascii=False)}"
     yield from limits(SchemaDocument(schema), schema)

@@ -87,9 +87,9 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
 def _report_older_files(host: Host) -> None:
     from pathlib import Path
 
-    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.config.server_input import unmigrated
 
-    for problem in unmigrated(default_files(Path.home()), ()):
+    for problem in unmigrated(Path.home(), ()):
         host.report(problem)
 
 

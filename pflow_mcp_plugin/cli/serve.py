@@ -157,7 +157,7 @@ def serve(
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        from pflow_mcp_plugin.server.http.caller import http_caller
+        from pflow_mcp_plugin.server.http.request_tokens import http_caller
 
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         shown = show_secrets if over_http.issuer is None else lambda: False

@@ -173,13 +173,13 @@ def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Probl
     servers = [store.get(synced.server) for synced in results if not synced.error]
     if not any(server.preset for server in servers):
         return
-    from pflow_mcp_plugin.presets import collection, manifest_check
+    from pflow_mcp_plugin.presets import collection
 
     offered = collection.collect(host).offered
     for server in servers:
         content = known.file(server.name)
         if content and server.preset in offered:
-            found = manifest_check.difference(offered[server.preset], server, content.manifest_hash)
+            found = collection.manifest_difference(offered[server.preset], server, content.manifest_hash)
             yield from (found,) if found else ()
 
 

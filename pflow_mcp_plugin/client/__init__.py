@@ -11,7 +11,7 @@
 - `request_failures`: the exceptions of a failed request, with what is known about it
 - `oauth`: signing in to servers, their access tokens
 - `transport`: stdio, sockets, streamable HTTP and SSE
-- `server_process`, `package_runners`: a server's process and environment; programs that download it first
+- `server_process`: a server's process and environment; package runners, which download it first
 - `failures`: failures translated into our error tree
 - `background_loop`: the event loop that all of this runs on
 

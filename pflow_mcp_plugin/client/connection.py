@@ -31,9 +31,8 @@ from pflow_mcp_plugin.client.deadlines import (
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.process_failures import excess
-from pflow_mcp_plugin.client.package_runners import incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
-from pflow_mcp_plugin.client.server_process import StderrFiles
+from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (
     KeptList,
     ToolPages,
@@ -45,8 +44,8 @@ from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.processes.process_table import group_memory_mb
 from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
+from pflow_mcp_plugin.processes.system_calls import group_memory_mb
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
@@ -376,11 +375,7 @@ class Connection:
         return self._conversation.session
 
     async def _own(self, ready: asyncio.Future[None]) -> None:
-        """Open the connection, serve until `close` or the end of the server, then close it.
-
-        Args:
-            ready: Is done once the connection is open, or could not be opened.
-        """
+        """Open the connection, serve until `close` or the end of the server, then close it."""
         whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
@@ -460,10 +455,8 @@ class Connection:
             dispatcher.redact = self._launch.redactor.text
             async with session:
                 self._timings["start"], handshake = _since(started), time.perf_counter()
-                self._state, self._conversation = (
-                    _State.SHAKING_HANDS,
-                    _Conversation(session=session, dispatcher=dispatcher),
-                )
+                self._state = _State.SHAKING_HANDS
+                self._conversation = _Conversation(session=session, dispatcher=dispatcher)
                 negotiated = partial(
                     negotiate,
                     session,
@@ -505,7 +498,7 @@ class Connection:
 
             return BearerAuth(self._launch, self._warn)
         if self._server.auth.get("scopes"):
-            from pflow_mcp_plugin.client.transport.http_client import require_scopes
+            from pflow_mcp_plugin.client.transport.http_requests import require_scopes
 
             try:
                 require_scopes(self._server)

@@ -79,10 +79,6 @@ class Bounds:
 async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
     """Bound a request by an idle deadline, which signs of life extend, and by a total one.
 
-    Args:
-        idle: Limits the time without a sign of life.
-        whole: Limits the whole request.
-
     Raises:
         DeadlinePassed: One of the two passed; the exception names it.
     """

@@ -1,24 +1,30 @@
-"""A server's process: started without the SDK, and released with its whole process group.
+"""A server's process: started without the SDK in a group of its own, perhaps by a package runner such as npx.
 
 It has few of the user's environment variables, and its own. Its stderr is kept in a file if an error shows
 only a part of it.
+
+npm undoes an unfinished installation when it is asked to end, but cannot when it is killed. What is left then
+passes for installed, and every later start fails. Such a folder in npx's cache is removed, so that it is
+installed anew.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.client.package_runners import ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
@@ -42,6 +48,18 @@ _PREFIXES = ("LC_",)
 _ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 _KEPT = 5
 """Stderr files kept for each server; older ones are removed."""
+ROLL_BACK_SECONDS = 10.0
+"""How long a package runner has after SIGTERM to remove what it has installed so far."""
+ROLL_BACK_NOTICE = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
+_RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
+_NPM_RUNNERS = {"npx", "npm"}
+_SOMETHING_MISSING = re.compile(
+    r"Cannot find (?:module|package) |npm (?:error|ERR!) code E(?:NOENT|NOTEMPTY|NOTDIR)"
+)
+_FOLDER = re.compile(r"/[^\n'\"]*?/_npx/[0-9a-f]{16}(?=/)")
+_LOCK = "concurrency.lock"
+_LOCK_SECONDS = 60.0
+"""For so long npm takes this lock for that of another npx, which touches it every second."""
 
 
 def require_processes(server: Server) -> None:
@@ -154,12 +172,7 @@ class StderrFiles:
     folder: Path | None = None
 
     def keep(self, server: str, text: str) -> Path | None:
-        """Save the stderr of a server, and return the file or, if it cannot be saved, None.
-
-        Args:
-            server: The server's name.
-            text: Its stderr, redacted.
-        """
+        """Save the stderr of a server, and return the file or, if it cannot be saved, None."""
         if self.folder is None:
             return None
         content = text.encode("utf-8", "replace")
@@ -167,15 +180,57 @@ class StderrFiles:
         path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
         try:
             storage.write_atomic(path, content)
-            _remove_older(path)
+            others = [each for each in path.parent.glob("*.log") if each != path]
+            others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
+            for older in others[_KEPT - 1 :]:
+                older.unlink(missing_ok=True)
         except (storage.StoreError, OSError):  # must not hide the failure that is being reported
             return path if path.exists() else None
         return path
 
 
-def _remove_older(written: Path) -> None:
-    """Remove all but the newest files and the one just written."""
-    others = [path for path in written.parent.glob("*.log") if path != written]
-    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in others[_KEPT - 1 :]:
-        path.unlink(missing_ok=True)
+def runner(server: Server) -> str:
+    """Return the package runner that may first have to install a server, or an empty string."""
+    name = PurePath(server.command).stem
+    return name if name in _RUNNERS else ""
+
+
+def incomplete_folder(server: Server, stderr: str) -> Path | None:
+    """Return the folder in which npx has installed a server incompletely, None if it has not.
+
+    Args:
+        server: The server.
+        stderr: What it, or npx, wrote before it failed to start: a file is missing in that folder.
+    """
+    named = _FOLDER.search(stderr)
+    if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
+        return None
+    folder = Path(named[0])
+    return folder if _is_folder(folder / "node_modules") and not _is_locked(folder) else None
+
+
+def remove_folder(folder: Path) -> bool:
+    """Remove an installation of npx as a whole, and return whether it is gone."""
+    import shutil
+
+    aside = folder.with_name(f"{folder.name}.incomplete-{time.time_ns()}")
+    try:
+        folder.rename(aside)  # at once, for an npx that installs it again meanwhile
+    except OSError:
+        return False
+    shutil.rmtree(aside, ignore_errors=True)
+    return True
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        return time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
+    except OSError:
+        return False

@@ -101,12 +101,6 @@ class Dispatcher(ScreeningDispatcher):
     ) -> dict[str, Any]:
         """Send a request of the session; a tool list is returned without its malformed tools.
 
-        Args:
-            method: The JSON-RPC method.
-            params: Its parameters.
-            opts: Options of the SDK's dispatcher, passed on.
-            rest: The same, by keyword.
-
         Raises:
             MCPError: The server answered with an error, or the connection is closed.
             RequestFailed: An HTTP server did not answer.
@@ -229,14 +223,7 @@ def open_session(
     questions: Elicitation,
     on_list_changed: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Dispatcher]:
-    """Return a session that screens out malformed tools, not entered yet, and its dispatcher.
-
-    Args:
-        streams: The read and the write stream.
-        client_version: See `Session`.
-        questions: See `Session`.
-        on_list_changed: See `Session`.
-    """
+    """Return a session that screens out malformed tools, not entered yet, and its dispatcher."""
     dispatcher = Dispatcher(*streams)
     return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 

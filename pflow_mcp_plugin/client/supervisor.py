@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.server_process import require_processes
-from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.client.server_process import (
+    ROLL_BACK_NOTICE,
+    ROLL_BACK_SECONDS,
+    require_processes,
+    runner,
+)
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch
@@ -340,13 +343,11 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
 
-    Args:
-        launch: The server, with `type` as configured.
-        error: The failure over the configured transport.
-
     Returns:
         A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """
+    from pflow_mcp_plugin.config import display
+
     kind = _OTHER.get(launch.server.transport)
     if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
         return error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import attrs
@@ -51,7 +51,11 @@ class ToolPages:
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor, page = await request(cursor)
-            self._add(page)
+            self.fresh_seconds = min(self.fresh_seconds, _fresh_seconds(page))
+            tools = page.get("tools", [])
+            if tools not in self._pages:  # a repeated page must not make its tools duplicates
+                self._pages.append(tools)
+                self.raw += tools
             if cursor is None:
                 return
             if cursor in seen:
@@ -59,13 +63,6 @@ class ToolPages:
                 return
             seen.add(cursor)
         self.notes.append(f"its list of tools has more than {_MAX_PAGES} pages; stopped there")
-
-    def _add(self, page: Mapping[str, Any]) -> None:
-        self.fresh_seconds = min(self.fresh_seconds, _fresh_seconds(page))
-        tools = page.get("tools", [])
-        if tools not in self._pages:  # a repeated page must not make its tools duplicates
-            self._pages.append(tools)
-            self.raw += tools
 
     def tools(self) -> tuple[tuple[Tool, ...], list[tuple[str, str]]]:
         """Return the tools of all pages without those that share a name, and `(name, reason)` of the latter.
@@ -89,6 +86,8 @@ def _fresh_seconds(page: JSONObject) -> float:
 
 
 def _tool_of(raw: Mapping[str, Any]) -> Tool:
+    execution = raw.get("execution")
+    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
     return Tool(
         name=raw["name"],
         description=raw.get("description") or "",
@@ -97,13 +96,8 @@ def _tool_of(raw: Mapping[str, Any]) -> Tool:
         annotations=raw.get("annotations") or {},
         title=raw.get("title") or "",
         meta=raw.get("_meta") or {},
-        task_support=_task_support(raw.get("execution")),
+        task_support=support if isinstance(support, str) else "",
     )
-
-
-def _task_support(execution: object) -> str:
-    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
-    return support if isinstance(support, str) else ""
 
 
 class KeptList:
@@ -167,11 +161,15 @@ def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
         tools.append(shown)
         if shown != tool:
             changed.append(tool.name)
+    notes = [*map(redactor.piece, listing.notes)]
+    if changed:
+        rest = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        notes.append(f"what it says about {', '.join(changed[:_NAMED])}{rest} {_CONTAINS}")
     return attrs.evolve(
         listing,
         tools=tuple(tools),
         skipped=(*((redactor.piece(name), redactor.piece(why)) for name, why in listing.skipped), *skipped),
-        notes=(*map(redactor.piece, listing.notes), *_notes_on(changed)),
+        notes=tuple(notes),
     )
 
 
@@ -191,15 +189,6 @@ def _redacted_tool(tool: Tool, redactor: Redactor) -> Tool:
 def _fault(tool: Tool, redactor: Redactor) -> str:
     if redactor.piece(tool.name) != tool.name:
         return _IN_NAME
-    return _IN_ARGUMENT if any(redactor.piece(name) != name for name in _arguments(tool.input_schema)) else ""
-
-
-def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
-    properties = schema.get("properties")
-    yield from properties if isinstance(properties, Mapping) else ()
-
-
-def _notes_on(changed: list[str]) -> Iterator[str]:
-    if changed:
-        rest = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
-        yield f"what it says about {', '.join(changed[:_NAMED])}{rest} {_CONTAINS}"
+    properties = tool.input_schema.get("properties")
+    names = properties if isinstance(properties, Mapping) else ()
+    return _IN_ARGUMENT if any(redactor.piece(name) != name for name in names) else ""

@@ -18,13 +18,13 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import auth, display, field_checks
-from pflow_mcp_plugin.config.code_variables import decides_code
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config.display import decides_code
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
+from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 
@@ -230,7 +230,9 @@ class _Expansion:
             found = self._value(ref)
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
-                self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
+                wrong = f"variable {name} is {'not set' if found is None else 'empty'}"
+                step = f"Set it: export {name}=..., or keep it: {setting(name)}"
+                self.problems.append(field_checks.fault(self._place(field), wrong, step))
             hidden = guarded and field not in _SHOWN
             secret = hidden or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
             return self._noted(ref, found or "", secret=secret)
@@ -336,11 +338,6 @@ def _path_of(url: str) -> int:
     """Return where the path of a URL begins, behind its host."""
     found = re.search(r"(?<!:)(?<!/)[/?#]", url)
     return found.start() if found else len(url)
-
-
-def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
-    wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
-    return field_checks.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
 
 
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:

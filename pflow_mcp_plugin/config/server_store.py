@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config import field_checks, server_schema
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:  # few folders have a project's file
@@ -167,7 +168,7 @@ class ServerStore:
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
             return []
-        from pflow_mcp_plugin.config.project_notices import notices, server_notices
+        from pflow_mcp_plugin.config.project_file import notices, server_notices
 
         return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
 
@@ -250,7 +251,7 @@ class ServerStore:
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
             return []
-        from pflow_mcp_plugin.config.project_notices import server_notices
+        from pflow_mcp_plugin.config.project_file import server_notices
 
         found = [
             attrs.evolve(problem, source=str(seen.project.path))
@@ -359,7 +360,7 @@ class ServerStore:
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
             content = storage.read_own(self.path)
-            old = toml_codec.decode(self.path, content or b"")
+            old = toml_text.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
             if _is_same(new, old):
@@ -376,20 +377,20 @@ class ServerStore:
                 content, _mapping(old.get(server_schema.SERVERS)), _mapping(new[server_schema.SERVERS])
             )
             # The edited text is used only if it parses to exactly the intended document.
-            return edited if self._holds(edited, new) else toml_codec.encode(new)
+            return edited if self._holds(edited, new) else toml_text.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
     def _holds(self, content: bytes, document: JSONObject) -> bool:
         try:
-            found = toml_codec.decode(self.path, content)
+            found = toml_text.decode(self.path, content)
         except storage.CorruptFile:
             return False
         return _is_same({server_schema.SERVERS: {}, **found}, document)
 
     def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
-        if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
+        if content is None or toml_text.comments(content) <= toml_text.comments(written):
             return ()
         backup = storage.keep_backup(self.path, content)
         message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
@@ -405,7 +406,7 @@ class ServerStore:
         signature = (self._signature(), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
-            document = toml_codec.decode(self.path, storage.read_own(self.path) or b"")
+            document = toml_text.decode(self.path, storage.read_own(self.path) or b"")
             seen = self._seen = _Seen(signature, document, project)
         return seen
 

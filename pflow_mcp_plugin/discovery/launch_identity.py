@@ -148,7 +148,7 @@ def _code_variables(server: Server) -> JSONObject:
     """Return the variables in a server's own `env` that decide what code it runs."""
     if not server.env or server.transport in ("http", "sse"):
         return {}
-    from pflow_mcp_plugin.config.code_variables import decides_code
+    from pflow_mcp_plugin.config.display import decides_code
 
     return {name: _kept(name, value) for name, value in sorted(server.env.items()) if decides_code(name)}
 

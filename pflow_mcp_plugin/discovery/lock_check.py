@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery import lock_file
 from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences

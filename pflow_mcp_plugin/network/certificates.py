@@ -128,11 +128,7 @@ def pins_of(endpoint: Endpoint) -> frozenset[str]:
 
 
 def pin_of(certificate: bytes) -> str:
-    """Return the pin of a certificate's key: SHA-256 of its SubjectPublicKeyInfo, as base64.
-
-    Args:
-        certificate: The certificate, in DER.
-    """
+    """Return the pin of a certificate's key: SHA-256 of its SubjectPublicKeyInfo, as base64."""
     return base64.b64encode(hashlib.sha256(_public_key(certificate)).digest()).decode()
 
 

@@ -20,9 +20,8 @@ import httpcore2
 import httpx2
 
 from pflow_mcp_plugin.network import egress
-from pflow_mcp_plugin.network.addresses import is_loopback
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, pin_of, pins_of
-from pflow_mcp_plugin.network.egress import Endpoint, HostRefused
+from pflow_mcp_plugin.network.egress import Endpoint, HostRefused, is_loopback
 
 _IDLE_SECONDS = 5.0
 """How long an idle connection is kept."""

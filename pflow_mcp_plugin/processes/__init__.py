@@ -2,7 +2,6 @@
 
 - `process_group`: a process that leads a group, its exit code, its end with all that it started
 - `shutdown`: waits for a process to exit, ends it step by step, and limits its memory; imports asyncio
-- `process_table`: who belongs together, and the memory that processes use
 - `reaper`, `reaper_process`: a helper process that ends servers and commands if pflow dies
-- `system_calls`: what differs between operating systems
+- `system_calls`: what differs between operating systems; who belongs together, and the memory they use
 """

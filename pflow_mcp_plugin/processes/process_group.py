@@ -8,9 +8,8 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from pflow_mcp_plugin.processes.process_table import has_members
 from pflow_mcp_plugin.processes.reaper import Reaper
-from pflow_mcp_plugin.processes.system_calls import exit_code, signal_group
+from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, signal_group
 
 _REAP_SECONDS = 2.0
 """How long a process may take to end once it is killed."""

@@ -10,8 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.process_table import used_by
-from pflow_mcp_plugin.processes.system_calls import descriptor_of
+from pflow_mcp_plugin.processes.system_calls import descriptor_of, used_by
 
 EXIT_GRACE = 2.0
 """Seconds a process has to exit after its stdin is closed, and again after SIGTERM."""
@@ -68,12 +67,7 @@ class ProcessEnd:
         return True
 
     async def bring_about(self, grace: float, *, after_sigterm: float = EXIT_GRACE) -> None:
-        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL.
-
-        Args:
-            grace: Seconds to wait before the first signal.
-            after_sigterm: Seconds to wait before the second.
-        """
+        """Wait for the end of the process; then send SIGTERM to its group, then SIGKILL."""
         if not await self.reached(grace):
             self._process.signal_group(signal.SIGTERM)
             await self.reached(after_sigterm)

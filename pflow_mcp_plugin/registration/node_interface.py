@@ -9,7 +9,7 @@ import attrs
 from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, Declaration, declaration, unwrapped
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
@@ -27,8 +27,7 @@ def interface(tool: Tool) -> Interface:
     """Build the interface of a tool's node: parameters, outputs, actions. Never raises."""
     document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
     params = tuple(
-        _field(document, key, raw, required=key in declared.required)
-        for key, raw in declared.properties.items()
+        _field(document, declared, key, required=key in declared.required) for key in declared.properties
     )
     return Interface(
         params=params,
@@ -79,11 +78,11 @@ def _outputs(schema: JSON) -> Iterator[Field]:
         return
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
-    named = declaration(whole, document).properties
-    for key, raw in named.items():
+    declared = declaration(whole, document)
+    for key in declared.properties:
         if key not in ("result", "error"):  # the node itself writes these
-            yield _field(document, key, raw)
-    if CONTENT_BLOCKS not in named and not _open_outputs(schema):
+            yield _field(document, declared, key)
+    if CONTENT_BLOCKS not in declared.properties and not _open_outputs(schema):
         yield _BESIDE  # where others are allowed, it need not be named
     described = document.self_contained(whole)
     kind = document.friendly(whole)
@@ -100,11 +99,12 @@ def _open_outputs(schema: JSON) -> bool | None:
     return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
 
 
-def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = False) -> Field:
-    kind = document.accepted(raw)
+def _field(document: SchemaDocument, declared: Declaration, key: str, *, required: bool = False) -> Field:
+    raw = declared.properties[key]
+    kind = ANY if key in declared.uncertain else document.accepted(raw)
     return Field(
         key=key,
-        type=f"{kind} | None" if document.is_unset_by_null(raw) else kind,
+        type=f"{kind} | None" if kind != ANY and document.is_unset_by_null(raw) else kind,
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
         schema=_stated(document.self_contained(raw)),

@@ -244,7 +244,8 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    document, reduction = SchemaDocument(schema), Reduction()
+    document = SchemaDocument(schema)
+    reduction = Reduction(document)
     targets: dict[str, JSON] = {}
     budgets = [_Budget()]
 

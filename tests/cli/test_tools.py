@@ -149,9 +149,11 @@ def test_the_inside_of_objects_and_lists_is_shown(clock):
         "type": "object",
         "properties": {"labels": {"type": "array", "items": {"$ref": "#/$defs/label"}}},
         "$defs": {"label": label},
+        "dependentSchemas": {"labels": {"properties": {"more": {"type": "integer", "minimum": 2}}}},
     }
     listing = Listing(info=ServerInfo(name="Clock"), tools=(Tool(name="tag", input_schema=schema),))
     catalog(clock).save("clock", listing, server_store(clock).fingerprint("clock"))
     shown = clock.run(info, "tag").render()
     assert "  labels  list\n            []  dict\n              name  str, required\n" in shown
+    assert "  more    int, at least 2\n" in shown
     assert 'In a workflow\n  {"id": "tag", "type": "mcp-clock-tag", "params": {}}' in shown

@@ -14,7 +14,7 @@ from http_server import FaultServer, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection, _State
-from pflow_mcp_plugin.client.transport.http_client import request_headers
+from pflow_mcp_plugin.client.transport.http_requests import request_headers
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server

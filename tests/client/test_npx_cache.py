@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.package_runners import incomplete_folder, remove_folder
+from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server

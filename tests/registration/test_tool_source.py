@@ -17,7 +17,7 @@ from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.workflow.problem_places import located
+from pflow_mcp_plugin.host.workflow.workflow_text import located
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 from pflow_mcp_plugin.registration.tool_source import ToolSource

@@ -145,13 +145,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error from the evidence that a message, over any transport, is not valid JSON.
-
-    Args:
-        beginning: The beginning of the message.
-        evidence: What is known.
-        fault: The parser's reason.
-    """
+    """Build the error from the evidence that a message, over any transport, is not valid JSON."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     step = "report it to the server's author"
     why = f" ({fault})" if fault else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -148,15 +149,9 @@ class Explainer:
         if self.lines.finished:
             await self.lines.exited(_LAST_WORDS_SECONDS)
             if self._process.returncode is not None:
-                await _within(self.lines.stderr.closed, _LAST_WORDS_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
         return self.lines.exit_code
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
@@ -224,10 +219,6 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure.
-
-    Args:
-        launch: The server.
-        action: Returns what is to be run; its exceptions are those of `client/oauth/`.
 
     Raises:
         McpError: It failed.

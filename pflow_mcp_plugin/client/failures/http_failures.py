@@ -49,7 +49,9 @@ def from_status(evidence: Evidence) -> McpError | None:
 def _refused(status: int, evidence: Evidence) -> McpError:
     text, step = _text(status, evidence)
     challenge = _challenge(evidence)
-    login = _wants_token(status, challenge) and needs_login(evidence.server, challenge)
+    lacks_scope = challenge.get("error") == "insufficient_scope" or "scope" in challenge
+    wants_token = status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and lacks_scope)
+    login = wants_token and needs_login(evidence.server, challenge)
     failed = failure(
         f"Server {evidence.server.name}: {text}",
         evidence,
@@ -69,12 +71,6 @@ def _refused(status: int, evidence: Evidence) -> McpError:
     return failed
 
 
-def _wants_token(status: int, challenge: Mapping[str, str]) -> bool:
-    """Whether a status asks for a token, or for one with more scopes."""
-    lacks_scope = challenge.get("error") == "insufficient_scope" or "scope" in challenge
-    return status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and lacks_scope)
-
-
 def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     """Return what happened and the next step."""
     url = evidence.url
@@ -85,18 +81,11 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        after = evidence.exchange.headers.get("retry-after")
-        return (
-            f"too many requests (HTTP {status})",
-            f"try again after {_when(after)}" if after else "try again later",
-        )
+        after = evidence.exchange.headers.get("retry-after", "")[:_SNIPPET]
+        when = f"after {after} s" if after.strip().isdecimal() else f"after {after}" if after else "later"
+        return f"too many requests (HTTP {status})", f"try again {when}"
     snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
     return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
-
-
-def _when(after: str) -> str:
-    after = after[:_SNIPPET]
-    return f"{after} s" if after.strip().isdecimal() else after
 
 
 def _how_to_log_in(evidence: Evidence) -> str:
@@ -158,7 +147,9 @@ def _redirected(evidence: Evidence) -> McpError:
         f"Server {evidence.server.name}: {evidence.url} redirects to {where}, {target}; refused",
         evidence,
         ran="not ran",
-        next_step=_after_redirect(where, target, evidence.server.name),
+        next_step="have the server's proxy settings corrected: its address is https"
+        if where == "plain http"
+        else f"set url of server {evidence.server.name} to {target}, if that is the server you mean",
         status=evidence.exchange.status,
         location=target,
     )
@@ -188,15 +179,14 @@ def _kind_of_place(url: str, target: str) -> str:
     return "plain http" if (before.scheme, after.scheme) == ("https", "http") else "another address"
 
 
-def _after_redirect(where: str, target: str, name: str) -> str:
-    if where == "plain http":
-        return "have the server's proxy settings corrected: its address is https"
-    return f"set url of server {name} to {target}, if that is the server you mean"
-
-
 def _wrong_kind(evidence: Evidence) -> McpError:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
-    url, facts = evidence.url, _kind_facts(kind, evidence)
+    url = evidence.url
+    facts: dict[str, Any] = {
+        "status": evidence.exchange.status,
+        "content_type": kind,
+        "body": evidence.exchange.body,
+    }
     if kind == "text/html":
         return failure(
             f"Server {evidence.server.name}: {url} answered with a web page (text/html), "
@@ -212,10 +202,6 @@ def _wrong_kind(evidence: Evidence) -> McpError:
         next_step="check the path of its url; it often ends in /mcp",
         **facts,
     )
-
-
-def _kind_facts(kind: str, evidence: Evidence) -> dict[str, Any]:
-    return {"status": evidence.exchange.status, "content_type": kind, "body": evidence.exchange.body}
 
 
 def from_sign_in(error: NoAccessToken, evidence: Evidence) -> McpError:
@@ -269,12 +255,7 @@ def new_login(server: Server, scope: str = "") -> str:
 
 
 def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
-    """Whether a person can sign in at a server that refused a request for want of a valid token.
-
-    Args:
-        server: The server.
-        challenge: The parameters of its `WWW-Authenticate` header.
-    """
+    """Whether a person can sign in at a server that refused a request for want of a valid token."""
     if signs_in(server):
         return not is_machine(server.auth)
     has_token = server.auth or any(name.lower() == "authorization" for name in server.headers)

@@ -77,7 +77,8 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
             size_bytes=error.size,
         )
     if isinstance(error, InvalidJson | NotMessage):
-        return _unreadable(error, evidence)
+        is_json = isinstance(error, NotMessage)
+        return not_message(evidence) if is_json else invalid_json(error.args[0], evidence, error.args[1])
     if isinstance(error, ForeignEndpoint | BadEndpoint):
         return _misled(error, evidence)
     if isinstance(error, CertificatesUnreadable):
@@ -114,13 +115,6 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
             pin=error.pin,
         )
     return None
-
-
-def _unreadable(error: InvalidJson | NotMessage, evidence: Evidence) -> McpError:
-    if isinstance(error, NotMessage):
-        return not_message(evidence)
-    beginning, fault = error.args
-    return invalid_json(beginning, evidence, fault)
 
 
 def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:

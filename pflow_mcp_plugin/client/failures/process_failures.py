@@ -6,8 +6,8 @@ import re
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
-from pflow_mcp_plugin.client.package_runners import runner
 from pflow_mcp_plugin.client.request_failures import leaves
+from pflow_mcp_plugin.client.server_process import runner
 from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, not_message
 from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         return not_message(evidence)
     if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
         return tool_gone(evidence.where, code=code)
+    redacted = evidence.redactor.value(error.data)
+    data = json.dumps(redacted, ensure_ascii=False)  # of which only the beginning is kept if it is long
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
     place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
     failed = failure(
@@ -138,18 +139,10 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
         if code == _INVALID_PARAMS and evidence.tool
         else f"look up the code in the documentation of server {name}, and check its log",
         code=code,
-        data=_bounded(error.data, evidence),
+        data=redacted if evidence.words(data) == data else evidence.words(data),
     )
     failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
     return failed
-
-
-def _bounded(data: JSON, evidence: Evidence) -> JSON:
-    """Return the data of an error unchanged, or the beginning of its JSON if that is long."""
-    redacted = evidence.redactor.value(data)
-    text = json.dumps(redacted, ensure_ascii=False)
-    shown = evidence.words(text)
-    return redacted if shown == text else shown
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:

@@ -103,23 +103,16 @@ class TokenSupply:
         if known is None or tokens is None or not tokens.is_valid(now) or known.missing_scopes(self._auth):
             return await self._refreshed("", None)
         if not tokens.is_fresh(now) and time.monotonic() > self._next_attempt:
-            await self._refresh_early()
+            # It is still valid: a failure does no harm yet.
+            try:
+                async with asyncio.timeout(_EARLY_SECONDS):
+                    await self._refreshed("", None)
+            except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
+                self._next_attempt = time.monotonic() + _PAUSE
         return _access(self._sign_in) or tokens.access
-
-    async def _refresh_early(self) -> None:
-        """Refresh a token that is still valid, so that a failure does no harm yet."""
-        try:
-            async with asyncio.timeout(_EARLY_SECONDS):
-                await self._refreshed("", None)
-        except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
-            self._next_attempt = time.monotonic() + _PAUSE
 
     async def replaced(self, refused: str, challenge: str) -> str:
         """Return another access token than a refused one: a new one, unless there is one already.
-
-        Args:
-            refused: The access token.
-            challenge: The `WWW-Authenticate` header of the refusal.
 
         Raises:
             NoAccessToken: There is none; a login may be needed.
@@ -135,10 +128,6 @@ class TokenSupply:
         """Return the stored access token if it is another than one that did not suffice, else `""`.
 
         A login may have been repeated meanwhile, with more scopes.
-
-        Args:
-            insufficient: The access token that did not suffice.
-            challenge: The `WWW-Authenticate` header of the refusal.
 
         Raises:
             NoAccessToken: It has every scope that the server asks for: no login would change anything.
@@ -170,7 +159,8 @@ class TokenSupply:
         if self._running is None or self._running.done():
             refresh = self._refresh.sign_in(refused, challenge)
             self._running = asyncio.create_task(refresh, name="refresh of a token")
-            self._running.add_done_callback(_seen)
+            # Its exception is seen even if all that waited for it were cancelled.
+            self._running.add_done_callback(lambda done: done.cancelled() or done.exception())
         # A call that is cancelled must not cancel it: the refresh token may have been spent.
         try:
             self._sign_in = await asyncio.shield(self._running)
@@ -182,9 +172,3 @@ class TokenSupply:
 
 def _access(sign_in: SignIn | None) -> str:
     return sign_in.tokens.access if sign_in and sign_in.tokens else ""
-
-
-def _seen(task: asyncio.Task[SignIn]) -> None:
-    """Mark the exception of a refresh as seen, even if all that waited for it were cancelled."""
-    if not task.cancelled():
-        task.exception()

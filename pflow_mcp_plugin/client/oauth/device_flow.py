@@ -68,12 +68,6 @@ async def device_tokens(
 ) -> Tokens:
     """Return the tokens of a device that a person has approved, in a browser on any device.
 
-    Args:
-        requests: Makes the requests.
-        sign_in: The sign-in that begins, with its client.
-        scopes: What to ask for; if empty, the authorization server decides.
-        show: Shows the person the page and the code.
-
     Raises:
         TokenRefused: The authorization server refused, such as a client that it does not know.
         NoAccessToken: The person refused or was too slow, or an answer does not fit.

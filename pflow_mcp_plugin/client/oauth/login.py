@@ -117,7 +117,10 @@ class _Attempt:
 
     async def made(self, stored: Registration | None) -> SignIn:
         """Sign in, by the stored client if the authorization server still knows it."""
-        flow = self._by_device if self._is_by_device else self._by_code
+        known = self.found.authorization_server
+        only_device = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
+        is_device = self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only_device)
+        flow = self._by_device if is_device else self._by_code
         try:
             try:
                 return await flow(stored)
@@ -132,12 +135,6 @@ class _Attempt:
     @property
     def _auth(self) -> JSONObject:
         return self.launch.server.auth
-
-    @property
-    def _is_by_device(self) -> bool:
-        known = self.found.authorization_server
-        only = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
-        return self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only)
 
     async def _by_code(self, stored: Registration | None) -> SignIn:
         known = self.found.authorization_server
@@ -193,7 +190,8 @@ class _Attempt:
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
         """Receive redirects at the configured port, or at that of the earlier login: servers may insist."""
         configured = self._auth.get("redirect_port")
-        ports = [int(configured)] if isinstance(configured, int | float) else [_port(stored), 0]
+        former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
+        ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]
         if self.person.open_url is None:
             async with PastedRedirect(self.person, ports[0]) as pasted:
                 yield pasted
@@ -211,11 +209,6 @@ class _Attempt:
         why = os.strerror(failed.errno) if failed and failed.errno else failed
         reason = f"port {ports[-1]} of this machine cannot be listened on: {why}"
         raise NoAccessToken(f"{reason}; end the program that uses it, or change redirect_port", "credentials")
-
-
-def _port(stored: Registration | None) -> int:
-    uri = next(iter(stored.redirect_uris), "") if stored else ""
-    return urlsplit(uri).port or 0
 
 
 def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:

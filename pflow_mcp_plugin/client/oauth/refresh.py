@@ -67,8 +67,10 @@ class Refresh:
             async with self._kept.locked():
                 known = await self._kept.latest()
                 tokens = known.tokens if known else None
-                if known and tokens and known.missing_scopes(self._auth):
-                    return await self._widened(known, tokens, challenge)
+                if known and tokens and known.missing_scopes(self._auth):  # perhaps just added to the config
+                    if is_machine(self._auth) and not _is_just_asked(tokens, wanted_scopes(self._auth)):
+                        return await self._by_credentials(challenge)
+                    return self._complete(known)
                 if known and tokens and tokens.access != refused and tokens.is_fresh(time.time()):
                     return known  # perhaps of another process, or connection
                 return await self._obtained(known, challenge)
@@ -79,12 +81,6 @@ class Refresh:
             if not is_machine(self._auth):
                 raise unreadable(error) from error
             return await self._by_credentials(challenge)  # nothing can be stored there
-
-    async def _widened(self, known: SignIn, tokens: Tokens, challenge: str | None) -> SignIn:
-        """Return a sign-in with the scopes that have been added to the config, for a machine."""
-        if is_machine(self._auth) and not _is_just_asked(tokens, wanted_scopes(self._auth)):
-            return await self._by_credentials(challenge)
-        return self._complete(known)
 
     async def _obtained(self, known: SignIn | None, challenge: str | None) -> SignIn:
         """Return a sign-in with new tokens: by its refresh token, or the credentials of a machine."""
@@ -150,7 +146,9 @@ class Refresh:
         if not missing:
             return sign_in
         scope = " ".join(missing)
-        note = _known_scopes(missing, sign_in.authorization_server.scopes_supported)
+        supported, note = sign_in.authorization_server.scopes_supported, ""
+        if supported and not set(missing) <= set(supported):
+            note = f"; the scopes that its authorization server names are {', '.join(supported[:_NAMED])}"
         text = f"the scope {scope} was not granted{note}"
         if not is_machine(self._auth):
             raise NoAccessToken(text, "login", scope)
@@ -167,13 +165,6 @@ def _is_just_asked(tokens: Tokens, wanted: list[str]) -> bool:
     """Whether a machine asked for these scopes a moment ago, and got less."""
     age = time.time() - tokens.issued_at
     return set(wanted) <= set(tokens.requested_scopes) and 0 <= age < _ASKED_AGAIN_SECONDS
-
-
-def _known_scopes(missing: list[str], supported: tuple[str, ...]) -> str:
-    """Return a note about scopes that the authorization server does not name, empty if it names them."""
-    if not supported or set(missing) <= set(supported):
-        return ""
-    return f"; the scopes that its authorization server names are {', '.join(supported[:_NAMED])}"
 
 
 class KeptSignIn:
@@ -243,11 +234,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile.
-
-        Args:
-            refused: Those whose refresh token was refused.
-        """
+        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()

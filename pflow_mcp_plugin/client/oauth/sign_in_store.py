@@ -100,10 +100,6 @@ class SignInStore:
 
         If the keyring has its tokens and cannot be read, they are empty.
 
-        Args:
-            key: The server's URL, and the client.
-            issuer: The issuer that is wanted; if empty, the latest sign-in counts.
-
         Raises:
             StoreError: It cannot be read, or a newer version of the program wrote it.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from http import HTTPStatus
 
 import attrs
@@ -53,22 +52,19 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
     Raises:
         PflowError: The sign-in could not be removed.
     """
+    name = entry.sign_in.server if entry.sign_in else entry.name
     try:
         async with store.locked(entry):  # a refresh that is running would store it again
             sign_in = await in_daemon_thread(store.take_out, entry)
     except SignInBusy:
         raise PflowError(
-            f"The sign-in at server {_name(entry)} was not removed: another process is using it",
+            f"The sign-in at server {name} was not removed: another process is using it",
             suggestions=("Try again later",),
         ) from None
     if entry.sign_in and entry.sign_in.tokens is None:
         return SignOut(entry=entry)
     reason = await why_not_revoked(server, sign_in)
     return SignOut(entry=entry, revoked=not reason, reason=reason)
-
-
-def _name(entry: StoredSignIn) -> str:
-    return entry.sign_in.server if entry.sign_in else entry.name
 
 
 async def why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
@@ -101,8 +97,12 @@ async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
         raise NoAccessToken(reason, "operator")
     client = registered_client(server.auth, found) or sign_in.registration
     fields, headers = authentication(client, found, server.auth)
+    # The refresh token first, as it is good for the longest.
+    wanted = [("refresh_token", tokens.refresh)] if tokens.refresh else []
+    if tokens.access and tokens.is_valid(time.time()):
+        wanted.append(("access_token", tokens.access))
     async with AuthorizationRequests(server) as requests:
-        for hint, token in _to_revoke(tokens):
+        for hint, token in wanted:
             form = {"token": token, "token_type_hint": hint, **fields}
             answer = await requests.post(found.revocation_endpoint, form, headers)
             if answer.status == HTTPStatus.OK:
@@ -111,11 +111,3 @@ async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
             # An access token for which there is no other way ends with its refresh token, or soon after.
             if refused.code != "unsupported_token_type" or token != tokens.access or not tokens.refresh:
                 raise NoAccessToken(refused.text, "operator") from refused
-
-
-def _to_revoke(tokens: Tokens) -> Iterator[tuple[str, str]]:
-    """Yield the tokens to revoke: the refresh token first, as it is good for the longest."""
-    if tokens.refresh:
-        yield "refresh_token", tokens.refresh
-    if tokens.access and tokens.is_valid(time.time()):
-        yield "access_token", tokens.access

@@ -76,11 +76,6 @@ async def requested_tokens(
 ) -> Tokens:
     """Request tokens from the token endpoint, for the resource of a sign-in and by its client.
 
-    Args:
-        requests: Makes the request.
-        sign_in: The sign-in, with the metadata of the authorization server.
-        form: The grant, and what belongs to it.
-
     Returns:
         The tokens; what the answer leaves out is that of the sign-in. Without scopes in either, those that
         were requested are granted (RFC 6749, 5.1).
@@ -115,6 +110,7 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
     if isinstance(kind, str) and kind.lower() != "bearer":
         raise NoAccessToken(f"the token endpoint {place(answer.url)} issued no bearer token", "operator")
     refresh, scope = content.get("refresh_token"), content.get("scope")
+    words = scope if isinstance(scope, list) else [scope]  # some servers send a list
     seconds = seconds_of(content.get("expires_in"))
     if seconds is not None and not 0 < seconds <= _LONGEST_LIFE:  # some mean by 0 that it does not expire
         seconds = None
@@ -123,14 +119,8 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
         refresh=refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else "",
         expires_at=None if seconds is None else sent + seconds,
         issued_at=sent,
-        scopes=_scopes(scope),
+        scopes=[each for word in words if isinstance(word, str) for each in word.split()],
     )
-
-
-def _scopes(value: JSON) -> list[str]:
-    """Return the scopes in an answer; some servers send a list of them."""
-    words = value if isinstance(value, list) else [value]
-    return [scope for word in words if isinstance(word, str) for scope in word.split()]
 
 
 def seconds_of(value: JSON) -> float | None:
@@ -145,13 +135,7 @@ def seconds_of(value: JSON) -> float | None:
 
 
 def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
-    """Return the refusal of a request in words, without the secrets that were sent.
-
-    Args:
-        answer: The answer.
-        what: The endpoint, such as `token endpoint`.
-        form: What was sent.
-    """
+    """Return the refusal of a request in words, without the secrets that were sent."""
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
@@ -169,12 +153,7 @@ def _clock_note(answer: Answer) -> str:
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
-    """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages.
-
-    Args:
-        content: The answer.
-        otherwise: What messages say in place of an error that the answer does not name.
-    """
+    """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages."""
     code = _as_said(content.get("error"))
     description = _as_said(content.get("error_description"))
     text = code or otherwise
@@ -211,11 +190,6 @@ def authentication(
     client: Registration, found: AuthorizationServer, auth: JSONObject
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the form fields and the headers with which a client authenticates.
-
-    Args:
-        client: The client.
-        found: The authorization server.
-        auth: The server's `auth` table, which may name a private key.
 
     Raises:
         NoAccessToken: The private key cannot be read or used.
@@ -288,12 +262,7 @@ def _loaded(content: bytes) -> tuple[Any, str]:
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
-    """Return a private key and the algorithm with which it signs, None if it is no such key.
-
-    Args:
-        loaded: The key as PyJWT takes it.
-        known: The algorithms that the authorization server names.
-    """
+    """Return a private key and the algorithm with which it signs, None if it is no such key."""
     import jwt
 
     for algorithm in _ALGORITHMS:

@@ -3,6 +3,6 @@
 - `line_transports`: lines of JSON over a process's pipes, over a Unix socket or a named pipe
 - `pipes`: reading and writing pipes, and splitting bytes into lines in linear time
 - `streamable_http`, `sse`: the two HTTP transports
-- `http_client`, `http_requests`: the HTTP client that both use, and the requests sent with it
+- `http_requests`: the HTTP client that both use, and the requests sent with it
 - `messages`: JSON-RPC messages from bytes, and back
 """

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pflow_mcp_plugin.client.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.server_process import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
 from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 from pflow_mcp_plugin.processes.process_group import ProcessGroup
@@ -143,13 +143,7 @@ class LineTransport(ABC):
 def line_transport(
     server: Server, process: ProcessGroup | None, warn: Callable[[str], None]
 ) -> LineTransport:
-    """Return the transport of a server that uses lines; it ends the process together with the connection.
-
-    Args:
-        server: The server, with expanded values.
-        process: Its process; None for a socket server that runs already.
-        warn: Called with each warning for the user.
-    """
+    """Return the transport of a server that uses lines; it ends the process together with the connection."""
     if server.transport != "stdio":
         return SocketTransport(server, process, warn)
     assert process is not None  # noqa: S101 - the pool spawned it
@@ -317,11 +311,6 @@ class SocketProtocol(asyncio.Protocol):
 
 async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
     """Connect to a server's Unix socket or Windows named pipe.
-
-    Args:
-        server: Its transport decides which, and its `path` names a pipe.
-        path: The path of the socket.
-        protocol: Returns the protocol for the connection.
 
     Raises:
         OSError: It does not exist, or refuses the connection.

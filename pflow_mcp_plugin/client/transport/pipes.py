@@ -123,9 +123,6 @@ class PipeWriter(asyncio.BaseProtocol):
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.
 
-        Args:
-            data: The message, with its newline.
-
         Raises:
             BrokenPipeError: The reader is gone; it may have received the message before.
             TimeoutError: It read nothing for too long.

@@ -153,9 +153,8 @@ def run_node(
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
-    from pflow_mcp_plugin.host.running.node_params import typed_params
-    from pflow_mcp_plugin.host.running.outcome_report import outcome_report
-    from pflow_mcp_plugin.host.running.shown_run import shown_run
+    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+    from pflow_mcp_plugin.host.running.single_node import typed_params
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):

@@ -21,9 +21,8 @@ from pflow_mcp_plugin.host.direct.flag_names import (
     shown_flag,
 )
 from pflow_mcp_plugin.host.direct.link_words import PARAM, PARAMS
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 from pflow_mcp_plugin.host.workflow.templates import lone
 
 STDIN = "${stdin}"

@@ -51,7 +51,7 @@ class PlanRepair:
     def join(self) -> None:
         """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
         for node in self._nodes.values():
-            for _, part in references([node.params, node.batch.items if node.batch else None]):
+            for _, part in references([node.params, *(place.value for place in node.constructs.templates())]):
                 if isinstance(part, TemplateReference) and not self._is_known(part.root):
                     self._settle(node, part)
         for node_id, mapping in self._checked.document.mappings.items():
@@ -116,7 +116,7 @@ class PlanRepair:
 
     def _is_known(self, root: str) -> bool:
         node = root in self._nodes or root in self.workflow.get("inputs", {})
-        return node or any(root == item.batch.name for item in self._nodes.values() if item.batch)
+        return node or any(root in item.constructs.names for item in self._nodes.values())
 
     def _names(self) -> list[str]:
         return [*self._nodes, *self.workflow.get("inputs", {})]

@@ -25,8 +25,8 @@ from pflow_mcp_plugin.host.planning.key_names import (
 from pflow_mcp_plugin.host.planning.own_nodes_asked import MODEL
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
+from pflow_mcp_plugin.host.workflow.node_uses import reads
 from pflow_mcp_plugin.host.workflow.templates import literal
-from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 
 Description = Callable[[str], str]
 """Returns what a workflow may repeat of a description."""
