@@ -59,8 +59,11 @@ _FALLBACK = "call"
 """The command that `pflow mcp SERVER TOOL` stands for."""
 _PLACES = {
     "import": "import_servers:import_servers",
-    "export": "export_servers:export_servers",
-    "disable": "enable:disable",
+    "export": "client_setup:export_servers",
+    "new-preset": "presets:new_preset",
+    "test": "server_health:test",
+    "logs": "server_health:logs",
+    **{name: f"configured_servers:{name}" for name in ("enable", "disable", "remove", "edit")},
 }
 """The modules, and functions in them, of commands whose own name is not both."""
 

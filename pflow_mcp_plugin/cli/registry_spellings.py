@@ -11,8 +11,8 @@ import click
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
-from pflow_mcp_plugin.cli.test import test_server
 from pflow_mcp_plugin.config import dialects, server_input
 from pflow_mcp_plugin.config.server_schema import SERVERS, clean
 from pflow_mcp_plugin.contract import Host, PflowError, Report
