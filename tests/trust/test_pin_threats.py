@@ -232,6 +232,9 @@ def test_row_07_a_new_tool_takes_no_name_from_an_approved_one(desk):
     for node in suffixed:
         assert desk.run(node.removeprefix("mcp-tickets-"), value="x").success
         assert "CLOSE ALL" not in str(desk.host.host.registry.get(node))
+    approve_server(desk.host.host, "tickets", [suffixed[0].removeprefix("mcp-tickets-")])
+    shown = [desk.host.host.registry.get(node).description for node in suffixed]
+    assert ["not approved yet" in each for each in shown] == [False, True]
     approve_server(desk.host.host, "tickets")
     with pytest.raises(PflowError, match="Several tools claim the name mcp-tickets-close-all"):
         desk.run("close-all", value="x")
@@ -257,6 +260,48 @@ def test_a_long_name_that_nobody_approved_is_in_no_list(desk):
     assert "private-key" not in served(
         desk, "registry_run", {"node_type": "mcp-tickets-first-read-the-private"}
     )
+
+
+def test_a_new_tool_that_the_config_renames_is_used_under_that_name(desk):
+    desk.configure(rename={"Raw NEW": "fresh"})
+    desk.say(CLOSE, LIST, {**CLOSE, "name": "Raw NEW", "description": POISON})
+    desk.sync()
+    assert desk.run("fresh", value="x").success
+    for word in ("id_rsa", "Raw NEW"):
+        assert word not in served(desk, "registry_list", {})
+        assert word not in served(desk, "registry_run", {"node_type": "mcp-tickets-fresh"})
+    approve_server(desk.host.host, "tickets", ["fresh"])
+    assert desk.run("fresh", value="x").success
+    assert "id_rsa" in served(desk, "registry_list", {})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/PLANTED", "$defs": {"PLANTED": {"type": "object", "required": ["PLANTED"]}}},
+        {"if": {"properties": {"value": {"const": "x"}}}, "then": {"required": ["PLANTED"]}},
+        {"properties": {"value": {"$ref": "#/$defs/V"}}, "$defs": {"V": {"enum": ["PLANTED"]}}},
+        {
+            "properties": {"value": {"type": "string", "pattern": "PLANTED"}},
+            "dependentRequired": {"value": ["PLANTED"]},
+        },
+        {"allOf": [{"oneOf": [{"required": ["PLANTED"]}, {"required": ["PLANTED2"]}]}]},
+        {"properties": {"value": False}, "propertyNames": {"enum": ["PLANTED"]}},
+        {"properties": {"value": {"type": "PLANTED", "const": "PLANTED"}}},
+    ],
+)
+def test_a_refused_use_quotes_nothing_of_a_schema_that_nobody_approved(desk, schema):
+    desk.say({**CLOSE, "inputSchema": {"type": "object", **schema}}, LIST)
+    desk.sync()
+    node = {"id": "it", "type": "mcp-tickets-close", "params": {"value": "x"}}
+    for tool, arguments in (
+        ("registry_run", {"node_type": node["type"], "parameters": node["params"]}),
+        ("workflow_validate", {"workflow": {"nodes": [node]}}),
+        ("registry_describe", {"nodes": [node["type"]]}),
+    ):
+        said = served(desk, tool, arguments)
+        assert "PLANTED" not in said
+        assert tool == "registry_describe" or "changed since it was approved" in said
 
 
 def test_what_a_use_may_pass_is_decided_by_the_tool_as_it_is_now(desk):
