@@ -211,7 +211,8 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "gone": _strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else _table(launch),
-        "new": frozenset(_string(name) for name in data.get("new", ())),
+        # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
+        "new": frozenset(_string(name) for name in data.get("new", data.get("withheld", ()))),
         "withheld": _strings(data.get("withheld", {})),
         "unapproved": _string(data.get("unapproved", "")),
     }

@@ -304,6 +304,23 @@ def test_a_refused_use_quotes_nothing_of_a_schema_that_nobody_approved(desk, sch
         assert tool == "registry_describe" or "changed since it was approved" in said
 
 
+def test_a_tool_that_an_older_version_withheld_is_shown_to_no_model(desk):
+    """Its file of tools has the text that nobody approved, and not the one that somebody did."""
+    desk.say({**CLOSE, "description": POISON}, LIST)
+    desk.sync()
+    (file,) = (desk.host.home / "data" / "servers").glob("*.json")
+    head, body = file.read_text().split("\n", 1)
+    written = head.replace('"new": [], "withheld": {}', '"withheld": {"close": "changed: description"}')
+    assert written != head
+    file.write_text(f"{written}\n{body}")
+    desk.host.host.refresh("mcp")
+    assert "id_rsa" not in served(desk, "registry_list", {})
+    assert "Tool close of server tickets changed: description" in desk.refusal()
+    desk.sync()
+    assert "Close a ticket." in served(desk, "registry_list", {})
+    assert desk.run().success
+
+
 def test_what_a_use_may_pass_is_decided_by_the_tool_as_it_is_now(desk):
     def level(*choices):
         return {**CLOSE, "inputSchema": {"type": "object", "properties": {"level": {"enum": [*choices]}}}}
