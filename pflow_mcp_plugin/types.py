@@ -26,7 +26,8 @@ __all__ = [
     "Transport",
 ]
 
-_VERSION = re.compile(r"v?\d[\w.+-]{0,31}", re.ASCII)
+_VERSION = re.compile(r"v?\d[\d.]{0,19}([-+.]?[a-z]{1,5}[\d.]{0,9}){0,2}")
+"""Numbers, and short words such as `rc` and `beta`: too little for a sentence."""
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 Method = Literal["tools/call", "resources/read"]
@@ -181,6 +182,11 @@ class Tool:
     hash: str = ""
 
 
+def plain_version(version: str) -> str:
+    """Return the type of text that a server calls its version, empty if it could say more than a number."""
+    return version if _VERSION.fullmatch(version) else ""
+
+
 @attrs.frozen(kw_only=True)
 class ServerInfo:
     """The type of a connected server's description of itself.
@@ -204,7 +210,7 @@ class ServerInfo:
     @property
     def plain_version(self) -> str:
         """The version if it looks like one, else empty: models read it, and no one approves it."""
-        return self.version if _VERSION.fullmatch(self.version) else ""
+        return plain_version(self.version)
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.launch_identity import same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
@@ -68,7 +69,7 @@ def approve_server(
     if shown and shown != comparison:
         raise _changed_meanwhile(server)
     if tools:
-        tools = _named_tools(server, found, tools)
+        tools = _named_tools(catalog(host), server, found, tools)
         _require_tool_approval(server, comparison)
     _approve(host, server, found, tools)
     host.refresh("mcp")
@@ -110,9 +111,10 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
     return Report(data=data, text=text)
 
 
-def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
+def _named_tools(synced: Catalog, server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
     """Return the raw names of tools that are named so, as they are shown, or as in their node types."""
-    known = {naming.tool_part(tool.name): tool.name for tool in found.tools}
+    parts = {it.found.name: it.node[len(f"{naming.PREFIX}{server}-") :] for it in synced.records(server)}
+    known = {parts.get(tool.name, ""): tool.name for tool in found.tools}
     known |= {one_line(tool.name): tool.name for tool in found.tools}
     known |= {tool.name: tool.name for tool in found.tools}
     for name in names:

@@ -66,6 +66,8 @@ def describe(host: Host, node: str, *, new: bool = False) -> Report:
         record = attrs.evolve(record, tool=record.found, is_approved=True)
         entry = make_entry(record, server_store(host).get(record.server))
     tool = record.tool if record else None
+    if not new:  # its server may have another name, and an odd version, since it was approved
+        head = attrs.evolve(head, info=attrs.evolve(head.info, name="", version=head.info.plain_version))
     data = {**entry.to_dict(), "sync": _sync(head, tool), "example": _example(entry, tool)}
     if note:
         data["note"] = note
@@ -121,7 +123,7 @@ def _lines(entry: Entry, head: Head, tool: Tool | None) -> Iterator[str]:
     yield ""
     yield f"Tool      {labels['tool']} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
-    yield f"Server    {version or 'sends no name'}, protocol {head.info.protocol}"
+    yield f"Server    {version or 'of no version'}, protocol {head.info.protocol}"
     yield f"Synced    {age_text(head.synced_at)}"
     yield f"Purity    {_purity(entry)}"
     if entry.effects:

@@ -241,7 +241,7 @@ class Connection:
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
         with self._under_way():
-            async with self._request("call", call.tool) as rounds, bounded(idle, whole) as bounds:
+            async with self._request("call", call.label) as rounds, bounded(idle, whole) as bounds:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     bounds.extend()

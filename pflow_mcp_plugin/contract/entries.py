@@ -118,8 +118,8 @@ class Interface:
         outputs: Every key that it writes.
         actions: The actions that it may return.
         inputs: The keys that it reads from the root of the shared store if the param is not set.
-        hidden: Parameters that it takes as well, of which nothing is shown yet: no list, help, message or
-            completion names them, and the JSON form lacks them.
+        hidden: Parameters of which nothing is shown: no list, help, message or completion names them, and the
+            JSON form lacks them. It takes them as well, or in place of the one of the same key in `params`.
         open: Whether it takes parameters beyond these.
         open_outputs: Whether it may write keys beyond `outputs`: a workflow may then name them, and
             whether they exist is seen when it runs. None if that is unknown: validation then warns
@@ -159,7 +159,7 @@ class Interface:
     @property
     def reads(self) -> tuple[str, ...]:
         """The `inputs` of the interface, and the hidden parameters, which are read likewise."""
-        return (*self.inputs, *(field.key for field in self.hidden))
+        return tuple(dict.fromkeys((*self.inputs, *(field.key for field in self.hidden))))
 
     @property
     def result_key(self) -> str:

@@ -138,13 +138,13 @@ class Catalog:
     def find(self, node_type: str) -> ToolRecord | None:
         """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
 
-        A node type that tools of several servers claim belongs to none: no server takes another's place.
+        A node type that several approved tools claim belongs to none: no tool takes another's place.
         """
         rivals = list(self._rivals(node_type))
         for record in rivals:
             if record.node == node_type:
                 return record
-        if len({record.server for record in self._of_claim(node_type, rivals)}) > 1:
+        if len(self._of_claim(node_type, rivals)) > 1:
             return None
         for server in self.fitting(node_type):
             raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
@@ -304,7 +304,8 @@ class Catalog:
         every = self._without_taken(found)
         servers = dict.fromkeys(it.head.server for it in every)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
-        names = naming.node_names((it.pair for it in every), renamed)
+        unapproved = {it.pair for it in every if it.tool.name in it.head.new}
+        names = naming.node_names((it.pair for it in every), renamed, unapproved)
         return (it.record(names[it.pair]) for it in every)
 
     def _without_taken(self, found: Iterable[_Found]) -> list[_Found]:

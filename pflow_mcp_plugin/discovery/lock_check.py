@@ -93,12 +93,15 @@ def _tools(catalog: Catalog, server: str, wanted: Collection[str]) -> Iterator[T
         if content.has_resources:
             found.setdefault(READ_RESOURCE.name, READ_RESOURCE)
         shown = {name: naming.tool_part(name) if name in content.new else name for name in found}
-        yield from (tool for name, tool in found.items() if not names.isdisjoint((name, shown[name])))
+        for name, tool in found.items():
+            if not names.isdisjoint((name, shown[name])):
+                yield tool if name in names else attrs.evolve(tool, name=shown[name])
         return
     for record in (catalog.tool(server, name) for name in names):
         # A workflow names a tool that nobody approved as it is shown.
         if record and not names.isdisjoint((record.found.name, record.tool.name)):
-            yield record.found
+            name = record.found.name if record.found.name in names else record.tool.name
+            yield attrs.evolve(record.found, name=name)
 
 
 def compare_used(lock: LockFile, known: Servers, used: Mapping[str, Collection[str]]) -> Iterator[Problem]:

@@ -68,14 +68,21 @@ class Comparison:
             old, new = launch_identity.difference(*self.launches)
             return f"it is now started by {new}, and its tools were approved for {old}"
         if self.hidden_in_instructions:
-            return f"its instructions hide text that nobody approved: {self.hidden_in_instructions}"
+            return "its instructions hide text that nobody approved"
         return ""
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that may not be used as of the comparison, by raw name, with the reason in short."""
-        hidden = {**self.new, **{tool.name: tool.hides for tool in self.tools}}
-        return {name: f"hides text that nobody approved: {text}" for name, text in hidden.items() if text}
+        """The tools that may not be used as of the comparison, by raw name, with the reason in short.
+
+        Models read the reason: it quotes nothing.
+        """
+        return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """What people do not see in the texts of the comparison's tools, by raw name; mostly empty."""
+        return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
 
     def __bool__(self) -> bool:
         return bool(self.launches or self.instructions or self.tools or self.new)
@@ -90,7 +97,10 @@ class Comparison:
         for tool in self.tools:
             yield from tool_difference.lines(tool.name, tool.differences)
         yield from (f"{one_line(name)}: not approved yet" for name in self.new)
-        yield from (f"{one_line(name)}: {reason}" for name, reason in self.withheld.items())
+        if self.hidden_in_instructions:
+            yield f"instructions: {self.unapproved}: {self.hidden_in_instructions}"
+        for name, reason in self.withheld.items():
+            yield f"{one_line(name)}: {reason}: {self.hidden[name]}"
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the comparison in JSON form."""

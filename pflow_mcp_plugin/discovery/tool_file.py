@@ -109,7 +109,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     now = datetime.now(UTC).isoformat(timespec="seconds")
     tools = tuple(attrs.evolve(tool, hash=tool_hashes.tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}
-    gone = {**before.gone, **{tool.name: now for tool in before.tools}} if before else {}
+    gone = {**before.gone, **{_name_shown(tool, before): now for tool in before.tools}} if before else {}
     return ToolFile(
         server=server,
         synced_at=now,
@@ -121,6 +121,11 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},
     )
+
+
+def _name_shown(tool: Tool, synced: Head) -> str:
+    """Return what errors may call a tool that is gone: as its node, if nobody approved it."""
+    return naming.tool_part(tool.name) if tool.name in synced.new else tool.name
 
 
 def encode(content: ToolFile) -> bytes:
@@ -206,7 +211,8 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "gone": _strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else _table(launch),
-        "new": frozenset(_string(name) for name in data.get("new", ())),
+        # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
+        "new": frozenset(_string(name) for name in data.get("new", data.get("withheld", ()))),
         "withheld": _strings(data.get("withheld", {})),
         "unapproved": _string(data.get("unapproved", "")),
     }

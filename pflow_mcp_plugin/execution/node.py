@@ -230,7 +230,7 @@ def _annotate(
         return
     details: JSONObject = {
         "server": target.launch.server.name,
-        "tool": target.tool,
+        "tool": target.where.tool,
         "version": info.plain_version,
         "protocol": info.protocol,
         "milliseconds": round(milliseconds, 1),

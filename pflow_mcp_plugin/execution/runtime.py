@@ -32,7 +32,7 @@ from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
-from pflow_mcp_plugin.types import Method, ToolRecord
+from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.discovery.tool_use import ToolUse
@@ -118,7 +118,9 @@ class Target:
         node = self.record.node if self.record else ""
         if self.tool in server.rename or not node:
             node = naming.node_name(server.name, server.rename.get(self.tool, self.tool))
-        return Where(server=server.name, tool=self.tool, phase="call", node=node)
+        # A raw name that nobody approved would be a text for models, which read errors.
+        shown = self.record.tool.name if self.record else self.tool
+        return Where(server=server.name, tool=shown, phase="call", node=node)
 
     @property
     def safe_to_repeat(self) -> bool:
@@ -262,6 +264,7 @@ class Runtime:
         call = ToolCall(
             server=target.launch.server.name,
             tool=target.tool,
+            label=target.where.tool,
             arguments=arguments,
             method=target.method,
             node_id=node_id,
@@ -275,7 +278,7 @@ class Runtime:
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
             target = self.target(call.server, call.tool)  # a plugin redirected the call
-        call = attrs.evolve(call, method=target.method)
+        call = attrs.evolve(call, method=target.method, label=target.where.tool)
         progress = partial(self._notices.progress, call)
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
@@ -388,7 +391,7 @@ class Runtime:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
         from pflow_mcp_plugin.discovery.tool_use import ToolUse
 
-        where = attrs.evolve(target.where, tool=record.tool.name, phase="arguments")
+        where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))
 
     def _refuse_gone(self, server: str, tool: str) -> None:
@@ -414,7 +417,10 @@ class Runtime:
         then = target.record.info.version if target.record else ""
         if now and then and now != then:
             sync = f"run: pflow mcp sync {server}"
-            self._say(f"Server {server} has version {now}, but was synced with version {then} ({sync})")
+            known = [plain_version(each) or "another" for each in (now, then)]
+            self._say(
+                f"Server {server} has version {known[0]}, but was synced with version {known[1]} ({sync})"
+            )
 
     def _say(self, line: str) -> None:
         with self._lock:

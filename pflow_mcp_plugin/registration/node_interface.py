@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from pflow_mcp_plugin.contract import Field, Interface
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, Declaration, declaration, unwrapped
 from pflow_mcp_plugin.types import Tool, ToolRecord
@@ -43,15 +43,16 @@ def changed_interface(record: ToolRecord) -> Interface:
     """Build the interface of a tool that differs from its approved version, or that nobody approved.
 
     It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
-    and is shown nowhere.
+    and is shown nowhere. Which values an argument may have is for `check_use` to judge, by the schema of now.
     """
     now, then = interface(record.found), interface(record.tool)
     types = {field.key: field for field in now.params}
-    known = {field.key for field in then.params}
+    params = {field.key: _as_now(field, types.get(field.key)) for field in then.params}
+    new = (_without_texts(field) for key, field in types.items() if key not in params)
     return attrs.evolve(
         then,
-        params=tuple(_as_now(field, types.get(field.key)) for field in then.params),
-        hidden=tuple(field for field in now.params if field.key not in known),
+        params=tuple(params.values()),
+        hidden=(*map(_without_choices, params.values()), *new),
         open=now.open,
         open_outputs=True,
     )
@@ -62,6 +63,25 @@ def _as_now(field: Field, now: Field | None) -> Field:
     if now is None:
         return attrs.evolve(field, required=False)
     return attrs.evolve(field, type=now.type, required=field.required and now.required)
+
+
+def _without_choices(field: Field) -> Field:
+    return attrs.evolve(field, schema=_outline(field.schema))
+
+
+def _without_texts(field: Field) -> Field:
+    return Field(key=field.key, type=field.type, required=field.required, schema=_outline(field.schema))
+
+
+def _outline(schema: JSON) -> JSONObject:
+    """Return what a use is prepared by: whether there is a default, and the type of items."""
+    stated = schema if isinstance(schema, dict) else {}
+    items = stated.get("items")
+    kind = items.get("type") if isinstance(items, dict) else None
+    outline: JSONObject = (
+        {"items": {"type": kind}} if isinstance(kind, str) and kind in FRIENDLY_NAMES else {}
+    )
+    return {**outline, "default": None} if "default" in stated else outline
 
 
 def described(tool: Tool) -> dict[str, str]:

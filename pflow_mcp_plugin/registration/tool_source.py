@@ -74,19 +74,15 @@ class ToolSource(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the source's entries: one for every synced tool that the config allows."""
         for record, server in self._live():
-            if is_listed(record):
-                yield entry(record, server, self._variables(record, server))
+            yield entry(record, server, self._variables(record, server))
 
     def sketches(self) -> Iterator[Sketch]:
         """Yield the source's sketches: the part of its entries that lists and searches need."""
-        for record, _ in self._live():
-            if is_listed(record):
-                yield sketch(record)
+        yield from (sketch(record) for record, _ in self._live())
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield the synced tools behind the source's entries, or only those of the given server."""
-        for record, _ in self._live(server):
-            yield record
+        yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
         """Return the names of a server's tools that begin so, of those that the source has entries of.
@@ -120,12 +116,12 @@ class ToolSource(NodeSource):
         )
 
     def _contested(self, node_type: str) -> Problem | None:
-        """Return the problem that tools of several servers claim a node type, which then belongs to none."""
+        """Return the problem that several tools claim a node type, which then belongs to none."""
         claimants = self._catalog.claimants(node_type)
-        if len({record.server for record in claimants}) < 2:
+        if len(claimants) < 2:
             return None
-        message = f"Tools of several servers claim the name {node_type}, so each got a suffix"
-        named = " or ".join(f"{record.node} ({record.server})" for record in claimants)
+        message = f"Several tools claim the name {node_type}, so each got a suffix"
+        named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
         return _problem(message, f"Name the one that you mean: {named}")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
@@ -214,7 +210,7 @@ class ToolSource(NodeSource):
             if record.server not in configs:
                 configs[record.server] = self._usable(record.server)
             config = configs[record.server]
-            if config is not None and allows(config.tools, record.found.name):
+            if config is not None and is_listed(record) and allows(config.tools, record.found.name):
                 yield record, config
 
     def _entry(self, record: ToolRecord) -> Entry | None:

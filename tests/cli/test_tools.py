@@ -76,7 +76,7 @@ def test_info_shows_everything_about_a_node(clock):
     for part in (
         "All of them.",
         "list_zones of server clock",
-        "Clock 2.1, protocol 2025-11-25",
+        "Server    2.1, protocol 2025-11-25",
         'region  str, default "eu", one of "eu", "us"',
         "limit   int | None, required",
         "zones           list",

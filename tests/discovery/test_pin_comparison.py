@@ -107,7 +107,8 @@ def test_a_first_sync_approves_all_but_what_hides_text():
     assert first == pinned(CLOSE, instructions="Be polite.")
     comparison = compare(first, now)
     assert list(comparison.withheld) == ["list"]
-    assert "hides text that nobody approved: description" in comparison.withheld["list"]
+    assert comparison.withheld["list"] == "hides text that nobody approved"  # which models read
+    assert any("hides text that nobody approved: description" in line for line in comparison.lines())
     assert all(line.isprintable() for line in comparison.lines())
     assert not compare(pin_comparison.approved_tools(first, now, ["list"]), now)
 
@@ -123,6 +124,7 @@ def test_instructions_that_hide_text_are_not_pinned_by_the_first_sync():
     first = pin_comparison.first_pins(now)
     assert first == pinned(CLOSE)
     comparison = compare(first, now)
-    assert "its instructions hide text that nobody approved: instructions holds" in comparison.unapproved
-    assert comparison.unapproved.isprintable()
+    assert comparison.unapproved == "its instructions hide text that nobody approved"
+    assert any("nobody approved: instructions holds" in line for line in comparison.lines())
+    assert all(line.isprintable() for line in comparison.lines())
     assert not compare(pin_comparison.approved(now), now)

@@ -247,7 +247,7 @@ class FlagReader:
 
     def _meant_by(self, words: Sequence[str]) -> str:
         """Return the suggestion for words without a flag: the flags, pairs or object that they may be."""
-        fields = self.names.fields
+        fields = {field.key: field for field in self.names.shown}
         needed = [field for field in fields.values() if field.needs_value]
         pairs = [word.partition(":") for word in words]
         if words[0].startswith("{"):

@@ -140,7 +140,8 @@ class DataMovement:
             if read.root in keys:
                 return read.root, read.param
         # A key that is not declared, or a node that does not say what it reads.
-        return (reads[0].root, reads[0].param) if reads else (min(keys, default=WHOLE), WHOLE)
+        shown = next((read for read in reads if read.param != WHOLE), None)
+        return (shown.root, shown.param) if shown else (min(keys, default=WHOLE), WHOLE)
 
 
 def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, Entry | None]) -> MovingNode:
@@ -178,9 +179,11 @@ def _reads(
                 yield _read(key, path)
     for key in _natural(entry):
         if key in open_keys and key not in mapped and key not in own:
-            yield Read(key, key, may_be_node=False)
+            # A parameter that is hidden has no name to show.
+            param = key if entry and key in entry.interface.inputs else WHOLE
+            yield Read(param, key, may_be_node=False)
             if not spec.constructs.repeats:
-                yield Read(key, spec.id, key)  # what it wrote itself when it last ran, in a loop
+                yield Read(param, spec.id, param)  # what it wrote itself when it last ran, in a loop
     if careful and not spec.constructs.repeats:
         yield Read(WHOLE, spec.id)  # the same
 

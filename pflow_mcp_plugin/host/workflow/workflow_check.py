@@ -533,7 +533,8 @@ class _Check:
         for key, source in self.document.mapping(node.id).inputs.items():
             where = at(path, key)
             if entry and not entry.interface.open and key not in known:
-                hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
+                shown = sorted({*entry.interface.inputs, *(field.key for field in entry.interface.params)})
+                hint = did_you_mean(key, shown, f"It reads {listing(shown)}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if source not in scope.roots:
                 # A mapping names its source as a template does, without `${}`.
