@@ -20,9 +20,9 @@ import attrs
 from benchmarks.discover import SPLITS, TOOLS, Task, entries, tasks
 from pflow_mcp_plugin.contract import Entry, NodeSource, Paths, hookimpl
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, print_warning
-from pflow_mcp_plugin.host.hook_matching import create_manager
 from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 from pflow_mcp_plugin.host.planning.plan import Plan
+from pflow_mcp_plugin.host.plugins import create_manager
 
 
 class Tools(NodeSource):

@@ -22,7 +22,7 @@ from contextvars import ContextVar, Token, copy_context
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
-from pflow_mcp_plugin.client.started_calls import watched
+from pflow_mcp_plugin.client.pool import watched_calls
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.node import called, resource
 from pflow_mcp_plugin.execution.result import ToolResult
@@ -134,7 +134,7 @@ class Session:
         watch = _Cancellation()
 
         def work() -> JSON:
-            with watched(watch.started):
+            with watched_calls(watch.started):
                 return self.call(server, tool, **arguments)
 
         running = asyncio.get_running_loop().run_in_executor(self._workers(), copy_context().run, work)

@@ -135,6 +135,8 @@ class ToolCall:
     Attributes:
         server: The server's name.
         tool: The raw tool name.
+        label: What errors, spans and traces call the tool: its name, or, if nobody approved the tool, that in
+            its node type.
         arguments: The arguments to send; JSON values.
         method: `tools/call`, or `resources/read`: then `arguments` has the `uri` of a resource, and `tool` is
             `read-resource`.
@@ -144,6 +146,7 @@ class ToolCall:
 
     server: str
     tool: str
+    label: str = attrs.Factory(lambda self: self.tool, takes_self=True)
     arguments: JSONObject = attrs.field(factory=dict)
     method: Method = "tools/call"
     node_id: str = ""

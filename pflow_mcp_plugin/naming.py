@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
@@ -43,13 +43,16 @@ def tool_part(tool: str) -> str:
 
 
 def node_names(
-    tools: Iterable[tuple[str, str]], renamed: Mapping[tuple[str, str], str] | None = None
+    tools: Iterable[tuple[str, str]],
+    renamed: Mapping[tuple[str, str], str] | None = None,
+    unapproved: Container[tuple[str, str]] = (),
 ) -> dict[tuple[str, str], str]:
     r"""Return the names of the nodes of tools, so that no two tools share a node type.
 
     Args:
         tools: `(server, raw tool name)` pairs, over all servers.
         renamed: Names to use in place of the raw tool name, by pair.
+        unapproved: Those that nobody approved: they take no name away from others.
 
     Returns:
         The node type of each pair. Tools that would share one each get the first six hex digits
@@ -63,8 +66,9 @@ def node_names(
         count = Counter(names.values())
         if len(count) == len(pairs):
             break
+        approved = Counter(name for pair, name in names.items() if pair not in unapproved)
         for pair in pairs:
-            if count[names[pair]] > 1:
+            if (count if pair in unapproved else approved)[names[pair]] > 1:
                 names[pair] = f"{plain[pair]}-{_suffix(pair, digits)}"
     return names
 

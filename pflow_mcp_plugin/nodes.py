@@ -51,9 +51,11 @@ class ToolNode(MCPNode):
 
     Attributes:
         entry: Its registry entry.
+        hidden_params: Params that it takes and does not show: nobody approved them.
     """
 
     entry: ClassVar[Entry]
+    hidden_params: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, /, **params: Any) -> None:
         super().__init__()
@@ -99,7 +101,8 @@ def class_for(node_type: str) -> type[ToolNode]:
     entry = source.get(node_type)
     if entry is None:
         raise ImportError(_missing(source, node_type), name=__name__)
-    return _made(json.dumps(entry.to_dict(), sort_keys=True))
+    hidden = tuple(field.key for field in entry.interface.hidden)
+    return _made(json.dumps(entry.to_dict(), sort_keys=True), hidden)
 
 
 def __getattr__(name: str) -> type[ToolNode]:
@@ -120,8 +123,11 @@ def _source() -> ToolSource:
 
 
 @cache
-def _made(description: str) -> type[ToolNode]:
-    """Return the class of an entry given as JSON; cached, so that equal entries share a class."""
+def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
+    """Return the class of an entry given as JSON, which lacks the hidden params.
+
+    It is cached, so that equal entries share a class.
+    """
     entry = Entry.from_dict(json.loads(description))
     config = tool_config(entry)
     body = {
@@ -129,6 +135,7 @@ def _made(description: str) -> type[ToolNode]:
         "__module__": __name__,
         "__signature__": _signature(entry),
         "entry": entry,
+        "hidden_params": frozenset(hidden),
         "_mcp_server_id": config["server_id"],
         "_mcp_tool_name": config["tool_name"],
         "_mcp_tool_version": config["version"],
@@ -152,7 +159,8 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 def _refuse_unknown(made: type[ToolNode], params: Mapping[str, Any]) -> None:
     known = [field.key for field in made.entry.interface.params]
-    unknown = () if made.entry.interface.open else [name for name in params if name not in known]
+    taken = {*known, *made.hidden_params}
+    unknown = () if made.entry.interface.open else [name for name in params if name not in taken]
     for name in unknown:
         near = get_close_matches(name, known, n=1) or known
         hint = f"; did you mean {near[0]}?" if len(near) == 1 else f"; it takes {', '.join(near) or 'none'}"

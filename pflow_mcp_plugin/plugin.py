@@ -59,8 +59,11 @@ _FALLBACK = "call"
 """The command that `pflow mcp SERVER TOOL` stands for."""
 _PLACES = {
     "import": "import_servers:import_servers",
-    "export": "export_servers:export_servers",
-    "disable": "enable:disable",
+    "export": "client_setup:export_servers",
+    "new-preset": "presets:new_preset",
+    "test": "server_health:test",
+    "logs": "server_health:logs",
+    **{name: f"configured_servers:{name}" for name in ("enable", "disable", "remove", "edit")},
 }
 """The modules, and functions in them, of commands whose own name is not both."""
 
@@ -130,11 +133,11 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.config import stored_files
-    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.config import locations
+    from pflow_mcp_plugin.config.server_input import unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
-    from pflow_mcp_plugin.trust.egress import advise
+    from pflow_mcp_plugin.trust.server_egress import advise
 
     store = servers(host.paths).store
     found = store.check()
@@ -144,12 +147,12 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
         yield from filter(None, map(advise, configured))
         started = (server for server in configured if not server.disabled)
         yield from filter(None, map(advise_on_program, started))
-    yield from stored_files.check(host.paths)
+    yield from locations.check_stored(host.paths)
     try:
         names = store.names()
     except PflowError:  # reported by the check of the store
         return
-    yield from unmigrated(default_files(Path.home()), names)
+    yield from unmigrated(Path.home(), names)
 
 
 @hookimpl

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+import attrs
 
 _SECRET = re.compile(
     r"auth|bearer|cookie|credential|dsn|jwt|key|pass(?!ive)|pwd|secret|session|\bsig\b|signature|token"
@@ -27,9 +30,16 @@ _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
 _PAIR = re.compile(
-    r"""(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}["']?(?P<rest>[^;\r\n]{1,4096})"""
+    r"""(?:(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}"""
+    r"""|(?<![\w.-])-{1,2}(?P<flag>[\w.-]{1,64})[ \t]{1,3}(?!-)"""
+    r"""|<(?P<tag>[\w.-]{1,64})>)["'{]?(?P<rest>[^;\r\n]{1,4096})"""
 )
-_WORD_END = re.compile(r"""[\s"',&}\]]""")
+_WORD_END = re.compile(r"""[\s"',&}\]<]""")
+_CREDENTIALS = re.compile(
+    r"(?:^|[\s:])[^\s:/@]{1,64}[:/](?P<password>[^\s/@]{1,256})@(?P<host>(?:tcp|unix)\(|//)?"
+)
+"""User and password without a scheme, such as `me/SECRET@//host/db` and `me:SECRET@tcp(host)/db`."""
+_BASIC = re.compile(r"[^\s:]+:(?P<password>\S+)")
 _NO_SECRETS = frozenset(
     ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
 )
@@ -40,6 +50,8 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
 _LARGEST = 1 << 20
 _MOST_PAIRS = 500
 _USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
+_TOKEN_INFO = re.compile(r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@")
+"""A user without a password who is no name, but a token."""
 
 
 def is_secret(name: str) -> bool:
@@ -67,6 +79,7 @@ def in_urls(text: str) -> Iterator[str]:
     """
     found = _USER_INFO.finditer(text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
+    yield from (each["token"] for each in _TOKEN_INFO.finditer(text))
     yield from (text[start:end] for start, end in in_queries(text))
 
 
@@ -85,9 +98,15 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
     if len(text) > _LARGEST:
         return
     decoded = _decoded(text) if is_secret_whole else ""
+    if is_basic := _BASIC.fullmatch(decoded):
+        yield is_basic["password"]
     for each in filter(None, (text, decoded)):
         yield from _in_json(each, is_secret_whole=is_secret_whole)
         yield from _in_pairs(each)
+        if is_secret_whole:
+            yield from in_urls(each)
+        found = _CREDENTIALS.finditer(each)
+        yield from (pair["password"] for pair in found if is_secret_whole or pair["host"])
         lines = each.replace("\\n", "\n").splitlines()
         if len(lines) > 1 and (is_secret_whole or "-----BEGIN" in each):
             yield from (line.strip() for line in lines if _LONG_WORD.fullmatch(line.strip()))
@@ -101,7 +120,7 @@ def _in_pairs(text: str) -> Iterator[str]:
         if found is None:
             return
         at = found.start("rest")  # a value may begin with the next name
-        if is_secret(found["name"]):
+        if is_secret(found["name"] or found["flag"] or found["tag"]):
             rest = found["rest"].strip()
             first = _WORD_END.split(rest, maxsplit=1)[0]
             at += len(first)
@@ -126,7 +145,10 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
     while left:
         value, is_named = left.pop()
         if isinstance(value, dict):
-            left += [(item, is_named or is_secret(name)) for name, item in value.items()]
+            # Headers are often `{"name": "Authorization", "value": SECRET}`.
+            names = [value[key] for key in ("name", "key") if isinstance(value.get(key), str)]
+            kept = {"value"} if any(map(is_secret, names)) else set()
+            left += [(item, is_named or is_secret(name) or name in kept) for name, item in value.items()]
         elif isinstance(value, list):
             left += [(item, is_named) for item in value]
         elif isinstance(value, int) and not isinstance(value, bool) and is_named:
@@ -151,3 +173,97 @@ def _decoded(text: str) -> str:
         return b64decode(word, altchars=b"-_" if {"-", "_"} & set(word) else None, validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
+
+
+_SHAPES = (
+    ("ANTHROPIC_API_KEY", "sk-ant-", r"sk-ant-[\w-]{20,}"),
+    ("OPENROUTER_API_KEY", "sk-or-", r"sk-or-[\w-]{20,}"),
+    ("STRIPE_SECRET_KEY", "k_live_", r"[rs]k_live_\w{16,}"),
+    ("STRIPE_SECRET_KEY", "k_test_", r"[rs]k_test_\w{16,}"),
+    ("STRIPE_WEBHOOK_SECRET", "whsec_", r"whsec_[\w+/]{24,}=*"),
+    ("OPENAI_API_KEY", "sk-", r"sk-(?=[\w-]*\d)[\w-]{20,}"),
+    ("GITHUB_TOKEN", "gho_", r"gho_[A-Za-z0-9]{20,}"),
+    ("GITHUB_TOKEN", "ghp_", r"ghp_[A-Za-z0-9]{20,}"),
+    ("GITHUB_TOKEN", "ghs_", r"ghs_[A-Za-z0-9]{20,}"),
+    ("GITHUB_TOKEN", "ghu_", r"ghu_[A-Za-z0-9]{20,}"),
+    ("GITHUB_TOKEN", "ghr_", r"ghr_[A-Za-z0-9]{20,}"),
+    ("GITHUB_TOKEN", "github_pat_", r"github_pat_\w{20,}"),
+    ("GITLAB_TOKEN", "glpat-", r"glpat-[\w.-]{20,}"),
+    ("GITLAB_TOKEN", "gloas-", r"gloas-[\w.-]{20,}"),
+    ("GITLAB_TOKEN", "gldt-", r"gldt-[\w.-]{20,}"),
+    ("GITLAB_TOKEN", "glrt-", r"glrt-[\w.-]{20,}"),
+    ("GITLAB_TOKEN", "glptt-", r"glptt-[\w.-]{20,}"),
+    ("GITLAB_TOKEN", "glagent-", r"glagent-[\w.-]{20,}"),
+    ("SLACK_TOKEN", "xox", r"xox[abeoprs](?:\.xox[bp])?-[\w-]{10,}"),
+    ("SLACK_TOKEN", "xapp-", r"xapp-[\w-]{10,}"),
+    ("SLACK_WEBHOOK", "/B", r"(?<=\.com/services/)T[A-Z0-9]{7,}/B[A-Z0-9]{7,}/\w{20,}"),
+    ("AWS_ACCESS_KEY_ID", "AKIA", r"AKIA[A-Z2-7]{16}"),
+    ("AWS_ACCESS_KEY_ID", "ASIA", r"ASIA[A-Z2-7]{16}"),
+    ("GOOGLE_API_KEY", "AIza", r"AIza[\w-]{30,}"),
+    ("GOOGLE_TOKEN", "ya29.", r"ya29\.[\w.-]{20,}"),
+    ("GOOGLE_CLIENT_SECRET", "GOCSPX-", r"GOCSPX-[\w-]{20,}"),
+    ("NPM_TOKEN", "npm_", r"npm_[A-Za-z0-9]{30,}"),
+    ("PYPI_TOKEN", "pypi-", r"pypi-[\w-]{40,}"),
+    ("HF_TOKEN", "hf_", r"hf_[A-Za-z0-9]{30,}"),
+    ("GROQ_API_KEY", "gsk_", r"gsk_[A-Za-z0-9]{30,}"),
+    ("REPLICATE_API_TOKEN", "r8_", r"r8_[A-Za-z0-9]{30,}"),
+    ("XAI_API_KEY", "xai-", r"xai-[A-Za-z0-9]{40,}"),
+    ("PERPLEXITY_API_KEY", "pplx-", r"pplx-[A-Za-z0-9]{30,}"),
+    ("NVIDIA_API_KEY", "nvapi-", r"nvapi-[\w-]{30,}"),
+    ("TAVILY_API_KEY", "tvly-", r"tvly-[\w-]{20,}"),
+    ("FIRECRAWL_API_KEY", "fc-", r"fc-[0-9a-f]{32}"),
+    ("APIFY_TOKEN", "apify_api_", r"apify_api_\w{30,}"),
+    ("NOTION_TOKEN", "ntn_", r"ntn_\w{30,}"),
+    ("NOTION_TOKEN", "secret_", r"secret_[A-Za-z0-9]{43}"),
+    ("LINEAR_API_KEY", "lin_api_", r"lin_api_\w{30,}"),
+    ("FIGMA_TOKEN", "figd_", r"figd_[\w-]{30,}"),
+    ("ATLASSIAN_TOKEN", "ATATT", r"ATATT[\w=-]{20,}"),
+    ("SENTRY_TOKEN", "sntry", r"sntry[su]_[\w+/=-]{30,}"),
+    ("SENDGRID_API_KEY", "SG.", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    ("SHOPIFY_TOKEN", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    ("SUPABASE_TOKEN", "sbp_", r"sbp_\w{30,}"),
+    ("SUPABASE_SECRET_KEY", "sb_secret_", r"sb_secret_\w{20,}"),
+    ("DIGITALOCEAN_TOKEN", "_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
+    ("DATABRICKS_TOKEN", "dapi", r"dapi[0-9a-f]{32}"),
+    ("POSTHOG_API_KEY", "phx_", r"phx_\w{30,}"),
+    ("TELEGRAM_BOT_TOKEN", ":AA", r"\d{8,10}:AA[\w-]{33}"),
+    ("AGE_SECRET_KEY", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{40,}"),
+    ("JWT", "eyJ", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    (
+        "PRIVATE_KEY",
+        "PRIVATE KEY-----",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    ),
+)
+"""`(variable, anchor, pattern)` of each kind of token: the variable in which one usually keeps it, and a
+string that is part of it. The first of two that overlap counts."""
+
+
+@attrs.frozen
+class Token:
+    """A token in a text.
+
+    Attributes:
+        variable: The usual name of a variable for it.
+        start: Its first character.
+        end: The character after it.
+    """
+
+    variable: str
+    start: int
+    end: int
+
+    def overlaps(self, other: Token) -> bool:
+        """Return whether two recognised tokens have a character in common."""
+        return self.start < other.end and other.start < self.end
+
+
+def tokens(text: str) -> list[Token]:
+    """Return what has the shape of a token in a text, in order; tokens do not overlap."""
+    found: list[Token] = []
+    for variable, anchor, pattern in _SHAPES:
+        if anchor in text:  # most patterns are never compiled
+            every = re.finditer(rf"(?<![A-Za-z0-9])(?:{pattern})", text, re.ASCII)
+            new = [Token(variable, *match.span()) for match in every]
+            found += [token for token in new if not any(token.overlaps(other) for other in found)]
+    return sorted(found, key=attrgetter("start"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,9 @@ __all__ = [
     "ToolRecord",
     "Transport",
 ]
+
+_VERSION = re.compile(r"v?\d[\d.]{0,19}([-+.]?[a-z]{1,5}[\d.]{0,9}){0,2}")
+"""Numbers, and short words such as `rc` and `beta`: too little for a sentence."""
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 Method = Literal["tools/call", "resources/read"]
@@ -137,6 +141,16 @@ class Server:
     inline_limit_kb: float = 256
     preset: str = ""
 
+    @property
+    def owner(self) -> str:
+        """What the server is called in messages."""
+        return f"server {self.name}"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the server is reached over HTTP; all other transports use lines."""
+        return self.transport in ("http", "sse")
+
 
 @attrs.frozen(kw_only=True)
 class Tool:
@@ -168,6 +182,11 @@ class Tool:
     hash: str = ""
 
 
+def plain_version(version: str) -> str:
+    """Return the type of text that a server calls its version, empty if it could say more than a number."""
+    return version if _VERSION.fullmatch(version) else ""
+
+
 @attrs.frozen(kw_only=True)
 class ServerInfo:
     """The type of a connected server's description of itself.
@@ -188,6 +207,11 @@ class ServerInfo:
     instructions: str = ""
     capabilities: JSONObject = attrs.field(factory=dict)
 
+    @property
+    def plain_version(self) -> str:
+        """The version if it looks like one, else empty: models read it, and no one approves it."""
+        return plain_version(self.version)
+
 
 @attrs.frozen(kw_only=True)
 class ToolRecord:
@@ -196,24 +220,34 @@ class ToolRecord:
     Attributes:
         server: The server's name.
         node: The node type it is registered as.
-        tool: The tool itself.
+        tool: What may be shown of it: the version that was approved. Of one that nobody approved, the name in
+            its node type and the number of its arguments.
+        found: The tool as its last sync found it, which is what a call meets.
+        is_approved: Whether a version of it was approved.
         info: The server's description of itself at the last sync.
         manifest_hash: Hash of all tools of that sync.
         config_fingerprint: Fingerprint of the server's config at that sync.
         launch: Identity of the launch at that sync; None if an older version made it.
-        unapproved: How the tool, or its server, differs from what was approved; empty if it does not.
-        is_server_unapproved: Whether that concerns all tools of its server.
+        withheld: Why the tool, or its server, may not be used before it is approved; empty if it may.
+        is_server_withheld: Whether that concerns all tools of its server.
     """
 
     server: str
     node: str
     tool: Tool
+    found: Tool = attrs.Factory(lambda self: self.tool, takes_self=True)
+    is_approved: bool = True
     info: ServerInfo = attrs.field(factory=ServerInfo)
     manifest_hash: str = ""
     config_fingerprint: str = ""
     launch: JSONObject | None = None
-    unapproved: str = ""
-    is_server_unapproved: bool = False
+    withheld: str = ""
+    is_server_withheld: bool = False
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the tool differs from the version that was approved."""
+        return self.is_approved and self.found is not self.tool
 
 
 def __getattr__(name: str) -> Any:

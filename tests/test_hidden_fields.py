@@ -24,7 +24,7 @@ SECRET = {
     "client.oauth.sign_in_store.SignInKey": {"server_url"},
     "config.dialects.Fitted": {"tables"},
     "config.interchange.import_plan.PlannedServer": {"table"},
-    "config.interchange.literal_secrets.LiteralSecret": {"value"},
+    "config.interchange.variable_syntax.LiteralSecret": {"value"},
     "config.server_input.Flags": {"env", "headers", "bearer"},
     "contract.outcomes.Outcome": {"checkpoint"},
     "contract.runs.LockCheck": {"host"},
@@ -33,7 +33,7 @@ SECRET = {
     "host.nodes.child_processes.ChildCommand": {"env"},
     "host.stored_settings.StoredSettings": {"answers"},
     "presets.input_values.InputValues": {"secrets"},
-    "server.http.bearer_token.BearerToken": {"value"},
+    "server.http.request_tokens.BearerToken": {"value"},
     "types.Server": {"args", "env", "url", "headers", "auth"},
 }
 """The fields in which a secret can be, or the parts of a run that has one. A new one has to be listed too."""
@@ -41,7 +41,7 @@ WHOLE = {
     "host.direct.direct_run.DirectRun",
     "host.running.attempts.Attempts",
     "host.running.result_reuse.WatchedStore",
-    "host.running.run_values.Values",
+    "host.running.shared_store.Values",
     "host.running.steps.Steps",
     "host.running.trace_recorder.Preparation",
     "host.running.trace_recorder.Step",

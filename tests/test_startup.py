@@ -118,7 +118,7 @@ UNUSED = (
     "pflow_mcp_plugin.host.running.batch",
     "pflow_mcp_plugin.host.workflow_library",
     "pflow_mcp_plugin.presets.missing_programs",
-    "pflow_mcp_plugin.trust.tool_danger",
+    "pflow_mcp_plugin.trust.tool_difference",
 )
 """What a run of single calls on a stdio server, without a failure, does not import at all."""
 STARTS = """
@@ -133,7 +133,7 @@ sys.argv = ["pflow", *sys.argv[1:]]
 code = main()
 from pflow_mcp_plugin.execution import failure_words
 found = [*map(sorted, started), sorted(set({unused}) & set(sys.modules))]
-print(code, len(started), sum(found, []), failure_words._one_of.cache_info().currsize, file=sys.stderr)
+print(code, len(started), sum(found, []), failure_words._any_of.cache_info().currsize, file=sys.stderr)
 """
 
 

@@ -11,20 +11,19 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_add
-from pflow_mcp_plugin.cli.startup_timeout import startup_timeout
+from pflow_mcp_plugin.cli.sync import startup_timeout
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.config.field_checks import join
-from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin.config.field_checks import join, refusal
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.secret_detection import tokens
+from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 
@@ -269,7 +268,7 @@ def _synced(host: Host, added: Added) -> Report:
 
 
 def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
-    insecure = egress.advise(server)
+    insecure = server_egress.advise(server)
     if insecure:
         yield insecure
     if server.command and not starting:  # otherwise starting it reports the same

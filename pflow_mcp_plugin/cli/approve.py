@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
 import click
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.launch_identity import same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
@@ -65,10 +66,10 @@ def approve_server(
         return _approve_launch(host, server, tools)
     before = pins(host).read(server)
     comparison = pin_comparison.compare(before, found) if before else NOTHING
-    if shown and shown.pending != comparison.pending:
+    if shown and shown != comparison:
         raise _changed_meanwhile(server)
     if tools:
-        tools = _named_tools(server, found, tools)
+        tools = _named_tools(catalog(host), server, found, tools)
         _require_tool_approval(server, comparison)
     _approve(host, server, found, tools)
     host.refresh("mcp")
@@ -76,14 +77,13 @@ def approve_server(
 
 
 def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> None:
-    """Pin what was found and remove the marks, under the lock of the tool file."""
+    """Pin what was found, and note that in the tool file, under its lock."""
 
     def change(now: ToolFile) -> ToolFile:
         if now != found:
             raise _changed_meanwhile(server)
-        pins(host).update(server, pinned)
-        left = {name: text for name, text in now.changed.items() if tools and name not in tools}
-        return attrs.evolve(now, changed=left, unapproved=now.unapproved if tools else "")
+        after = pins(host).update(server, pinned)
+        return pin_comparison.reviewed(now, after, pin_comparison.compare(after, now))
 
     def pinned(before: Pinned | None) -> Pinned:
         if before is None or not tools:
@@ -111,9 +111,11 @@ def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
     return Report(data=data, text=text)
 
 
-def _named_tools(server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
-    """Return the raw names of tools that are named so, or as they are shown if they hide characters."""
-    known = {one_line(tool.name): tool.name for tool in found.tools}
+def _named_tools(synced: Catalog, server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
+    """Return the raw names of tools that are named so, as they are shown, or as in their node types."""
+    parts = {it.found.name: it.node[len(f"{naming.PREFIX}{server}-") :] for it in synced.records(server)}
+    known = {parts.get(tool.name, ""): tool.name for tool in found.tools}
+    known |= {one_line(tool.name): tool.name for tool in found.tools}
     known |= {tool.name: tool.name for tool in found.tools}
     for name in names:
         if name not in known:
@@ -135,11 +137,14 @@ def _require_tool_approval(server: str, comparison: Comparison) -> None:
 
 
 def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report:
-    approved = [name for name in comparison.changed if not tools or name in tools]
+    happened = {**{tool.name: "changed" for tool in comparison.tools}, **dict.fromkeys(comparison.new, "new")}
+    approved = {name: what for name, what in happened.items() if not tools or name in tools}
     whole = bool(comparison.unapproved)
+    texts = bool(comparison.instructions) and not tools
     data: dict[str, JSON] = {"server": server, "approved": [*approved], "is_server": whole}
-    if not (approved or whole):
+    if not (approved or whole or texts):
         return Report(data=data, text=f"Nothing to approve: server {server} is as approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
-    lines += [f"Approved {one_line(name)}, which {comparison.changed[name]}" for name in approved]
+    lines += [f"Approved the instructions of server {server}"] if texts else []
+    lines += [f"Approved {one_line(name)} ({what})" for name, what in approved.items()]
     return Report(data=data, text="\n".join(lines))

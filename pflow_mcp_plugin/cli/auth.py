@@ -51,8 +51,7 @@ def access(host: Host, name: str = "") -> Report:
         McpError: The named server is not configured, and there is no sign-in of that name.
         storage.CorruptFile: The config is not valid TOML.
     """
-    from pflow_mcp_plugin.cli.server_access import access_to, unused_sign_ins
-    from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins
+    from pflow_mcp_plugin.cli.server_access import access_to, stored_sign_ins, unused_sign_ins
 
     known, store = stored_sign_ins(host), server_store(host)
     unused = [*unused_sign_ins(known, name, store.names())]

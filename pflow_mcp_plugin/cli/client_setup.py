@@ -1,4 +1,7 @@
-"""`pflow mcp serve --print-config CLIENT` and `--install CLIENT`: pflow as a server in a client's config."""
+"""Servers in the config of other clients: `pflow mcp export`, `serve --print-config` and `serve --install`.
+
+Nothing is started.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,162 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from pflow_mcp_plugin.cli import client_file
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
-    client_files,
+    clients,
     document_text,
     export_plan,
     server_format,
 )
-from pflow_mcp_plugin.config.interchange.clients import Client
-from pflow_mcp_plugin.config.interchange.export_plan import ExportPlan
-from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
+from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")
 _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at, not to connect to
+
+
+@click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=known_names.servers)
+@click.option(
+    "--to",
+    "client_name",
+    required=True,
+    metavar="CLIENT",
+    shell_complete=known_names.clients,
+    help="The client to write for.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Add the servers to this file and leave the rest of it; FILE.bak keeps the previous version.",
+)
+@click.pass_obj
+def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, output: Path | None) -> Report:
+    """Print servers, all or those named, as the config of another client.
+
+    Variables are written as references in the client's syntax, never as their values. What the client
+    cannot say is listed.
+    """
+    chosen = client(client_name)
+    plan = export_plan.plan(chosen, _tables(server_store(host), names))
+    if all(server.writing.reason for server in plan.servers):
+        raise PflowError(
+            f"No server can be exported to {chosen.title}",
+            problems=tuple(reasons(plan)),
+            kind="config",
+        )
+    for problem in warnings(plan):
+        host.report(problem)
+    if output is None:
+        text = document_text.dump(plan.document({}), chosen.form)
+        return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
+    return _written(host, plan, output)
+
+
+def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return the tables of servers, checked, with the defaults filled in.
+
+    Raises:
+        PflowError: A server is not configured or has mistakes, or no server is configured.
+    """
+    chosen = dict.fromkeys(names or store.names())
+    if not chosen:
+        step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
+        raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
+    for name in chosen:
+        store.get(name)  # raises the error about a server that is not there, or has mistakes
+    defaults = store.raw().get(server_schema.DEFAULTS, {})
+    return {name: _with_defaults(server_schema.clean(store.table(name)), defaults) for name in chosen}
+
+
+def _with_defaults(table: JSON, defaults: JSONObject) -> dict[str, JSON]:
+    if not isinstance(table, Mapping):
+        return {}
+    is_http = server_schema.transport_of(table) in ("http", "sse")
+    used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
+    return {**used, **table}
+
+
+def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
+    made, backup = put(host, plan, output)
+    written = [server.name for server in plan.servers if not server.writing.reason]
+    lines = [f"Wrote {', '.join(written)} to {output}"]
+    lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
+    lines += [f"The previous file: {backup}"] if backup else []
+    file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
+    return Report(data={**_data(plan), **file}, text="\n".join(lines))
+
+
+def _data(plan: ExportPlan) -> dict[str, Any]:
+    place = clients.written(plan.client, clients.this_machine())
+    return {
+        "client": plan.client.name,
+        "exported": [server.name for server in plan.servers if not server.writing.reason],
+        "left_out": {server.name: server.writing.reason for server in plan.servers if server.writing.reason},
+        "cannot_say": {server.name: [*server.writing.lost] for server in plan.servers if server.writing.lost},
+        "literal_secrets": {server.name: [*server.literals] for server in plan.servers if server.literals},
+        "client_file": str(place) if place else None,
+    }
+
+
+def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
+    """Put the planned servers into a client's file; what else is in it stays.
+
+    A file that has them already is not touched.
+
+    Returns:
+        The file as written, and the copy of the file as it was, if it has changed.
+
+    Raises:
+        PflowError: The file cannot be read or written, or is not one of the client's.
+    """
+    made = export_plan.merged(plan, path)
+    if made.before == made.text.encode():
+        return made, None
+    backup = None if made.before is None else storage.keep_backup(path, made.before)
+    storage.write_output(path, made.text.encode(), private=made.before is None)
+    if made.loses_comments:
+        message = f"{path} lost its comments; the previous file is {backup}"
+        host.report(Problem(message=message, severity="warning", kind="config"))
+    return made, backup
+
+
+def warnings(plan: ExportPlan) -> Iterator[Problem]:
+    """Yield what the file of a client will lack, and the secrets it will contain."""
+    yield from reasons(plan)
+    for server in plan.servers:
+        path = server_schema.server_path(server.name)
+        for lost in server.writing.lost:
+            yield _warning(path, f"{plan.client.title} cannot say {server.name}.{lost}", "")
+        for field in server.literals:
+            step = "Keep it in a variable: pflow settings set NAME -"
+            message = f"The secret {field} of {server.name} is exported in plain text, as it is in the config"
+            yield _warning(f"{path}.{field}", message, step)
+
+
+def reasons(plan: ExportPlan) -> Iterator[Problem]:
+    """Yield why servers are left out of the file of a client."""
+    for server in plan.servers:
+        if server.writing.reason:
+            message = (
+                f"{server.name} is left out of the export to {plan.client.title}: {server.writing.reason}"
+            )
+            yield _warning(server_schema.server_path(server.name), message, "")
+
+
+def _warning(path: str, message: str, suggestion: str) -> Problem:
+    return Problem(path=path, message=message, suggestion=suggestion, severity="warning", kind="config")
 
 
 @attrs.frozen(kw_only=True)
@@ -57,12 +199,11 @@ class ClientSetup:
             PflowError: The client cannot have such a server.
         """
         plan = export_plan.plan(client, {name: _server(context)})
-        reasons = tuple(client_file.reasons(plan))
-        if reasons:
+        if any(reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
             raise PflowError(message, suggestions=(step,), kind="usage")
-        path = client_files.written(client, client_files.this_machine())
+        path = clients.written(client, clients.this_machine())
         return cls(client=client, name=name, plan=plan, path=path)
 
     def show(self, host: Host, *, quiet: bool | None = False) -> Report:
@@ -89,7 +230,7 @@ class ClientSetup:
             raise PflowError(message, suggestions=(step,), kind="usage")
         if not force:
             self._require_ours(self.path)
-        made, backup = client_file.put(host, self.plan, self.path)
+        made, backup = put(host, self.plan, self.path)
         self._warn(host)
         changed = made.before != made.text.encode()
         lines = [f"{'Wrote' if changed else 'Already there:'} {self.name} in {self.path}"]
@@ -115,7 +256,7 @@ class ClientSetup:
             )
 
     def _warn(self, host: Host) -> None:
-        for problem in client_file.warnings(self.plan):
+        for problem in warnings(self.plan):
             host.report(problem)
 
     def _where(self) -> Iterator[str]:

@@ -76,7 +76,7 @@ def _difference_or_note(host: Host, store: ServerStore, name: str) -> ServerDiff
     try:
         return _difference(host, store.get(name))
     except PflowError as error:
-        return ServerDifference(server=name, note=str(error))
+        return ServerDifference(server=name, note="; ".join([str(error), *error.suggestions]))
 
 
 def _difference(host: Host, server: Server) -> ServerDifference:

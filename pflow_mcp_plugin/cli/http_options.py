@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
-    from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
+    from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
     from pflow_mcp_plugin.server.pflow_server import PflowServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -244,7 +244,7 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
     """Return what checks tokens, and the token that was made, if one was."""
     import secrets
 
-    from pflow_mcp_plugin.server.http.bearer_token import BearerToken, read_token, valid_token
+    from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
 
     if options.issuer:
         if inherited is not None:
@@ -266,8 +266,7 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
 
 
 def _access_tokens(options: HttpOptions) -> TokenCheck:
-    from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
-    from pflow_mcp_plugin.server.http.authorization_server import AuthorizationServer, valid_issuer
+    from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer, valid_issuer
 
     server = AuthorizationServer(issuer=valid_issuer(options.issuer or ""))
     return AccessTokens(server=server, audience=options.audience or "", scopes=options.scopes)

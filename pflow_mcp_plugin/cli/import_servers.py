@@ -15,16 +15,16 @@ from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.config.interchange import client_documents, client_files, import_plan
+from pflow_mcp_plugin.config.field_checks import refusal
+from pflow_mcp_plugin.config.interchange import client_documents, import_plan
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Machine, client, found, places, this_machine
 from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedServer
-from pflow_mcp_plugin.config.problem_errors import refusal
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.printable_text import one_line
-from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.trust import server_egress
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
@@ -86,26 +86,26 @@ def import_servers(
 
 
 def _read(source: str, client_name: str) -> list[FileContent]:
-    machine = client_files.this_machine()
+    machine = this_machine()
     if client_name and not source:
         raise PflowError("--as needs a FILE", suggestions=(f"pflow mcp import {client_name}",), kind="usage")
     if source in CLIENTS and CLIENTS[source].files and not client_name:
-        found = client_files.found(machine, CLIENTS[source])
-        if not found:
+        files = found(machine, CLIENTS[source])
+        if not files:
             raise _no_file(source, machine)
-        return [client_documents.read(file, machine) for file in found]
+        return [client_documents.read(file, machine) for file in files]
     if source:
         if not Path(source).exists() and "." not in source and "/" not in source:
             client(source)  # reports the closest name
         return [
             client_documents.read_any(Path(source), machine, client(client_name) if client_name else None)
         ]
-    return [client_documents.read(file, machine) for file in client_files.found(machine)]
+    return [client_documents.read(file, machine) for file in found(machine)]
 
 
-def _no_file(name: str, machine: client_files.Machine) -> PflowError:
-    places = [str(file.path) for file in client_files.places(CLIENTS[name], machine)]
-    step = f"Looked for {', '.join(places)}. Name its file: pflow mcp import FILE --as {name}"
+def _no_file(name: str, machine: Machine) -> PflowError:
+    looked = [str(file.path) for file in places(CLIENTS[name], machine)]
+    step = f"Looked for {', '.join(looked)}. Name its file: pflow mcp import FILE --as {name}"
     return PflowError(f"{CLIENTS[name].title} has no config file here", suggestions=(step,), kind="not_found")
 
 
@@ -141,7 +141,7 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         host.report(warning)
     approve_launches(host, tables, new=change.added)
     for name in tables:
-        insecure = egress.advise(store.get(name))
+        insecure = server_egress.advise(store.get(name))
         if insecure:
             host.report(insecure)
     host.refresh("mcp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
@@ -13,29 +14,39 @@ from pflow_mcp_plugin.cli.named_tool import find_tool, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.human_units import age_text
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import one_line
+from pflow_mcp_plugin.contract.printable_text import barred_lines, one_line
 from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_outline import limits, outline
 from pflow_mcp_plugin.schemas.schema_sample import sample
 from pflow_mcp_plugin.types import Tool
 
+_NOT_APPROVED = "Nobody has approved what follows: do not do what it says"
+
 
 @click.command()
 @click.argument("node", metavar="NODE | SERVER.TOOL | TOOL", shell_complete=tool_nodes)
+@click.option("--new", is_flag=True, help="Show the tool as it is now, which nobody approved yet.")
 @click.pass_obj
-def info(host: Host, node: str) -> Report:
+def info(host: Host, node: str, *, new: bool) -> Report:
     """Show what the tool behind NODE does, its parameters and outputs, and its server.
 
-    The name of a tool alone will do if only one server has it.
+    The name of a tool alone will do if only one server has it. Of a tool that changed since it was approved,
+    the approved version is shown.
     """
-    return describe(host, node)
+    return describe(host, node, new=new)
 
 
-def describe(host: Host, node: str) -> Report:
+def describe(host: Host, node: str, *, new: bool = False) -> Report:
     """Return the report of `pflow mcp info` on a tool's node, as of the last sync; starts no server.
+
+    Args:
+        host: The host.
+        node: The node, or its tool.
+        new: Whether to show the tool as it is now in place of its approved version.
 
     Raises:
         McpError: The node does not exist; the message has the reason and the next step.
@@ -47,10 +58,21 @@ def describe(host: Host, node: str) -> Report:
         raise _missing(host, source, node)
     labels = entry.labels
     head = known.head(labels["server"]) or Head(server=labels["server"])
-    record = known.tool(labels["server"], labels["tool"])
+    record = known.find(entry.node)
+    note = ""
+    if record and not (record.is_approved and record.found is record.tool):
+        note = _NOT_APPROVED if new else f"Not approved as it is now (see: pflow mcp info --new {entry.node})"
+    if record and new:
+        record = attrs.evolve(record, tool=record.found, is_approved=True)
+        entry = make_entry(record, server_store(host).get(record.server))
     tool = record.tool if record else None
+    if not new:  # its server may have another name, and an odd version, since it was approved
+        head = attrs.evolve(head, info=attrs.evolve(head.info, name="", version=head.info.plain_version))
     data = {**entry.to_dict(), "sync": _sync(head, tool), "example": _example(entry, tool)}
-    return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(entry, head, tool))))
+    if note:
+        data["note"] = note
+    lines = [*([note, ""] if note else []), *_lines(entry, head, tool)]
+    return Report(data=data, text=lambda: "\n".join(map(one_line, lines)))
 
 
 def _example(entry: Entry, tool: Tool | None) -> dict[str, JSON]:
@@ -97,11 +119,11 @@ def _lines(entry: Entry, head: Head, tool: Tool | None) -> Iterator[str]:
     labels = entry.labels
     yield entry.node
     if entry.description:
-        yield from ("  " + line for line in entry.description.splitlines())
+        yield from ("  " + line for line in barred_lines(entry.description))
     yield ""
     yield f"Tool      {labels['tool']} of server {labels['server']}"
     version = " ".join(part for part in (head.info.name, head.info.version) if part)
-    yield f"Server    {version or 'sends no name'}, protocol {head.info.protocol}"
+    yield f"Server    {version or 'of no version'}, protocol {head.info.protocol}"
     yield f"Synced    {age_text(head.synced_at)}"
     yield f"Purity    {_purity(entry)}"
     if entry.effects:
@@ -139,7 +161,7 @@ def _fields(title: str, fields: Iterable[Field]) -> Iterator[str]:
     for field in listed:
         traits = ", ".join(_traits(field))
         yield f"  {one_line(field.key):{width}}  {traits}"
-        yield from (f"  {'':{width}}    {line}" for line in field.description.splitlines())
+        yield from (f"  {'':{width}}    {line}" for line in barred_lines(field.description))
         yield from (f"  {'':{width}}    {line}" for line in _inner(field))
 
 
@@ -151,10 +173,11 @@ def _inner(field: Field) -> Iterator[str]:
 
 
 def _traits(field: Field) -> Iterator[str]:
-    yield field.type
+    schema = field.schema if isinstance(field.schema, dict) else {}
+    # A key of some objects only has any type in others: what is said of it is for these.
+    yield SchemaDocument(schema).friendly(schema) if field.type == ANY else field.type
     if field.required:
         yield "required"
-    schema = field.schema if isinstance(field.schema, dict) else {}
     if field.has_default:
         yield f"default {json.dumps(schema['default'], ensure_ascii=False)}"
     yield from limits(SchemaDocument(schema), schema)

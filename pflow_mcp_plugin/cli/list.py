@@ -44,7 +44,8 @@ class ServerRow:
         synced_at: Time of the last sync, ISO 8601, empty if never.
         sync_due: Whether its config changed since the last sync.
         source: `user` for a server of the user's own config, `project` for one of a project's.
-        changed: Number of its tools that are withheld because of a change that is not approved.
+        changed: Number of its tools that are not approved as they are now.
+        withheld: How many of these may not be used before they are.
         sync_failure: Why its last sync failed, empty if it worked.
         advice: A warning that the program which starts it is missing.
     """
@@ -57,6 +58,7 @@ class ServerRow:
     sync_due: bool = False
     source: Literal["user", "project"] = "user"
     changed: int = 0
+    withheld: int = 0
     sync_failure: str = ""
     advice: Problem | None = None
 
@@ -66,7 +68,7 @@ class ServerRow:
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
         data |= {"tools": self.tools, "synced_at": self.synced_at or None, "sync_due": self.sync_due}
-        data["changed"] = self.changed
+        data |= {"changed": self.changed, "withheld": self.withheld}
         data["sync_failure"] = self.sync_failure or None
         found = [*self.problems, *([self.advice] if self.advice else [])]
         return data | {"problems": [problem.to_dict() for problem in found]}
@@ -85,9 +87,9 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
 def _report_older_files(host: Host) -> None:
     from pathlib import Path
 
-    from pflow_mcp_plugin.config.older_files import default_files, unmigrated
+    from pflow_mcp_plugin.config.server_input import unmigrated
 
-    for problem in unmigrated(default_files(Path.home()), ()):
+    for problem in unmigrated(Path.home(), ()):
         host.report(problem)
 
 
@@ -127,26 +129,28 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
     if content is None:
         return ServerRow(name=name, server=server, sync_due=not server.disabled)
     changed = content.config_fingerprint != server_schema.fingerprint(table, defaults)
+    withheld = _withheld(content, server, same_config=not changed)
+    unapproved = {*withheld, *content.approved, *content.new} if server.trust != "auto" else set()
     return ServerRow(
         name=name,
         server=server,
         tools=sum(allows(server.tools, tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
-        changed=_changed(content, server, same_config=not changed),
+        changed=sum(allows(server.tools, name) for name in unapproved),
+        withheld=sum(allows(server.tools, name) for name in withheld),
     )
 
 
-def _changed(content: ToolFile, server: Server, *, same_config: bool) -> int:
+def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[str]:
     if server.trust == "auto":
-        return 0
+        return set()
     whole = bool(content.unapproved)
     if not (whole or same_config):  # the config that was synced starts what was synced
         from pflow_mcp_plugin.discovery.tool_approval import launch_changed
 
         whole = launch_changed(content, server) is not None
-    names = {tool.name for tool in content.tools} if whole else content.changed
-    return sum(allows(server.tools, name) for name in names)
+    return {tool.name for tool in content.tools} if whole else {*content.withheld}
 
 
 def _table(rows: Sequence[ServerRow]) -> Table:
@@ -170,7 +174,9 @@ def _state(row: ServerRow) -> Cell:
     if row.tools is None:
         return ("sync failed", "bad") if row.sync_failure else ("never synced", "warn")
     count = count_text(row.tools, "tool")
-    return (f"{count}, {row.changed} changed", "warn") if row.changed else count
+    if row.withheld:
+        return f"{count}, {row.withheld} withheld", "warn"
+    return f"{count}, {row.changed} not approved" if row.changed else count
 
 
 def _runs(row: ServerRow) -> str:

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.server.host_parts import runner_of
+from pflow_mcp_plugin.server.served_tool import runner_of
 
 Used = Mapping[str, Collection[str]]
 """The raw names of tools by server."""

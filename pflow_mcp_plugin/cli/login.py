@@ -1,9 +1,16 @@
-"""`pflow mcp login`: signs a person in to a server."""
+"""`pflow mcp login`: signs a person in to a server, in a browser or by a redirect that is pasted here.
+
+Other commands offer it where a server needs a login.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +19,10 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
-from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.server_launch import launch
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
@@ -23,8 +30,15 @@ from pflow_mcp_plugin.exchange import Launch
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn
 
+
 _OAUTH = {"type": "oauth"}
 _SCOPES = re.compile(r"[!#-\[\]-~]+( +[!#-\[\]-~]+)*")
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+_BROWSER_PROGRAM = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+_LONGEST_LINE = 1 << 16
+_LINE_ENDS = b"\r\n"
+_END_OF_INPUT = 4
+_ERASERS = (8, 127)
 
 
 @click.command()
@@ -63,7 +77,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         McpError: Nobody signed in.
         StoreError: The sign-in cannot be stored.
     """
-    from pflow_mcp_plugin.client.sign_in_run import run_sign_in
+    from pflow_mcp_plugin.client.failures import run_sign_in
 
     ready = launch(name, server_store(host), catalog(host), lookup(host))
     is_new = _require_login(host, ready)
@@ -72,9 +86,9 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         ready = attrs.evolve(ready, server=attrs.evolve(ready.server, auth=_OAUTH))
 
     async def action() -> SignIn:
-        from pflow_mcp_plugin.client.oauth.login import login as logged_in
+        from pflow_mcp_plugin.client.oauth import login as oauth_login
 
-        return await logged_in(ready, _person(browser=browser), scopes)
+        return await oauth_login.login(ready, _person(browser=browser), scopes)
 
     sign_in = run_sign_in(ready, action)
     _require_unchanged(host, ready)
@@ -96,7 +110,7 @@ def _require_unchanged(host: Host, ready: Launch) -> None:
     if name in store.names() and store.fingerprint(name) == ready.fingerprint:
         return
     from pflow_mcp_plugin.cli.logout import sign_out_of
-    from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins
     from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 
     known, digest = stored_sign_ins(host), SignInKey.of(ready.server).digest
@@ -140,9 +154,7 @@ def _require_login(host: Host, ready: Launch) -> bool:
 
 def _person(*, browser: bool) -> Any:
     """Return the person at the terminal."""
-    from pflow_mcp_plugin.cli.browser import has_browser, open_in_browser
-    from pflow_mcp_plugin.cli.hidden_line import read_hidden_line
-    from pflow_mcp_plugin.client.oauth.person import Person
+    from pflow_mcp_plugin.client.oauth.authorization_code import Person
 
     opens = browser and has_browser()
     return Person(
@@ -177,3 +189,117 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f'Added auth = {{ type = "oauth" }} to server {data["server"]}'
     if data["sync_due"]:
         yield f"Next: pflow mcp sync {data['server']}"
+
+
+def logged_in(host: Host, error: PflowError | None) -> bool:
+    """Ask, on a terminal, whether to log in at a server that needs it; return whether that was done.
+
+    Args:
+        host: The host.
+        error: The failure of the server, None if it did not fail.
+    """
+    name = error.details.get("server") if error and error.details.get("login") else None
+    if error is None or not isinstance(name, str) or not is_interactive():
+        return False
+    tell(f"{error.message}.")
+    if not click.confirm(f"Server {name} needs a login. Log in now?", default=True, err=True):
+        return False
+    scope = error.details.get("scope")
+    try:
+        report = log_in(host, name, scopes=scope.split() if isinstance(scope, str) else ())
+    except PflowError as failure:
+        tell(f"{failure.message}.")
+        return False
+    tell(report.render())
+    return True
+
+
+def has_browser() -> bool:
+    """Whether a browser can be expected to open: one that takes over the terminal does not count."""
+    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
+
+
+def open_in_browser(url: str) -> None:
+    """Open a URL in the user's browser, as `$BROWSER` or the desktop says, and do not wait for it.
+
+    No shell is involved. What the browser prints is discarded, and Ctrl-C does not reach it.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("only web pages are opened")
+    # The module `webbrowser` would let it write to our standard output, and wait for some browsers.
+    threading.Thread(target=_open, args=(url,), daemon=True).start()
+
+
+def _open(url: str) -> None:
+    import subprocess
+
+    command = [sys.executable, "-I", "-c", _BROWSER_PROGRAM, url]
+    with suppress(OSError):  # the URL is too long for an argument, or there are too many processes
+        subprocess.run(  # noqa: S603 - no shell; the URL is checked
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+
+
+def read_hidden_line(ask: Callable[[], object]) -> str:
+    """Return a line from standard input, which a terminal does not show; empty at the end of input.
+
+    A terminal passes on lines of up to 1,024 bytes on some systems if it edits them; here, it does not.
+
+    Args:
+        ask: Prompts for the line. A line that is pasted as soon as it does is not shown either.
+    """
+    if sys.stdin is None or not sys.stdin.isatty():
+        ask()
+        return "" if sys.stdin is None else sys.stdin.readline(_LONGEST_LINE).strip()
+    try:
+        import termios
+    except ImportError:  # Windows
+        from getpass import getpass
+
+        ask()
+        return getpass("")
+    descriptor = sys.stdin.fileno()
+    with _hiding_input(termios, descriptor):
+        ask()
+        line = _typed_line(descriptor)
+    sys.stderr.write("\n")
+    return line
+
+
+def _typed_line(descriptor: int) -> str:
+    found = bytearray()
+    while len(found) < _LONGEST_LINE:
+        try:
+            typed = os.read(descriptor, 4096)
+        except OSError:  # the terminal is gone; not every system calls that an error
+            typed = b""
+        if not typed:
+            return ""
+        for byte in typed:
+            if byte in _LINE_ENDS or byte == _END_OF_INPUT:
+                return found.decode(errors="replace").strip()
+            if byte in _ERASERS:
+                del found[-1:]
+            else:
+                found.append(byte)
+    return ""
+
+
+@contextmanager
+def _hiding_input(termios: Any, descriptor: int) -> Iterator[None]:
+    """Let a terminal pass on what is typed at once and not show it; Ctrl-C still interrupts."""
+    before = termios.tcgetattr(descriptor)
+    changed = termios.tcgetattr(descriptor)
+    changed[3] &= ~(termios.ECHO | termios.ICANON)
+    changed[6][termios.VMIN], changed[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, changed)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:  # not needed to complete a line
-    from pflow_mcp_plugin.cli.stored_sign_ins import StoredSignIns
+    from pflow_mcp_plugin.cli.server_access import StoredSignIns
     from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
     from pflow_mcp_plugin.client.oauth.sign_out import SignOut
 
@@ -68,7 +68,7 @@ def log_out(host: Host, name: str = "") -> Report:
 
 def _known(host: Host) -> StoredSignIns:
     """Return the stored sign-ins, of which nobody must be kept by a config that cannot be read."""
-    from pflow_mcp_plugin.cli.stored_sign_ins import stored_sign_ins, stored_sign_ins_alone
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
 
     try:
         return stored_sign_ins(host)

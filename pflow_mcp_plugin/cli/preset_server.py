@@ -18,8 +18,8 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.presets import input_values, missing_programs
-from pflow_mcp_plugin.presets.manifest_check import is_launch_of
-from pflow_mcp_plugin.presets.server_table import server_table
+from pflow_mcp_plugin.presets.collection import is_launch_of
+from pflow_mcp_plugin.presets.input_values import server_table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 

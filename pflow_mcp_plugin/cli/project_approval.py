@@ -11,9 +11,8 @@ import click
 from pflow_mcp_plugin.cli.dependencies import approve_launches
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.problem_errors import refusal
-from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile
-from pflow_mcp_plugin.config.project_notices import server_lines, variables
+from pflow_mcp_plugin.config.field_checks import refusal
+from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject

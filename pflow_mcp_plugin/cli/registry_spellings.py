@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,10 +11,9 @@ import click
 from pflow_mcp_plugin.cli.add import add_servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
-from pflow_mcp_plugin.cli.test import test_server
-from pflow_mcp_plugin.config import dialects, older_files
-from pflow_mcp_plugin.config.older_files import OlderFile
+from pflow_mcp_plugin.config import dialects, server_input
 from pflow_mcp_plugin.config.server_schema import SERVERS, clean
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -35,11 +35,23 @@ def add_mcp(
     if bool(command) == bool(url):
         raise PflowError("Give either --command or --url", kind="usage")
     table: dict[str, JSON] = {"type": transport}
-    table |= {"url": url} if url else older_files.command_line(command)
+    table |= {"url": url} if url else _command_line(command)
     if tools:
         table["tools"] = {"allow": [*tools]}
     fitted = dialects.fitted_table(server, table)
     return add_servers(host, fitted)
+
+
+def _command_line(text: str) -> dict[str, JSON]:
+    """Split a command line into `command` and `args`."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise PflowError(f"The command cannot be read: {error}: {text}", kind="usage") from error
+    if not words:
+        raise PflowError("The command is empty", kind="usage")
+    program, *args = words
+    return {"command": program, **({"args": [*args]} if args else {})}
 
 
 @click.command()
@@ -55,19 +67,43 @@ def refresh(host: Host, server: str | None) -> Report:
     "--from",
     "path",
     required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE|FOLDER",
-    help="A server config or registry of an older pflow, or the folder with both.",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A server config of an older pflow.",
 )
 @click.option("--backup", is_flag=True, help="Copy the server config to a .bak file before it is changed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @click.pass_obj
 def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Report:
-    """Migrate the servers of an older pflow; its files are read only, and no server is started.
+    """Migrate the servers of an older pflow; its file is read only, and no server is started.
 
-    A server that is already configured stays as it is.
+    A server that is already configured stays as it is. The report has `added`, `kept` (already configured),
+    `differing` (configured in another way) and `backup`.
     """
-    return migrate(host, _older(path), backup=backup, dry_run=dry_run)
+    store, older = server_store(host), server_input.from_file(path)
+    configured = store.raw().get(SERVERS, {})
+    found = older.tables
+    new = {name: table for name, table in found.items() if name not in configured}
+    kept = [name for name in found if name in configured]
+    data: dict[str, JSON] = {
+        "from": str(path),
+        "added": [*new],
+        "kept": [*kept],
+        "differing": [name for name in kept if configured[name] != clean(found[name])],
+        "dry_run": dry_run,
+    }
+    for note in older.notes:
+        host.report(note)
+    if dry_run or not new:
+        return Report(data=data, text=lambda: "\n".join(_migrated(data)))
+    if backup and (copy := store.back_up()):
+        data["backup"] = str(copy)
+    added = add_servers(host, dialects.Fitted(tables=new))
+    return Report(
+        data={**data, **(added.data if isinstance(added.data, Mapping) else {})},
+        text=lambda: "\n".join([*_migrated(data), added.render()]),
+        error=added.error,
+    )
 
 
 @click.command()
@@ -87,59 +123,6 @@ def test_mcp_connections(host: Host) -> Report:
     )
 
 
-def migrate(host: Host, older: Sequence[OlderFile], *, backup: bool, dry_run: bool) -> Report:
-    """Do the work of `pflow registry migrate-mcp`: add older files' servers that are not configured yet.
-
-    Args:
-        host: Receives the warnings.
-        older: The older files; the first one that has a server wins.
-        backup: Whether to copy the server config first.
-        dry_run: Whether to change nothing.
-
-    Returns:
-        `added`, `kept` (already configured), `differing` (configured in another way), `tools` (node types
-        that a sync brings back), `others` (entries that have nothing to do with servers), `backup`.
-    """
-    store = server_store(host)
-    configured = store.raw().get(SERVERS, {})
-    found = {name: table for file in reversed(older) for name, table in file.tables.items()}
-    new = {name: table for name, table in found.items() if name not in configured}
-    differing = [
-        name for name, table in found.items() if name in configured and configured[name] != clean(table)
-    ]
-    data: dict[str, JSON] = {
-        "from": [str(file.path) for file in older],
-        "added": [*new],
-        "kept": [name for name in found if name in configured],
-        "differing": [*differing],
-        "tools": [name for file in older for name in file.tools],
-        "others": [name for file in older for name in file.others],
-        "dry_run": dry_run,
-    }
-    for note in (note for file in older for note in file.notes):
-        host.report(note)
-    if dry_run or not new:
-        return Report(data=data, text=lambda: "\n".join(_migrated(data)))
-    if backup and (copy := store.back_up()):
-        data["backup"] = str(copy)
-    added = add_servers(host, dialects.Fitted(tables=new))
-    return Report(
-        data={**data, **(added.data if isinstance(added.data, Mapping) else {})},
-        text=lambda: "\n".join([*_migrated(data), added.render()]),
-        error=added.error,
-    )
-
-
-def _older(path: Path) -> list[OlderFile]:
-    if not path.is_dir():
-        return [older_files.read_older(path)]
-    files = [older_files.read_older(file) for file in older_files.files_in(path)]
-    if not files:
-        step = "Name the file: --from FILE"
-        raise PflowError(f"No server config or registry in {path}", suggestions=(step,), kind="usage")
-    return files
-
-
 def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
     def names(key: str) -> str:
         value = data[key]
@@ -151,10 +134,6 @@ def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
         yield f"Already configured: {names('kept')}"
     if names("differing"):
         yield f"Already configured differently, and left unchanged: {names('differing')}"
-    if names("tools"):
-        yield f"Their nodes come back with a sync: {names('tools')}"
-    if names("others"):
-        yield f"Not from a server, and not migrated: {names('others')}"
     if data.get("backup"):
         yield f"The previous config is kept as {data['backup']}"
 

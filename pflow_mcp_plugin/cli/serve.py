@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +14,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
-from pflow_mcp_plugin.cli.known_names import folders
-from pflow_mcp_plugin.cli.setup_options import sets_up_clients
+from pflow_mcp_plugin.cli.known_names import clients, folders
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
 if TYPE_CHECKING:
@@ -28,6 +28,51 @@ _NO_SHELL = Problem(
 )
 _SEVERAL = ("--tools", "--workflows")
 """Options that take all words up to the next option."""
+
+
+def sets_up_clients(command: Callable[..., Report]) -> Callable[..., Report]:
+    """Add the options that set up a client instead of serving; without them, the command runs as before.
+
+    The other options of the command line become those of the server that the client starts.
+    """
+
+    @click.option(
+        "--print-config",
+        metavar="CLIENT",
+        shell_complete=clients,
+        help="Print what to put into the config of this client.",
+    )
+    @click.option(
+        "--install",
+        metavar="CLIENT",
+        shell_complete=clients,
+        help="Write it there; the old file is kept as .bak.",
+    )
+    @click.option(
+        "--name",
+        default="pflow",
+        metavar="NAME",
+        show_default=True,
+        help="The name of the server in that config.",
+    )
+    @click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
+    @functools.wraps(command)
+    def chosen(
+        *, print_config: str | None, install: str | None, name: str, force: bool, **given: Any
+    ) -> Report:
+        if print_config and install:
+            raise click.UsageError("--print-config and --install exclude each other")
+        if not (print_config or install):
+            return command(**given)
+        from pflow_mcp_plugin.cli.client_setup import ClientSetup
+        from pflow_mcp_plugin.config.interchange.clients import client
+
+        context = click.get_current_context()
+        setup = ClientSetup.of(client(print_config or install or ""), name, context)
+        host: Host = context.obj
+        return setup.install(host, force=force) if install else setup.show(host, quiet=given.get("as_json"))
+
+    return chosen
 
 
 class _ServeCommand(click.Command):
@@ -112,7 +157,7 @@ def serve(
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        from pflow_mcp_plugin.server.http.caller import http_caller
+        from pflow_mcp_plugin.server.http.request_tokens import http_caller
 
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         shown = show_secrets if over_http.issuer is None else lambda: False

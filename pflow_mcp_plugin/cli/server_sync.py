@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -21,7 +22,7 @@ from pflow_mcp_plugin.cli.dependencies import (
     pins,
     server_store,
 )
-from pflow_mcp_plugin.cli.login_offer import logged_in
+from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
@@ -31,7 +32,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.live_lines import SOON, live_lines, spinner
-from pflow_mcp_plugin.contract.printable_text import one_line, printable
+from pflow_mcp_plugin.contract.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.contract.terminal_look import Part
 from pflow_mcp_plugin.contract.text_width import padded, text_width
@@ -39,7 +40,7 @@ from pflow_mcp_plugin.discovery.launch_identity import difference, same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.tool_approval import approval_command
@@ -91,7 +92,7 @@ def sync_servers(
     results = [_reviewed(host, each) for each in asked.values()]
     results += [*refused, *map(_not_started, declined)]
     host.refresh("mcp")
-    results = _with_findings(host, results)
+    results = _with_affected(host, _with_findings(host, results))
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
@@ -135,6 +136,25 @@ def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
     return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
 
 
+def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with the saved workflows that what was found lets no longer run."""
+    changed = [synced for synced in results if synced.comparison or synced.changes.removed]
+    if not changed or host.library is None or host.runner is None:
+        return [*results]
+    failing: dict[str, str] = {}
+    for saved in host.library.saved():
+        with suppress(PflowError):  # one that cannot be read is not affected by this
+            workflow = host.library.get(saved.name)
+            if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
+                failing[saved.name] = json.dumps(workflow)
+
+    def affected(synced: Synced) -> tuple[str, ...]:
+        node = f'"mcp-{synced.server}-'
+        return tuple(name for name, text in failing.items() if synced in changed and node in text)
+
+    return [attrs.evolve(synced, affected=affected(synced)) for synced in results]
+
+
 def _report(results: Sequence[Synced]) -> Report:
     """Return the report of all results; the failure of a single server is its error."""
     failed = [synced for synced in results if synced.error]
@@ -153,13 +173,13 @@ def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Probl
     servers = [store.get(synced.server) for synced in results if not synced.error]
     if not any(server.preset for server in servers):
         return
-    from pflow_mcp_plugin.presets import collection, manifest_check
+    from pflow_mcp_plugin.presets import collection
 
     offered = collection.collect(host).offered
     for server in servers:
         content = known.file(server.name)
         if content and server.preset in offered:
-            found = manifest_check.difference(offered[server.preset], server, content.manifest_hash)
+            found = collection.manifest_difference(offered[server.preset], server, content.manifest_hash)
             yield from (found,) if found else ()
 
 
@@ -228,8 +248,9 @@ def _not_started(name: str) -> Synced:
 
 
 def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what a sync found changed; return the result, approved if so."""
-    if not synced.comparison or not is_interactive():
+    """Ask, on a terminal, whether to approve what is withheld; return the result, approved if so."""
+    comparison = synced.comparison
+    if not (comparison.unapproved or comparison.withheld) or not is_interactive():
         return synced
     tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
     if not click.confirm("Approve this change?", default=False, err=True):
@@ -289,7 +310,7 @@ def _text(results: Sequence[Synced]) -> Table:
 
 def _lines(synced: Synced) -> Iterator[str]:
     if synced.error:
-        message, *more = str(synced.error).splitlines() or [""]
+        message, *more = barred_lines(str(synced.error)) or [""]
         yield f"{synced.server}: failed: {message}"
         yield from (f"  {line}" for line in more)
         yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
@@ -303,27 +324,49 @@ def _findings(synced: Synced) -> Iterator[str]:
     left_out = synced.tools_discovered - synced.tools_registered
     without = f" ({left_out} more excluded)" if left_out else ""
     yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
-    yield from _changes(synced.changes)
+    yield from _changes(synced.changes, {tool.name for tool in synced.comparison.tools})
     yield from (f"  {line}" for line in synced.comparison.lines())
-    yield from _withheld(synced)
+    yield from _to_approve(synced)
     yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
     yield from (f"  ! {note}" for note in synced.notes)
 
 
-def _withheld(synced: Synced) -> Iterator[str]:
-    if synced.comparison.unapproved:
-        yield f"  ! its tools are withheld until: pflow mcp approve {synced.server}"
+def _to_approve(synced: Synced) -> Iterator[str]:
+    """Yield what is withheld, and what else there is to approve, each with the command."""
+    comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
+    if comparison.unapproved:
+        yield f"  ! its tools are withheld until: {command}"
         return
-    for tool in synced.comparison.changed:
+    for tool in comparison.withheld:
         yield f"  ! withheld until: {approval_command(synced.server, tool)}"
+    if comparison:
+        yield f"  {_in_short(comparison)}; {_effect(synced)}; to approve: {command}"
+    elif synced.affected:
+        yield f"  {_effect(synced)}"
 
 
-def _changes(changes: Changes) -> Iterator[str]:
+def _effect(synced: Synced) -> str:
+    if not synced.affected:
+        return "no saved workflow is affected"
+    return f"saved workflows that no longer run: {', '.join(synced.affected)}"
+
+
+def _in_short(comparison: Comparison) -> str:
+    parts = [count_text(len(comparison.tools), "changed tool")] if comparison.tools else []
+    parts += [count_text(len(comparison.new), "new tool")] if comparison.new else []
+    parts += ["new instructions"] if comparison.instructions else []
+    return f"{', '.join(parts)} not approved yet"
+
+
+def _changes(changes: Changes, shown: Collection[str]) -> Iterator[str]:
+    """Yield what changed since the previous sync, but for the tools of which more is shown."""
     if not changes:
         yield "  nothing changed"
     yield from _some("+", changes.added)
     yield from _some("-", changes.removed)
     for change in changes.changed:
+        if change.tool in shown:
+            continue
         yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
 
 

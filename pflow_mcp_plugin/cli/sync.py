@@ -1,4 +1,4 @@
-"""`pflow mcp sync`: asks servers for their tools."""
+"""`pflow mcp sync`: asks servers for their tools; and the option for how long they may take to start."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.startup_timeout import startup_timeout
+from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import Host, Report
+
+startup_timeout = click.option(
+    "--startup-timeout",
+    type=click.FloatRange(min=0, min_open=True, max=DAY),
+    metavar="SECONDS",
+    help="Time for the start of each server, downloads included.",
+)
+"""Adds the option to a command; its value is None if it is not given."""
 
 
 @click.command()

@@ -54,13 +54,14 @@ def _is_used(host: Host, name: str) -> bool:
 
 def _row(record: ToolRecord, server: Server) -> dict[str, str]:
     problem = withheld(record, server)
-    kind = "task_only" if record.tool.task_support == "required" else "changed"
+    kind = "task_only" if record.found.task_support == "required" else "withheld"
+    changed = {"changed": f"changed since it was approved (see: pflow mcp diff {record.server})"}
     return {
         "node": record.node,
         "server": record.server,
         "tool": record.tool.name,
         "description": record.tool.description or record.tool.title,
-        **({kind: problem.message} if problem else {}),
+        **({kind: problem.message} if problem else changed if record.has_changed else {}),
     }
 
 
@@ -73,6 +74,8 @@ def _note(row: Mapping[str, str]) -> Cell:
     first = row["description"].partition("\n")[0].strip()
     if "task_only" in row:
         return f"! runs as a task only, which is not supported: {first}", "warn"
+    if "withheld" in row:
+        return f"! withheld (see: pflow mcp diff {row['server']}) {first}", "warn"
     if "changed" in row:
-        return f"! changed (see: pflow mcp diff {row['server']}) {first}", "warn"
+        return f"~ changed (see: pflow mcp diff {row['server']}) {first}"
     return first

@@ -124,8 +124,7 @@ def _load_sdk() -> None:
     import pflow_mcp_plugin.client.connection
     import pflow_mcp_plugin.client.negotiation
     import pflow_mcp_plugin.client.session
-    import pflow_mcp_plugin.client.transport.sockets
-    import pflow_mcp_plugin.client.transport.stdio  # noqa: F401 - the same
+    import pflow_mcp_plugin.client.transport.line_transports  # noqa: F401 - the same
 
     if sys.platform != "win32":
         import fcntl  # noqa: F401 - the same

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from enum import IntEnum, auto
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,24 +18,34 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.client.deadlines import Bounds, Deadline, DeadlinePassed, bounded
+from pflow_mcp_plugin.client.deadlines import (
+    Bounds,
+    Deadline,
+    DeadlinePassed,
+    bounded,
+    extend_start,
+    longest_start,
+    start_deadline,
+    with_retry_after,
+)
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
-from pflow_mcp_plugin.client.failures.explainer import Explainer
+from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.process_failures import excess
-from pflow_mcp_plugin.client.listing_redaction import redacted_info, redacted_listing, redactor_of
-from pflow_mcp_plugin.client.pagination import ToolPages
-from pflow_mcp_plugin.client.process import installation, memory_limit
-from pflow_mcp_plugin.client.process.installation import start_deadline
-from pflow_mcp_plugin.client.process.memory import group_memory_mb
-from pflow_mcp_plugin.client.process.package_runners import runner
-from pflow_mcp_plugin.client.process.shutdown import see_through
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
-from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
-from pflow_mcp_plugin.client.transport.transport_selection import is_remote, over_http, over_lines
+from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
+from pflow_mcp_plugin.client.tool_lists import (
+    KeptList,
+    ToolPages,
+    redacted_info,
+    redacted_listing,
+    redactor_of,
+)
+from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
+from pflow_mcp_plugin.processes.system_calls import group_memory_mb
 from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
@@ -42,11 +53,9 @@ if TYPE_CHECKING:
 
     from mcp.shared.exceptions import MCPError
 
-    from pflow_mcp_plugin.client.process.spawning import ServerProcess
     from pflow_mcp_plugin.client.session import Dispatcher, Session
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
-    from pflow_mcp_plugin.client.transport.sockets import SocketTransport
-    from pflow_mcp_plugin.client.transport.stdio import StdioTransport
+    from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 OnProgress = Callable[[float, float | None, str | None], None]
 
@@ -58,6 +67,34 @@ _LAST_SECONDS = 5.0
 """How long the connection's owner task may take to close it, and then, cancelled, to end."""
 _PROBE_SHARE = 3
 """The start deadline of a connection, divided by this, is how long its server may ignore the probe."""
+
+
+class _State(IntEnum):
+    """The states of a connection; it only goes forward."""
+
+    STARTING = auto()
+    SHAKING_HANDS = auto()
+    OPEN = auto()
+    RETIRED = auto()
+    """Takes no more calls; it is closed once those that are running have ended, or by its supervisor."""
+    CLOSED = auto()
+
+
+@attrs.frozen(kw_only=True)
+class _Conversation:
+    """What a connection has once it can exchange messages with its server.
+
+    Attributes:
+        session: The SDK's session.
+        dispatcher: Its dispatcher.
+        info: The server's description of itself, redacted; an empty one before the handshake.
+        notes: A note if the redaction changed it.
+    """
+
+    session: Session
+    dispatcher: Dispatcher
+    info: ServerInfo = attrs.field(factory=ServerInfo)
+    notes: tuple[str, ...] = ()
 
 
 class Connection:
@@ -74,55 +111,60 @@ class Connection:
     def __init__(
         self,
         launch: Launch,
-        process: ServerProcess | None,
+        process: ProcessGroup | None,
         warn: Callable[[str], None],
         ask: Ask | None = None,
         files: StderrFiles = StderrFiles(),  # noqa: B008 - immutable
     ) -> None:
-        self.launch = launch
-        self.info = ServerInfo()
-        self._info_notes: tuple[str, ...] = ()
-        self.timings: dict[str, float] = {}
+        self._launch = launch
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._redactor = launch.redactor
-        self._questions = Elicitation(ask, warn, self._redactor)
-        self._phase: Phase = "start" if process is not None else "connect"
-        self._lines: StdioTransport | SocketTransport | None = None
-        self._session: Session | None = None
-        self._dispatcher: Dispatcher | None = None
-        self._owner: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[None] | None = None
-        self._stop = asyncio.Event()
-        self.list_changed = False
-        self._listing: Listing | None = None
-        self._listed_until = 0.0
-        self._calls = 0
-        self._retired = False
+        self._questions = Elicitation(ask, warn, launch.redactor)
         self._explainer = Explainer(launch, process, files)
+        self._state = _State.STARTING
+        self._conversation: _Conversation | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._calls = 0
+        self._tools = KeptList()
+        self._timings: dict[str, float] = {}
 
     @property
     def alive(self) -> bool:
         """Whether further calls can be made over the connection."""
-        return (
-            self._owner is not None
-            and not self._owner.done()
-            and self._session is not None
-            and not self._over
-            and not self._retired
-        )
+        return self._state is _State.OPEN and not self._over
 
     @property
     def _over(self) -> bool:
         """Whether the server is gone, or sent something that makes the connection unusable."""
         # The transport may know it before the dispatcher, which first handles what was received.
-        ended = self._dispatcher is not None and self._dispatcher.ended
-        return ended or (self._lines is not None and (self._lines.finished or self._lines.seen.broken))
+        lines, ended = (
+            self._explainer.lines,
+            self._conversation is not None and self._conversation.dispatcher.ended,
+        )
+        return ended or (lines is not None and (lines.finished or lines.seen.broken))
 
-    def _note_changed_list(self) -> None:
-        self.list_changed = True
-        self._listed_until = 0.0
+    @property
+    def _phase(self) -> Phase:
+        if self._state is _State.STARTING:
+            return "start" if self.has_process else "connect"
+        return "handshake" if self._state is _State.SHAKING_HANDS else "call"
+
+    def _retire(self) -> None:
+        """Take no more calls; only an open connection does, any other ends with what opens or closes it."""
+        if self._state is _State.OPEN:
+            self._state = _State.RETIRED
+
+    @property
+    def info(self) -> ServerInfo:
+        """The server's description of itself; an empty one before the handshake."""
+        return self._conversation.info if self._conversation is not None else ServerInfo()
+
+    @property
+    def list_changed(self) -> bool:
+        """Whether the server has reported a changed tool list."""
+        return self._tools.changed
 
     @property
     def has_process(self) -> bool:
@@ -132,7 +174,7 @@ class Connection:
     @property
     def unheard(self) -> bool:
         """Whether the connection ended before its server had read anything: no message is the reason."""
-        return self._lines is not None and self._lines.unheard
+        return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
     def busy(self) -> bool:
@@ -145,33 +187,28 @@ class Connection:
         Raises:
             ConnectionFailed: With the cause; the process and all tasks have been ended.
         """
-        self._ready = asyncio.get_running_loop().create_future()
-        self._owner = asyncio.create_task(self._own(), name=f"owner of {self._server.name}")
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        owner = self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self._server.name}")
         try:
-            await asyncio.wait({self._ready, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ready, owner}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await see_through(self._break_off())
+            # A server before its handshake needs no time to shut down cleanly.
+            if self._explainer.lines is not None:
+                self._explainer.lines.hung = True
+            owner.cancel()
+            await see_through(self._owner_ended(owner))
+            if ready.done():
+                ready.exception()  # retrieved, or asyncio would log it as never retrieved
             raise
-        if not self._ready.done():  # the owner ended without a result: raise what ended it
-            await self._owner
-        self._ready.result()
-
-    async def _break_off(self) -> None:
-        """Stop opening; a server before its handshake needs no time to shut down cleanly."""
-        assert self._owner is not None and self._ready is not None  # noqa: PT018, S101 - `open` sets both
-        if self._lines is not None:
-            self._lines.hung = True
-        self._owner.cancel()
-        await self._owner_ended(self._owner)
-        if self._ready.done():
-            self._ready.exception()  # retrieved, or asyncio would log it as never retrieved
+        if not ready.done():  # the owner ended without a result: raise what ended it
+            await owner
+        ready.result()
 
     async def close(self) -> None:
         """Close the connection and end the server."""
-        if self._owner is None:
-            return
-        self._stop.set()
-        await self._owner_ended(self._owner)
+        if self._owner is not None:
+            self._stop.set()
+            await self._owner_ended(self._owner)
 
     async def _owner_ended(self, owner: asyncio.Task[None]) -> None:
         """Wait for the connection's owner to end; one that hangs is cancelled, then its server is killed."""
@@ -204,12 +241,12 @@ class Connection:
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
         with self._under_way():
-            async with self._request("call", call.tool) as rounds, bounded(idle, whole) as bounds:
+            async with self._request("call", call.label) as rounds, bounded(idle, whole) as bounds:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     bounds.extend()
                     if on_progress is not None:
-                        on_progress(progress, total, message and self._redactor.piece(message))
+                        on_progress(progress, total, message and self._launch.redactor.piece(message))
 
                 def replied() -> None:
                     bounds.extend()
@@ -260,12 +297,13 @@ class Connection:
         try:
             yield
         except DeadlineExceeded:
-            self._retired = self._retired or self.has_process
+            if self.has_process:
+                self._retire()
             raise
         finally:
             self._calls -= 1
-            if self._retired and not self._calls and self._lines is not None:
-                self._lines.hung = True
+            if self._state is _State.RETIRED and not self._calls and self._explainer.lines is not None:
+                self._explainer.lines.hung = True
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
@@ -274,29 +312,28 @@ class Connection:
         Raises:
             ConnectionFailed: It took too long, or the server failed.
         """
-        if self._listing is not None and time.monotonic() < self._listed_until:
-            return self._listing
+        if (kept := self._tools.fresh()) is not None:
+            return kept
         started = time.perf_counter()
         whole = Deadline(self._server.list_timeout, "list_timeout")
         async with self._request("list"), bounded(whole, whole) as bounds:
             pages = await self._pages(bounds)
             has_resources = await self._has_resources()
-        self.timings["list"] = _since(started)
+        self._timings["list"] = _since(started)
         tools, doubled = pages.tools()
-        assert self._dispatcher is not None  # noqa: S101 - `_live_session` checked it
-        if self.info.era == "modern":  # earlier versions have no such hint
-            self._listed_until = time.monotonic() + pages.fresh_seconds
+        assert self._conversation is not None  # noqa: S101 - `_live_session` checked it
         listing = Listing(
             info=self.info,
             tools=tools,
             has_resources=has_resources,
-            skipped=tuple(dict.fromkeys((*self._dispatcher.skipped, *doubled))),
-            notes=(*self._info_notes, *pages.notes),
-            timings=dict(self.timings),
+            skipped=tuple(dict.fromkeys((*self._conversation.dispatcher.skipped, *doubled))),
+            notes=(*self._conversation.notes, *pages.notes),
+            timings=dict(self._timings),
             memory_mb=group_memory_mb(self._process.pid) if self._process is not None else None,
         )
-        self._listing = redacted_listing(listing, redactor_of(self.launch))
-        return self._listing
+        # Versions before 2026-07-28 have no hint how long a list may be cached.
+        seconds = pages.fresh_seconds if self.info.era == "modern" else 0.0
+        return self._tools.keep(redacted_listing(listing, redactor_of(self._launch)), seconds)
 
     async def _has_resources(self) -> bool:
         """Return whether the server has resources; one that does not say so in time may have some."""
@@ -326,21 +363,19 @@ class Connection:
         Returns:
             The folder that was removed, None if there was none, or it could not be removed.
         """
-        from pflow_mcp_plugin.client.process import npx_cache
-
-        folder = npx_cache.incomplete_folder(self._server, self._lines.stderr.text) if self._lines else None
-        return folder if folder is not None and await asyncio.to_thread(npx_cache.remove, folder) else None
+        lines = self._explainer.lines
+        folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
+        return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
 
     def _live_session(self) -> Session:
-        if self._session is None or not self.alive:
+        if self._conversation is None or not self.alive:
             where = Where(server=self._server.name, phase=self._phase)
             message = f"The connection to server {self._server.name} is closed"
             raise ConnectionFailed(message, where=where, retryable=True)
-        return self._session
+        return self._conversation.session
 
-    async def _own(self) -> None:
+    async def _own(self, ready: asyncio.Future[None]) -> None:
         """Open the connection, serve until `close` or the end of the server, then close it."""
-        assert self._ready is not None  # noqa: S101 - `open` sets it
         whole = start_deadline(self._server)
         from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
 
@@ -352,34 +387,28 @@ class Connection:
                 extending.cancel()
                 deadline.reschedule(None)
                 if self._process is not None:
-                    self._process.note_running()
-                self._ready.set_result(None)
+                    self._process.need_no_time()
+                ready.set_result(None)
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the SDK may raise anything, in exception groups
-            if self._ready.done():
+            if ready.done():
                 self._warn(f"lost its connection: {self._explainer.cause(error)}")
                 return  # the session fails the running calls; later ones see `alive` false
-            timed_out = isinstance(error, TimeoutError) and deadline.expired()
+            phase, timed_out = self._phase, isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
-                whole = installation.longest_start(self._server)
-                self._phase = "start"
+                whole, phase = longest_start(self._server), "start"
                 self._explainer.installer = runner(self._server)
-            failure = await self._explainer.explained(
-                error,
-                self._phase,
-                passed=whole if timed_out else None,
-                closed=self._over,
+            passed = whole if timed_out else None
+            ready.set_exception(
+                await self._explainer.explained(error, phase, passed=passed, closed=self._over)
             )
-            self._ready.set_exception(failure)
         finally:
             extending.cancel()
             if watching is not None:
                 watching.cancel()
-            self._session = None
-            if (
-                self._process is not None and self._lines is None
-            ):  # no transport was created that would end it
-                self._process.release()
+            self._state = _State.CLOSED
+            if self._process is not None and self._explainer.lines is None:
+                self._process.release()  # no transport was created that would end it
 
     def _watch_memory(self) -> asyncio.Task[None] | None:
         """Start to watch the memory of the server's processes, if its config limits it."""
@@ -391,9 +420,9 @@ class Connection:
             self._explainer.memory_mb = used
             if self.alive and not self.busy:  # no call will tell
                 self._warn(f"was ended: {excess(used, limit)}")
-            self._retired = True
+            self._retire()
 
-        return asyncio.create_task(memory_limit.enforce(process, limit, note))
+        return asyncio.create_task(limit_memory(process, limit, note))
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
         """Extend the start deadline while a package runner may still be installing the server.
@@ -403,10 +432,10 @@ class Connection:
         """
         if not runner(self._server):
             return False
-        limit = f"{installation.longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
-        return await installation.extend(
+        limit = f"{longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
+        return await extend_start(
             deadline,
-            lambda: self._lines is None or self._lines.installing,
+            lambda: self._explainer.lines is None or self._explainer.lines.installing,
             lambda: self._warn(
                 f"is not running yet: {self._server.command} may still be installing it, for at most {limit}"
             ),
@@ -421,13 +450,13 @@ class Connection:
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._streams() as streams:
             session, dispatcher = open_session(
-                streams, version("pflow-mcp"), self._questions, self._note_changed_list
+                streams, version("pflow-mcp"), self._questions, self._tools.note_change
             )
-            dispatcher.redact = self._redactor.text
+            dispatcher.redact = self._launch.redactor.text
             async with session:
-                self.timings["start"], handshake = _since(started), time.perf_counter()
-                self._phase = "handshake"
-                self._dispatcher = dispatcher
+                self._timings["start"], handshake = _since(started), time.perf_counter()
+                self._state = _State.SHAKING_HANDS
+                self._conversation = _Conversation(session=session, dispatcher=dispatcher)
                 negotiated = partial(
                     negotiate,
                     session,
@@ -437,10 +466,11 @@ class Connection:
                     patience=start_deadline(self._server).seconds / _PROBE_SHARE,
                 )
                 await with_retry_after(negotiated, deadline.when)
-                self.timings["handshake"] = _since(handshake)
-                self.info, self._info_notes = redacted_info(describe(session), redactor_of(self.launch))
-                dispatcher.version = self.info.protocol
-                self._session, self._phase = session, "call"
+                self._timings["handshake"] = _since(handshake)
+                info, notes = redacted_info(describe(session), redactor_of(self._launch))
+                dispatcher.version = info.protocol
+                self._conversation = attrs.evolve(self._conversation, info=info, notes=notes)
+                self._state = _State.OPEN
                 try:
                     async with listening(session):
                         yield
@@ -449,22 +479,26 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        if is_remote(self._server):
-            self._explainer.remote = over_http(self._server, self._auth())
+        if self._server.is_remote:
+            from pflow_mcp_plugin.client.transport.sse import SseTransport
+            from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+
+            kind = SseTransport if self._server.transport == "sse" else StreamableHttp
+            self._explainer.remote = kind(self._server, self._auth())
             async with self._explainer.remote as streams:
                 yield streams
             return
-        self._lines = self._explainer.lines = over_lines(self._server, self._process, self._warn)
-        async with self._lines as streams:
+        self._explainer.lines = line_transport(self._server, self._process, self._warn)
+        async with self._explainer.lines as streams:
             yield streams
 
     def _auth(self) -> RequestAuth | None:
         if self._server.auth.get("type") == "oauth":
             from pflow_mcp_plugin.client.oauth.bearer_auth import BearerAuth
 
-            return BearerAuth(self.launch, self._warn)
+            return BearerAuth(self._launch, self._warn)
         if self._server.auth.get("scopes"):
-            from pflow_mcp_plugin.client.granted_scopes import require_scopes
+            from pflow_mcp_plugin.client.transport.http_requests import require_scopes
 
             try:
                 require_scopes(self._server)
@@ -475,7 +509,7 @@ class Connection:
     @property
     def _era(self) -> str | None:
         """The era the server is known to speak; over SSE it is always the handshake."""
-        return "handshake" if self._server.transport == "sse" else self.launch.era
+        return "handshake" if self._server.transport == "sse" else self._launch.era
 
     @asynccontextmanager
     async def _request(self, phase: Phase, tool: str = "") -> AsyncIterator[_Rounds]:
@@ -492,8 +526,8 @@ class Connection:
             ) from late
         except Exception as error:
             # A lost session fails every further request: the next one needs a new connection.
-            lost = isinstance(error, RequestFailed) and error.exchange.session_lost
-            self._retired = self._retired or lost
+            if isinstance(error, RequestFailed) and error.exchange.session_lost:
+                self._retire()
             raise await explained(error, closed=self._over, answered=rounds.answered > 0) from error
 
 

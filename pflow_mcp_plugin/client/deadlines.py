@@ -1,12 +1,25 @@
-"""The deadlines of requests; the SDK has none of its own."""
+"""The deadlines of requests and starts, which the SDK lacks, and the pause that a busy server asks for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TypeVar
 
 import attrs
+
+from pflow_mcp_plugin.client.request_failures import RequestFailed
+from pflow_mcp_plugin.types import Server
+
+START_SECONDS = 30.0
+INSTALL_SECONDS = 300.0
+"""How long a package runner may take to install and start a server, unless the config sets a limit."""
+_INSTALL_POLL_SECONDS = 0.2
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -66,10 +79,6 @@ class Bounds:
 async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
     """Bound a request by an idle deadline, which signs of life extend, and by a total one.
 
-    Args:
-        idle: Limits the time without a sign of life.
-        whole: Limits the whole request.
-
     Raises:
         DeadlinePassed: One of the two passed; the exception names it.
     """
@@ -86,3 +95,94 @@ async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
         if not deadline.expired():  # another timeout, inside the request
             raise
         raise DeadlinePassed(whole if loop.time() >= end else idle) from error
+
+
+def start_deadline(server: Server) -> Deadline:
+    """Return the deadline of a start; it is extended while a package runner installs the server."""
+    seconds = server.startup_timeout
+    return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
+
+
+def longest_start(server: Server) -> Deadline:
+    """Return the deadline of a start that includes an installation."""
+    seconds = server.startup_timeout
+    return Deadline(INSTALL_SECONDS if seconds is None else seconds, "startup_timeout")
+
+
+async def extend_start(
+    deadline: asyncio.Timeout,
+    installing: Callable[[], bool],
+    warn: Callable[[], None],
+    *,
+    is_fixed: bool = False,
+) -> bool:
+    """Extend a start deadline while a package runner is still installing the server.
+
+    Args:
+        deadline: Set to `START_SECONDS`; it is extended to `START_SECONDS` from the moment at which the
+            server runs, but to no more than `INSTALL_SECONDS` in total.
+        installing: Returns whether the installation may still be running.
+        warn: Called once the start takes longer than `START_SECONDS`.
+        is_fixed: Whether the user chose the deadline: then it is left as it is.
+
+    Returns:
+        Whether the server was still being installed when the deadline passed.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    warned = False
+    while not deadline.expired():
+        if not installing():
+            return False
+        now = loop.time()
+        if not is_fixed:
+            deadline.reschedule(min(now + START_SECONDS, began + INSTALL_SECONDS))
+        if not warned and now > began + START_SECONDS:
+            warned = True
+            warn()
+        await asyncio.sleep(_INSTALL_POLL_SECONDS)
+    return True
+
+
+async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[[], float | None]) -> T:
+    """Send a request; if the answer is 429 with a `Retry-After`, wait and send it once more.
+
+    A server that answers 429 (RFC 6585, section 4) has not started the request: repeating it is safe.
+
+    Args:
+        request: Sends it.
+        until: Returns the time of the event loop after which a retry is too late; None without a limit.
+
+    Raises:
+        RequestFailed: The request failed, or the server asks to wait beyond that time.
+    """
+    try:
+        return await request()
+    except RequestFailed as refusal:
+        seconds = _pause(refusal, until())
+        if seconds is None:
+            raise
+    await asyncio.sleep(seconds)
+    return await request()
+
+
+def _pause(refusal: RequestFailed, end: float | None) -> float | None:
+    if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    seconds = retry_after(refusal.exchange.headers.get("retry-after", ""))
+    if seconds is None or end is None or asyncio.get_running_loop().time() + seconds >= end:
+        return None
+    return seconds
+
+
+def retry_after(text: str) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3), None if it is invalid."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:  # the zone `-0000`: UTC of unknown origin
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -12,24 +12,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
-from pflow_mcp_plugin.client.process import memory
-from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
-from pflow_mcp_plugin.client.started_calls import started
+from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import end_marked
+from pflow_mcp_plugin.processes.system_calls import is_memory_known
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
-from pflow_mcp_plugin.trust.egress import require_safe
+from pflow_mcp_plugin.trust.server_egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.elicitation import Ask
 
     OnProgress = Callable[[float, float | None, str | None], None]
+    OnCall = Callable[[Future[Any]], None]
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -50,6 +51,7 @@ _CLOSED_SECONDS = 20.0
 """How long the pool's connections may take to close; then their servers are killed."""
 _KILLED_SECONDS = 1.0
 """How long the pool's connections may take to close once their servers are killed."""
+_on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_start", default=None)
 
 
 class Pool:
@@ -82,7 +84,7 @@ class Pool:
         self._free_starts = starts_at_once
         self._prepared: deque[Supervisor] = deque()
         self._on_start = on_start
-        self._ask = ask
+        self._answer_questions = ask
         self._chain = chain
         self._sign_in_folder = sign_in_folder
         self._files = StderrFiles(stderr_folder)
@@ -95,7 +97,7 @@ class Pool:
         self._reaper: Reaper | None = None
         self._closed = False
         self._cancelled = False
-        self._asked_for: set[Future[Any]] = set()
+        self._unfinished: set[Future[Any]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -168,11 +170,8 @@ class Pool:
         def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
             return connection.call(call, on_progress, self._chain)
 
-        with (
-            call_span(launch, call) as record,
-            self._asked(launch, run, safe_to_repeat=safe_to_repeat) as future,
-        ):
-            answer = awaited(future)
+        with call_span(launch, call) as record:
+            answer = self._request(launch, run, safe_to_repeat=safe_to_repeat)
             record(answer)
             return answer
 
@@ -182,8 +181,7 @@ class Pool:
         Raises:
             ConnectionFailed: It names the phase that failed.
         """
-        with self._asked(launch, lambda connection: connection.list_tools()) as answer:
-            return awaited(answer)
+        return self._request(launch, lambda connection: connection.list_tools())
 
     def info(self, launch: Launch) -> ServerInfo:
         """Return a server's description of itself, over the pool's connection to it.
@@ -195,8 +193,7 @@ class Pool:
         async def run(connection: Connection) -> ServerInfo:
             return connection.info
 
-        with self._asked(launch, run) as answer:
-            return awaited(answer)
+        return self._request(launch, run)
 
     def changed_lists(self) -> list[Launch]:
         """Return the pool's servers that have reported a changed tool list since they were connected."""
@@ -210,8 +207,8 @@ class Pool:
         """
         with self._lock:
             self._cancelled = True
-            asked = list(self._asked_for)
-        for future in asked:
+            unfinished = list(self._unfinished)
+        for future in unfinished:
             future.cancel()  # of a call that was sent, this also notifies the server
 
     def close(self) -> None:
@@ -247,15 +244,14 @@ class Pool:
                 awaited(closing, _KILLED_SECONDS)
             raise
 
-    @contextmanager
-    def _asked(
+    def _request(
         self,
         launch: Launch,
         run: Callable[[Connection], Coroutine[Any, Any, T]],
         *,
         safe_to_repeat: bool = True,
-    ) -> Iterator[Future[T]]:
-        """Yield the future result of `run` on a connection; leaving with an exception cancels it."""
+    ) -> T:
+        """Return the result of `run` on a connection to a server; block until there is one."""
         supervisor = self._supervisor(launch)
         supervisor.start()  # here, not on the loop: the process starts while the SDK loads
         from concurrent.futures import CancelledError
@@ -263,7 +259,7 @@ class Pool:
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
         started(future)
         try:
-            yield future
+            return awaited(future)
         except CancelledError:
             raise closed(launch, ran="unknown") from None
         except BaseException:
@@ -317,7 +313,7 @@ class Pool:
                     attrs.evolve(launch, sign_in_folder=self._sign_in_folder),
                     self._spawn,
                     self._tell,
-                    self._ask,
+                    self._answer_questions,
                     self._files,
                     self._on_start,
                 )
@@ -325,7 +321,7 @@ class Pool:
 
     def _see_limits(self, launch: Launch) -> None:
         """Warn of a memory limit that has no effect: the platform does not tell what processes use."""
-        if launch.server.memory_limit_mb is not None and launch.server.command and not memory.is_known():
+        if launch.server.memory_limit_mb is not None and launch.server.command and not is_memory_known():
             self._tell(f"server {launch.server.name}: memory_limit_mb has no effect on {sys.platform}")
 
     def _tell(self, text: str) -> None:
@@ -338,7 +334,7 @@ class Pool:
             message = "%s (the warning callback failed: %s)"
             logging.getLogger(__name__).warning(message, text, described(error))
 
-    def _spawn(self, launch: Launch) -> ServerProcess:
+    def _spawn(self, launch: Launch) -> ProcessGroup:
         with self._lock:
             if self._reaper is None:
                 self._reaper = _acquire_reaper(launch)
@@ -358,8 +354,8 @@ class Pool:
         with self._lock:
             if not (self._closed or self._cancelled):
                 future = self._scheduled(work)
-                self._asked_for.add(future)
-                future.add_done_callback(self._asked_for.discard)
+                self._unfinished.add(future)
+                future.add_done_callback(self._unfinished.discard)
                 return future
         work.close()
         raise closed(launch)
@@ -425,3 +421,20 @@ def _acquire_reaper(launch: Launch) -> Reaper:
     except OSError as error:
         where = Where(server=launch.server.name, phase="start")
         raise ConnectionFailed(f"No more processes can be started: {error.strerror}", where=where) from error
+
+
+@contextmanager
+def watched_calls(on_start: OnCall) -> Iterator[None]:
+    """Have the function called with the future of each call that begins inside, in this context."""
+    token = _on_call.set(on_start)
+    try:
+        yield
+    finally:
+        _on_call.reset(token)
+
+
+def started(future: Future[Any]) -> None:
+    """Tell the watcher of this context, if there is one, that a call begins."""
+    on_start = _on_call.get()
+    if on_start is not None:
+        on_start(future)

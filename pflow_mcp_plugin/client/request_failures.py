@@ -1,13 +1,16 @@
-"""The exceptions that transports raise when a request fails, and what is known about the exchange."""
+"""The exceptions of failed requests, what is known about the exchange, and the causes behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
 
-from pflow_mcp_plugin.trust.egress import Refusal
+from pflow_mcp_plugin.redaction import Redactor
+
+_SHOWN = 200
+"""Characters of an exception's message that are shown."""
 
 
 @attrs.frozen(kw_only=True)
@@ -97,51 +100,6 @@ class NotMessage(Exception):
     """Request failure: the answer is JSON, but not a JSON-RPC message."""
 
 
-class CertificatesUnreadable(Exception):
-    """Request failure: a file or folder with certificates, a key or pins cannot be read.
-
-    Args:
-        what: What is in it, such as `certificates to trust`.
-        reason: The file or folder, and why it cannot be read.
-        setting: The field or variables that name it.
-    """
-
-    def __init__(self, what: str, reason: str, setting: str) -> None:
-        super().__init__(what, reason, setting)
-        self.what = what
-        self.reason = reason
-        self.setting = setting
-
-
-class HostRefused(Exception):
-    """Request failure: the host, or every address that was found for it, is not allowed; nothing was sent.
-
-    Args:
-        refusal: The rule that forbids it.
-    """
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal)
-        self.refusal = refusal
-
-    def __str__(self) -> str:
-        return self.refusal.message
-
-
-class KeyNotPinned(Exception):
-    """Request failure: the server's public key is not one of its `tls_pins`; nothing was sent.
-
-    Args:
-        host: The host that has the key.
-        pin: The hash of the key, as it would be pinned.
-    """
-
-    def __init__(self, host: str, pin: str) -> None:
-        super().__init__(host, pin)
-        self.host = host
-        self.pin = pin
-
-
 class NoAccessToken(Exception):
     """Request failure: there is no access token for it, and it was not sent.
 
@@ -170,3 +128,25 @@ class NoAccessToken(Exception):
 
     def __str__(self) -> str:
         return self.reason
+
+
+def in_words(error: BaseException, redactor: Redactor) -> str:
+    """Return an exception in a chain of exceptions as text: its message, redacted and cut, and its class."""
+    kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
+    return f"{text} ({kind})" if text else kind
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside nested exception groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, its cause, the cause of that, and so on."""
+    while error is not None:
+        yield from leaves(error)
+        error = error.__cause__ or error.__context__

@@ -45,10 +45,10 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
+from pflow_mcp_plugin.client.deadlines import with_retry_after
 from pflow_mcp_plugin.client.elicitation import Elicitation
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
-from pflow_mcp_plugin.client.transport.retry_after import with_retry_after
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import ServerInfo
@@ -100,12 +100,6 @@ class Dispatcher(ScreeningDispatcher):
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
         """Send a request of the session; a tool list is returned without its malformed tools.
-
-        Args:
-            method: The JSON-RPC method.
-            params: Its parameters.
-            opts: Options of the SDK's dispatcher, passed on.
-            rest: The same, by keyword.
 
         Raises:
             MCPError: The server answered with an error, or the connection is closed.
@@ -229,14 +223,7 @@ def open_session(
     questions: Elicitation,
     on_list_changed: Callable[[], None] = lambda: None,
 ) -> tuple[Session, Dispatcher]:
-    """Return a session that screens out malformed tools, not entered yet, and its dispatcher.
-
-    Args:
-        streams: The read and the write stream.
-        client_version: See `Session`.
-        questions: See `Session`.
-        on_list_changed: See `Session`.
-    """
+    """Return a session that screens out malformed tools, not entered yet, and its dispatcher."""
     dispatcher = Dispatcher(*streams)
     return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 

@@ -9,30 +9,44 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.client.process.package_runners import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
-from pflow_mcp_plugin.client.process.spawning import ServerProcess, require_processes
-from pflow_mcp_plugin.client.restart_limit import RestartLimit
-from pflow_mcp_plugin.client.transport.transport_selection import is_remote
+from pflow_mcp_plugin.client.server_process import (
+    ROLL_BACK_NOTICE,
+    ROLL_BACK_SECONDS,
+    require_processes,
+    runner,
+)
 from pflow_mcp_plugin.contract import Ran
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, Where
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from asyncio import Task
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.elicitation import Ask
-    from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+    from pflow_mcp_plugin.client.server_process import StderrFiles
 
 OnStart = Callable[[str], Callable[[str], object]]
 _UNFINISHED = "the run ended first"
 _ABANDON_SECONDS = 1.0
 """How long a supervised process without a connection has to exit after SIGTERM."""
+_MOST_STARTS = 5
+_STARTS_SECONDS = 180.0
+"""A server that has been started this often within these seconds is not started again."""
+HttpTransport = Literal["http", "sse"]
+_PROBE_SECONDS = 5.0
+"""How long the handshake that probes the other transport may take."""
+_OTHER: Mapping[str, HttpTransport] = {"http": "sse", "sse": "http"}
+_NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
+_SAYS_NOTHING = {401, 403, 407, 429}
+"""HTTP statuses that a server may return over either transport, so that probing the other is pointless."""
 
 
 class Supervisor:
@@ -54,7 +68,7 @@ class Supervisor:
     def __init__(
         self,
         launch: Launch,
-        spawn: Callable[[Launch], ServerProcess | None],
+        spawn: Callable[[Launch], ProcessGroup | None],
         warn: Callable[[str], None],
         ask: Ask | None,
         files: StderrFiles,
@@ -70,7 +84,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._taken = False
         self._shut = False
-        self._process: ServerProcess | None = None
+        self._process: ProcessGroup | None = None
         self._failure: ConnectionFailed | None = None
         self._opening: Task[None] | None = None
         self._waiting = 0
@@ -234,10 +248,8 @@ class Supervisor:
         try:
             await connection.open()
         except ConnectionFailed as error:
-            if is_remote(self.launch.server):
-                from pflow_mcp_plugin.client.transport_probe import recognized
-
-                raise await recognized(self.launch, error)  # noqa: B904 - `recognized` sets the cause
+            if self.launch.server.is_remote:
+                raise await _recognized(self.launch, error)  # noqa: B904 - `_recognized` sets the cause
             if await self._can_be_reinstalled(connection):
                 return await self._connected()
             if connection.unheard or not _died_on_probe(self.launch, error):
@@ -259,7 +271,7 @@ class Supervisor:
 
         return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
 
-    def _take_process(self) -> ServerProcess | None:
+    def _take_process(self) -> ProcessGroup | None:
         """Return the process that was started already, else a new one; prevents a second start by `start`."""
         with self._lock:
             self._taken = True
@@ -269,16 +281,16 @@ class Supervisor:
     def _warn(self, text: str) -> None:
         self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))
 
-    def _spawn(self) -> ServerProcess | None:
+    def _spawn(self) -> ProcessGroup | None:
         server = self.launch.server
-        if is_remote(server) or (server.transport != "stdio" and not server.command):
+        if server.is_remote or (server.transport != "stdio" and not server.command):
             return None
         require_processes(server)
         self._restarts.start(server.name)
         return self._start_process(self.launch)
 
 
-def _exits(process: ServerProcess, seconds: float) -> bool:
+def _exits(process: ProcessGroup, seconds: float) -> bool:
     """Wait for a process to exit, and return whether it did in time."""
     end = time.monotonic() + seconds
     while process.returncode is None and time.monotonic() < end:
@@ -296,3 +308,86 @@ def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
     """Whether a server exited on `server/discover`, as some do that know only the handshake."""
     probed = launch.server.protocol == "auto" and launch.era != "handshake"
     return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None
+
+
+class RestartLimit:
+    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
+
+    Args:
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
+
+    def start(self, server: str) -> None:
+        """Count a start towards the restart limit.
+
+        Raises:
+            ConnectionFailed: There were too many recent starts; the server must not be started now.
+        """
+        now = self._clock()
+        if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
+            raise ConnectionFailed(
+                f"Server {server} ended {_MOST_STARTS} times within {_STARTS_SECONDS / 60:g} minutes; "
+                "it is not started again",
+                where=Where(server=server, phase="start"),
+                next_step=f"see why it ends: pflow mcp test {server}",
+            )
+        self._starts.append(now)
+
+
+async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFailed:
+    """Return why a server could not be reached, which may be that it speaks the other HTTP transport.
+
+    That is proved by a handshake over the other transport, with the same URL and credentials.
+
+    Returns:
+        A failure whose fact `speaks` is the `type` to set, or `error` itself.
+    """
+    from pflow_mcp_plugin.config import display
+
+    kind = _OTHER.get(launch.server.transport)
+    if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
+        return error
+    server = launch.server
+    url = launch.redactor.text(display.url(server.url, widely=True))
+    failure = ConnectionFailed(
+        f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
+        f"but its type is {server.transport} ({_NAMES[server.transport]})",
+        where=error.where,
+        next_step=f'set type = "{kind}" for server {server.name}',
+        speaks=kind,
+        status=error.facts.get("status"),
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _may_be_another(error: ConnectionFailed) -> bool:
+    """Whether something answered, and not with a refusal that either transport may return."""
+    status = error.facts.get("status")
+    if not isinstance(status, int) or status in _SAYS_NOTHING:
+        return False
+    return status // 100 in (2, 4) or status == 501  # not implemented
+
+
+async def _speaks(kind: HttpTransport, launch: Launch) -> bool:
+    server = launch.server
+    other = attrs.evolve(
+        server,
+        transport=kind,
+        protocol="auto",
+        startup_timeout=min(_PROBE_SECONDS, server.startup_timeout or _PROBE_SECONDS),
+    )
+    from pflow_mcp_plugin.client.connection import Connection
+
+    connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
+    try:
+        await connection.open()
+    except McpError:
+        return False
+    finally:
+        await connection.close()
+    return True

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pflow_mcp_plugin.config.field_checks import (
+    RULES,
     Check,
     advice,
-    credential,
+    checks_of,
     fault,
-    filled,
-    header_name,
-    https_url,
     join,
     kind_of,
-    one_of,
-    port,
-    text,
     unknown,
-    url,
-    variable,
-    words,
 )
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -34,24 +26,7 @@ DEVICE = "device_code"
 MACHINE = "client_credentials"
 """The flow by which `auth` of type oauth gets its tokens without a person."""
 
-FIELDS: Mapping[str, Check] = {
-    "type": text,
-    "token": credential,
-    "token_env": variable,
-    "scopes": words,
-    "key": credential,
-    "header": header_name,
-    "username": credential,
-    "password": text,
-    "flow": one_of(CODE, DEVICE, MACHINE, step=f'Remove it, or write "{MACHINE}" for a machine'),
-    "client_id": credential,
-    "client_secret": credential,
-    "private_key": filled,
-    "private_key_id": filled,
-    "issuer": url,
-    "client_metadata_url": https_url,
-    "redirect_port": port,
-}
+FIELDS: Mapping[str, Check] = checks_of(RULES["$defs"]["auth"]["properties"])
 
 USED: Mapping[str, tuple[str, ...]] = {
     "bearer": ("token", "token_env", "scopes"),

@@ -59,7 +59,9 @@ def fitted_table(name: str, table: JSON) -> Fitted:
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
-    made = _with_url(name, _with_type(name, _older(table), notes), notes)
+    is_older = "transport" in table and "type" not in table
+    named = {"type" if is_older and key == "transport" else key: value for key, value in table.items()}
+    made = _with_url(name, _with_type(name, named, notes), notes)
     return Fitted(tables={name: made}, notes=tuple(notes))
 
 
@@ -73,13 +75,6 @@ def fitted_names(given: Iterable[str]) -> dict[str, str]:
             free = (near if number == 1 else f"{near}-{number}" for number in count(1))
             names[name] = next(candidate for candidate in free if candidate not in names.values())
     return names
-
-
-def _older(table: JSONObject) -> dict[str, JSON]:
-    """Return a table whose older field `transport` is renamed to `type`."""
-    if "transport" not in table or "type" in table:
-        return dict(table)
-    return {"type" if key == "transport" else key: value for key, value in table.items()}
 
 
 def _with_type(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:

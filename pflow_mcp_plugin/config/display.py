@@ -9,12 +9,31 @@ from pathlib import PurePath
 
 from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
-from pflow_mcp_plugin.config.code_variables import decides_code
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import MASK, mask
+from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
+
+_DECIDE_CODE = re.compile(
+    r"PATH|PATHEXT|COMSPEC|HOME|USERPROFILE|APPDATA|XDG_(?:CONFIG|DATA)_(?:HOME|DIRS)|SHELL|EDITOR|VISUAL|PAGER"
+    r"|BROWSER|(?:SSH|GIT|SUDO)_ASKPASS|(?:LD|DYLD)_.*|GCONV_PATH|GLIBC_TUNABLES|LOCPATH|OPENSSL_.*"
+    r"|BASH_(?:ENV|FUNC_.*)|BASHOPTS|SHELLOPTS|ENV|ZDOTDIR|IFS|CDPATH|PS4|PROMPT_COMMAND"
+    r"|PYTHON(?!UTF8|IOENCODING|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|WARNDEFAULTENCODING).*|VIRTUAL_ENV|CONDA_.*"
+    r"|(?:UV|PIP|PIPX|POETRY)_.*|(?:NODE|NPM|YARN|PNPM|BUN|DENO|COREPACK)_(?!ENV$).*|BERRY_.*"
+    r"|PERL.*|RUBY(?:LIB|OPT)|GEM_.*|BUNDLE_.*|PHPRC|PHP_INI_SCAN_DIR|LUA_.*|R_(?:PROFILE|ENVIRON|LIBS).*"
+    r"|JAVA_.*|_JAVA_OPTIONS|JDK_.*|CLASSPATH|MAVEN_.*|GRADLE_.*|(?:DOTNET|CORECLR|COMPLUS|NUGET)_.*"
+    r"|GO(?:FLAGS|PATH|PROXY|ROOT|TOOLCHAIN)|CARGO_.*|RUSTC_.*|JULIA_.*|ERL_.*|ELIXIR_.*|GUILE_.*|TCL.*"
+    r"|(?:DOCKER|CONTAINER|PODMAN|KUBE)_?(?:HOST|CONFIG|CONTEXT|CONTENT_TRUST.*)|CONTAINERS_.*|NIX_.*"
+    r"|GIT_(?:SSH.*|EXEC_PATH|CONFIG.*|TEMPLATE_DIR|EXTERNAL_DIFF|PROXY_COMMAND|EDITOR|PAGER|DIR)",
+    re.IGNORECASE,  # npm reads its variables in either case, and Windows all of them
+)
+
+
+def decides_code(name: str) -> bool:
+    """Return whether a variable of this name decides what code a program runs."""
+    return _DECIDE_CODE.fullmatch(name) is not None
+
 
 Hide = Callable[[str], str]
 """Returns what to show in place of a secret."""
@@ -33,7 +52,8 @@ _KEY_FILE = re.compile(
     r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
 )
 """A private key; between its marks may be anything else, too."""
-_ASSIGNMENT = re.compile(r"\w+=")
+_ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
+"""A variable with a word that names no other program."""
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")
 _PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
 _RUNNERS = (
@@ -158,8 +178,13 @@ def arguments(
         if is_secret and (hidden := _hidden(value, hide, widely=widely)) != value:
             shown[index] = before + hidden
     return [
-        # A package may be called like a token; a variable is none.
-        url(each, hide, widely=widely, tokens_too=index not in started or _ASSIGNMENT.match(each) is not None)
+        # A package, or a program in a line, may be called like a token; the value of a variable is none.
+        url(
+            each,
+            hide,
+            widely=widely,
+            tokens_too=index not in started or _ASSIGNED.fullmatch(each) is not None,
+        )
         for index, each in enumerate(shown)
     ]
 
@@ -182,12 +207,20 @@ def startable(words: Sequence[str]) -> set[int]:
             is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
         runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
+        if _takes_code(words[index + 1 : index + 2]):  # whatever runs that interpreter
+            runners = _RUNNERS
         pending = (
             pending
             or (index == 0 and "${" in word)
             or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
         )
     return found
+
+
+def _takes_code(option: Sequence[str]) -> bool:
+    return any(
+        re.fullmatch(r"-[A-Za-z]*[ce]|/[ck]", word, re.IGNORECASE) or word in _NAMING for word in option
+    )
 
 
 def shown(server: Server) -> dict[str, JSON]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from string import punctuation
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -17,13 +18,13 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import auth, display, field_checks
-from pflow_mcp_plugin.config.code_variables import decides_code
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config.display import decides_code
+from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.config.token_shapes import tokens
 from pflow_mcp_plugin.contract import Host, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
+from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 
@@ -110,7 +111,7 @@ def expand(
     secrets = {
         *expansion.values,
         *_named_secrets(server, expanded),
-        *_shown_secrets(expanded),
+        *_shown_secrets(server, expanded),
         *_sent_secrets(expanded),
         *_proxy_secrets(),
     }
@@ -148,8 +149,14 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the names of all variables that the launch of a server refers to, also through its own `env`."""
-    names = {ref.name for _, text in launch_texts(server) for ref in variable_references.references(text)}
+    """Return the names of all variables that decide what is started or reached, and whom that is believed.
+
+    These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
+    authorization server that decide who gets its secrets.
+    """
+    believed = (server.ca_bundle, *server.client_cert, server.tls_pins, *map(server.auth.get, auth.PUBLIC))
+    texts = [text for _, text in launch_texts(server)] + [each for each in believed if isinstance(each, str)]
+    names = {ref.name for text in texts for ref in variable_references.references(text)}
     own = names & server.env.keys() if server.transport in ("http", "sse") else ()
     return names.union(
         *({ref.name for ref in variable_references.references(server.env[name])} for name in own)
@@ -223,7 +230,9 @@ class _Expansion:
             found = self._value(ref)
             if found is None or (guarded and not found and ref.default is None):
                 name = self._culprit(ref.name)
-                self.problems.append(_lacking(self._place(field), name, is_set=found is not None))
+                wrong = f"variable {name} is {'not set' if found is None else 'empty'}"
+                step = f"Set it: export {name}=..., or keep it: {setting(name)}"
+                self.problems.append(field_checks.fault(self._place(field), wrong, step))
             hidden = guarded and field not in _SHOWN
             secret = hidden or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
             return self._noted(ref, found or "", secret=secret)
@@ -297,6 +306,8 @@ class _Expansion:
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
         is_given = value != ref.default or secret_detection.is_secret(ref.name)
+        if ref.default and secret_detection.is_secret(ref.name):
+            self.values.add(ref.default)  # a secret even if the variable is set
         if secret and ref.name not in _PUBLIC and is_given:
             self.values.add(value)
         return value
@@ -329,11 +340,6 @@ def _path_of(url: str) -> int:
     return found.start() if found else len(url)
 
 
-def _lacking(path: str, name: str, *, is_set: bool) -> Problem:
-    wrong = f"variable {name} is {'empty' if is_set else 'not set'}"
-    return field_checks.fault(path, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
-
-
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
     """Yield the values that have the names of secrets, with defaults and what stands beside references."""
     tables = (
@@ -350,15 +356,26 @@ def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
 def _parts(written: str, value: str) -> Iterator[str]:
     """Yield a secret, what of it is written out, and each without a scheme, as in `Bearer SECRET`."""
     found = variable_references.references(written)
-    literal = variable_references.substitute(written, lambda _: "\0").split("\0")
     if not found:
         yield written
-    if any(part.strip() for part in literal) or not {ref.name for ref in found} <= _PUBLIC:
+    if (
+        variable_references.substitute(written, lambda _: "").strip()
+        or not {ref.name for ref in found} <= _PUBLIC
+    ):
         yield from (value, value.rpartition(" ")[2])
+    yield from _literals(written)
+
+
+def _literals(written: str) -> Iterator[str]:
+    """Yield what stands beside the references in a secret, and their defaults."""
+    found = variable_references.references(written)
     if found:
-        defaults = [ref.default for ref in found if ref.default]
-        pieces = [part.rpartition(" ")[2].strip(":;,/@") for part in literal]
-        yield from (part for part in (*defaults, *pieces) if len(part) >= _SHORTEST_GUESS or part in defaults)
+        yield from (ref.default for ref in found if ref.default)
+        pieces = variable_references.substitute(written, lambda _: "\0").split("\0")
+        words = [part.rpartition(" ")[2] for part in pieces]
+        yield from (
+            each for part in words for each in (part, part.strip(punctuation)) if len(each) >= _SHORTEST_GUESS
+        )
 
 
 def _proxy_secrets() -> Iterator[str]:
@@ -370,8 +387,12 @@ def _proxy_secrets() -> Iterator[str]:
             yield from (user, password, unquote(user), unquote(password))
 
 
-def _shown_secrets(expanded: Server) -> Iterator[str]:
+def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
     """Yield the secrets that `ps` and logs would show: in arguments, and in URLs anywhere."""
+    for index, start in secret_detection.in_arguments(server.args):
+        yield from _literals(server.args[index][start:])
+    for written in (server.url, *server.args):
+        yield from (each for part in secret_detection.in_urls(written) for each in _literals(part))
     for index, start in secret_detection.in_arguments(expanded.args):
         value = expanded.args[index][start:]
         if len(value) >= _SHORTEST_GUESS:

@@ -6,34 +6,46 @@ mistake in it. Messages never repeat values except numbers, because values may b
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, time
+from functools import partial
+from typing import Any
 
 from pflow_mcp_plugin import variable_references
+from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.printable_text import one_line
+from pflow_mcp_plugin.errors import McpError, Where
 
 Check = Callable[[str, JSON], Iterator[Problem]]
 
-DAY = 86_400
+RULES: Any = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+"""The JSON Schema of the config: which fields there are, their types, limits and patterns."""
+
+_DEFS = RULES["$defs"]
+DAY = _DEFS["seconds"]["maximum"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_BLANK = re.compile(r"\s*")
 # Control characters other than the tab, which HTTP allows in a header's value.
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HOST = re.compile(
-    r"[A-Za-z0-9_.*?-]+"
-    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}/[0-9]{1,2}"
-    r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]*){2,8}(?:/[0-9]{1,3})?"
-)
-_LAST_PORT = 65_535
-_PIN = re.compile(r"(?:sha256//?)?[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
-_PROTOCOL = re.compile(r"auto|handshake|[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_URL = re.compile(r"(?:[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#])|\$\{)[^\x00-\x20\x7f\\]*")
-_VARIABLE_NAME = re.compile(r"[^=\x00]+")
+_CONTROL = re.compile(_DEFS["line"]["not"]["pattern"])
+_NOT_IN_HEADER_NAME = re.compile(_DEFS["headerName"]["not"]["pattern"])
+_NOT_IN_VARIABLE = re.compile(_DEFS["server"]["properties"]["env"]["propertyNames"]["not"]["pattern"])
+_HOST = re.compile(_DEFS["hosts"]["items"]["pattern"])
+_LAST_PORT = _DEFS["auth"]["properties"]["redirect_port"]["maximum"]
+_PIN = re.compile(_DEFS["tls_pins"]["else"]["items"]["pattern"])
+_PROTOCOL = re.compile(_DEFS["protocol"]["pattern"])
+_URL = re.compile(_DEFS["url"]["pattern"])
+_NOT_IN_URL = re.compile(_DEFS["url"]["not"]["pattern"])
+
+_STEPS: Mapping[str, str] = {
+    "trust": 'Write "pin" to be asked about changes, or "auto" to approve all',
+    "policy": 'Write policy = "registered" to allow the hosts of configured servers only',
+    "flow": 'Remove it, or write "client_credentials" for a machine',
+}
+"""What to write in a field that takes one of a few words."""
 
 
 def fault(path: str, message: str, suggestion: str = "") -> Problem:
@@ -100,7 +112,7 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
 def filled(path: str, value: JSON) -> Iterator[Problem]:
     """Field check: a string that is not blank."""
     yield from text(path, value)
-    if isinstance(value, str) and _BLANK.fullmatch(value):
+    if isinstance(value, str) and not value.strip():
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
@@ -122,7 +134,7 @@ def header_name(path: str, value: JSON) -> Iterator[Problem]:
     """Field check: the name of an HTTP header."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
-    elif not _HEADER_NAME.fullmatch(value):
+    elif not value or _NOT_IN_HEADER_NAME.search(value):
         yield fault(
             path, "Not the name of an HTTP header", "Use letters, digits and hyphens, as in X-API-Key"
         )
@@ -164,7 +176,7 @@ def port(path: str, value: JSON) -> Iterator[Problem]:
 
 def is_url(value: str) -> bool:
     """Whether a field's value is an http or https address, or begins with a reference."""
-    return _URL.fullmatch(value) is not None
+    return _URL.match(value) is not None and not _NOT_IN_URL.search(value)
 
 
 def has_host_and_port(value: str) -> bool:
@@ -245,21 +257,11 @@ def one_of(*words: str, step: str) -> Check:
     return check
 
 
-def strings(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a list of strings."""
-    yield from _list_of(text, path, value)
-
-
-def words(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a list of strings that are not blank."""
-    yield from _list_of(filled, path, value)
-
-
 def environment(path: str, value: JSON) -> Iterator[Problem]:
     """Field check: a table of variables and their string values."""
     yield from _table_of(text, path, value)
     for key in _keys(value):
-        if not _VARIABLE_NAME.fullmatch(key):
+        if not key or _NOT_IN_VARIABLE.search(key):
             yield fault(join(path, key), "Not the name of a variable", "Use letters, digits and underscores")
 
 
@@ -268,11 +270,6 @@ def headers(path: str, value: JSON) -> Iterator[Problem]:
     yield from _table_of(header_value, path, value)
     for key in _keys(value):
         yield from header_name(join(path, key), key)
-
-
-def names(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table whose values are strings that are not blank."""
-    yield from _table_of(filled, path, value)
 
 
 def hosts(path: str, value: JSON) -> Iterator[Problem]:
@@ -343,10 +340,10 @@ def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
             path, f"Must be a table, not {kind_of(value)}", 'Write tools = { allow = ["get_*"], deny = [] }'
         )
         return
-    lists: Mapping[str, Check] = {"allow": words, "deny": words}
+    lists = _DEFS["tools"]["properties"]
     for key, item in value.items():
         if key in lists:
-            yield from lists[key](join(path, key), item)
+            yield from _list_of(filled, join(path, key), item)
         else:
             yield unknown(join(path, key), key, lists)
 
@@ -365,6 +362,35 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
     if strict:
         return fault(path, f"Unknown field {key}", step)
     return advice(path, f"Unknown field {key}, kept but not used", step)
+
+
+def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
+    """Return the check of each field that a table may have.
+
+    Args:
+        properties: Its fields in the JSON Schema of the config; false stands for one that it may not have.
+        own: The checks of fields that need more than the schema says.
+    """
+    special = {**_BY_FIELD, **(own or {})}
+    return {
+        key: special.get(key) or _check_of(key, rule) for key, rule in properties.items() if rule is not False
+    }
+
+
+def _check_of(key: str, rule: Any) -> Check:
+    """Return the check of a value by its rule in the JSON Schema."""
+    if "$ref" in rule:
+        name = rule["$ref"].rpartition("/")[2]
+        return _BY_DEFINITION.get(name) or _check_of(key, _DEFS[name])
+    if "enum" in rule:
+        return one_of(*rule["enum"], step=_STEPS[key])
+    if rule["type"] == "boolean":
+        return flag
+    if rule["type"] == "number":
+        return number(above=rule.get("exclusiveMinimum"), least=rule.get("minimum"), most=rule["maximum"])
+    if rule["type"] == "array":
+        return partial(_list_of, _check_of(key, rule["items"]))
+    return partial(_table_of, _check_of(key, rule["additionalProperties"]))
 
 
 def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
@@ -398,3 +424,65 @@ def _short(value: float) -> str:
     if isinstance(value, int) and abs(value) >= 10**12:
         return "a number with many digits"  # Python refuses to format very long integers
     return f"{value:g}"
+
+
+def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
+    """Return the error that reports problems of `subject`; a single one is part of its message.
+
+    Args:
+        subject: What the problems are about, e.g. `Server github`.
+        problems: At least one.
+        server: The server's name, if the problems belong to one server.
+    """
+    where = Where(server=server, phase="config")
+    if len(problems) == 1:
+        problem = problems[0]
+        place = f" ({problem.path})" if problem.path else ""
+        message = f"{subject}: {problem.message}{place}"
+        return McpError(
+            message, where=where, next_step=problem.suggestion, problems=(problem,), kind="config"
+        )
+    return McpError(
+        f"{subject}: {len(problems)} problems", where=where, problems=tuple(problems), kind="config"
+    )
+
+
+def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
+    """Raise an error that reports the errors among `problems`, if there are any.
+
+    Args:
+        subject: What the problems are about, e.g. `Server github`.
+        problems: Errors and warnings; warnings are ignored.
+        server: The server's name, if the problems belong to one server.
+
+    Raises:
+        McpError: There is at least one error.
+    """
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise refusal(subject, errors, server=server)
+
+
+_BY_DEFINITION: Mapping[str, Check] = {
+    "text": text,
+    "filled": filled,
+    "line": header_value,
+    "credential": credential,
+    "url": url,
+    "headerName": header_name,
+    "hosts": hosts,
+    "tls_pins": pins,
+    "client_cert": client_cert,
+    "protocol": protocol,
+    "tools": tool_filter,
+}
+"""The checks of what the schema defines by name, where there is more to say about a mistake."""
+_BY_FIELD: Mapping[str, Check] = {
+    "type": text,  # what else is wrong with it depends on the other fields
+    "env": environment,
+    "headers": headers,
+    "token_env": variable,
+    "client_metadata_url": https_url,
+    "redirect_port": port,
+}
+"""The same, of fields."""

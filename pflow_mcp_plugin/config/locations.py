@@ -1,11 +1,13 @@
-"""Paths of the files of this plugin."""
+"""Paths of the files of this plugin, and who else may read or write those with sign-ins, pins and tools."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract import Paths, Problem
 
 SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
 """The path of the server config's JSON Schema, for editors."""
@@ -64,3 +66,34 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
             return [(item.name, item.stat().st_mtime_ns, item.stat().st_size) for item in files]
     except OSError:  # there is none; whoever reads the files says what else is wrong
         return []
+
+
+def check_stored(paths: Paths) -> Iterator[Problem]:
+    """Yield a warning for each sign-in that other users may read, and an error for what they may write."""
+    for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
+        try:
+            files = sorted(storage.files_in(folder, ".json"))
+        except storage.StoreError as error:
+            yield Problem(message=error.message, severity="warning", kind="config")
+            continue
+        refused: dict[str, Problem] = {}
+        for file in files:
+            try:
+                storage.require_own(file)
+            except storage.StoreError as error:  # of a folder, it is the same for all its files
+                step = "".join(error.suggestions)
+                source = str(error.path)
+                refused[source] = Problem(
+                    message=error.message, suggestion=step, kind="config", source=source
+                )
+            except OSError:  # removed just now
+                continue
+            if folder == sign_in_folder(paths) and storage.is_open_to_others(file):
+                yield Problem(
+                    message=f"{file} holds tokens and can be read by others",
+                    suggestion=f"chmod 600 {file}",
+                    severity="warning",
+                    kind="config",
+                    source=str(file),
+                )
+        yield from refused.values()

@@ -9,17 +9,19 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config import dialects, display, server_schema, toml_codec
+from pflow_mcp_plugin.config import dialects, display, server_schema
 from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage.nesting_depth import is_too_deep
+from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
 _FILE_FORM = "pflow mcp add FILE.json"
@@ -50,6 +52,11 @@ _HINTS = (
 
 _LAUNCHERS = ("npx", "uvx", "bunx", "pipx")
 """Programs that download and start a server, so they are not taken for the NAME given to `add`."""
+
+_NAMES = ("name", "server_id")
+"""The fields in which a server may have its name; the second is of an older pflow."""
+
+_OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
 _DESCRIBING = ("command", "url", "path", *dialects.URLS)
 
@@ -108,7 +115,8 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
-    if len(words) == 1 and _is_file(first):
+    # Not Path.is_file, which fails for a name that is too long.
+    if len(words) == 1 and (first.endswith((".json", ".toml")) or os.path.isfile(first)):  # noqa: PTH113
         return _alone(words, flags, "a file", lambda: from_file(Path(first)))
     if len(words) < 2:
         raise _no_form(first)
@@ -155,12 +163,38 @@ def document(path: Path) -> JSON:
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
-        return toml_codec.decode(path, content)
+        return toml_text.decode(path, content)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PflowError(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",), kind="usage") from error
     return _decoded(text, str(path))
+
+
+def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
+    """Yield a warning for each file of an older pflow with servers that are not configured.
+
+    A file that cannot be read has none.
+
+    Args:
+        home: The user's home folder.
+        configured: The names of the configured servers.
+    """
+    for path in (home / ".pflow" / name for name in _OLDER_FILES):
+        try:
+            missing = [name for name in from_file(path).tables if name not in configured]
+        except PflowError:
+            continue
+        if missing:
+            command = f"pflow registry migrate-mcp --from {shlex.quote(str(path))}"
+            has = count_text(len(missing), "server")
+            yield Problem(
+                message=f"{path} of an older pflow is not used; it has {has}: {', '.join(missing[:3])}",
+                suggestion=f"Configure what it has: {command}",
+                severity="warning",
+                kind="config",
+                source=str(path),
+            )
 
 
 def from_json(text: str, origin: str) -> Fitted:
@@ -241,14 +275,10 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
         inner = document.get(key)
         # `{"servers": {"command": ...}}` is a single server of that name.
         if isinstance(inner, list) or (isinstance(inner, Mapping) and not _is_server(inner)):
-            return _tables_below(inner, f"{key} of {origin}")
+            return _listed(inner, f"{key} of {origin}") if isinstance(inner, list) else inner
     if server_schema.SERVERS in document or _is_server(document):
         return None
     return document if any(isinstance(value, Mapping) for value in document.values()) else None
-
-
-def _tables_below(inner: JSONObject | list[JSON], origin: str) -> JSONObject:
-    return _listed(inner, origin) if isinstance(inner, list) else inner
 
 
 def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
@@ -256,20 +286,24 @@ def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
     tables: dict[str, JSON] = {}
     for number, server in enumerate(servers, start=1):
         table = server if isinstance(server, Mapping) else {}
-        name = table.get("name")
+        name = _own_name(table)
         if not isinstance(name, str) or not name:
             step = 'Write {"name": "NAME", "command": ...}, or {"NAME": {"command": ...}} without a list'
             raise PflowError(f"{origin}: item {number} has no name", suggestions=(step,), kind="usage")
         if name in tables:
             raise PflowError(f"{origin}: duplicate server {name}", suggestions=("Rename one",), kind="usage")
-        tables[name] = {key: value for key, value in table.items() if key != "name"}
+        tables[name] = {key: value for key, value in table.items() if key not in _NAMES}
     return tables
 
 
 def _names_itself(table: JSONObject) -> bool:
-    return isinstance(table.get("name"), str) and (
+    return isinstance(_own_name(table), str) and (
         _is_server(table) or any(isinstance(table.get(key), str) for key in ("type", "transport"))
     )
+
+
+def _own_name(table: JSONObject) -> JSON:
+    return next((table[key] for key in _NAMES if key in table), None)
 
 
 def _is_server(table: JSONObject) -> bool:
@@ -304,10 +338,6 @@ def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
             f'"{repeated}" occurs twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
         )
     return table
-
-
-def _is_file(word: str) -> bool:
-    return word.endswith((".json", ".toml")) or os.path.isfile(word)  # noqa: PTH113  # False, too, for a name that is too long
 
 
 def _is_url(word: str) -> bool:

@@ -1,7 +1,7 @@
 """Checks of a server's table and of the whole file, on the raw mappings, all problems at once.
 
-The rules are those of the config format (seed 000); `mcp-servers.schema.json` states the same rules
-for editors.
+The rules are those of the config format; types, limits and placement are read from `mcp-servers.schema.json`,
+which editors use too.
 """
 
 from __future__ import annotations
@@ -15,29 +15,15 @@ import attrs
 from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import (
-    DAY,
+    RULES,
     Check,
     advice,
-    client_cert,
-    environment,
+    checks_of,
     fault,
-    filled,
-    flag,
-    headers,
-    hosts,
     join,
     kind_of,
-    names,
     nearest,
-    number,
-    one_of,
-    pins,
-    protocol,
-    strings,
-    text,
-    tool_filter,
     unknown,
-    url,
 )
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -47,11 +33,6 @@ SERVERS = "mcpServers"
 DEFAULTS = "defaults"
 SERVE = "serve"
 """The table about pflow as a server."""
-SERVE_FIELDS = {
-    "show_secrets": "Whether the tool settings_get shows secrets; they are masked otherwise",
-    "no_shell": "Whether `pflow mcp serve` withholds the nodes that run programs or code, such as shell",
-}
-"""The fields of that table, all of them booleans."""
 NETWORK = "network"
 """The table of rules for the hosts that servers are reached at."""
 
@@ -67,71 +48,33 @@ SPELLINGS: Mapping[str, Transport] = {
 }
 """The spellings that the schema accepts for a server's `type`, and the transport of each."""
 
-_seconds = number(above=0, most=DAY)
+HTTP = ("timeout", "sse_timeout", "insecure", "tls_pins", "ca_bundle", "client_cert")
+"""Fields that only http and sse servers use; elsewhere they have no effect."""
 
-COMMON: Mapping[str, Check] = {
-    "startup_timeout": _seconds,
-    "list_timeout": _seconds,
-    "call_timeout": _seconds,
-    "call_timeout_max": _seconds,
-    "protocol": protocol,
-    "tools": tool_filter,
-    "rename": names,
-    "trust_readonly": flag,
-    "trust_idempotent": flag,
-    "trust": one_of("pin", "auto", step='Write "pin" to be asked about changes, or "auto" to approve all'),
-    "memory_limit_mb": number(above=0, most=1_048_576),
-    "disabled": flag,
-    "max_line_mb": number(above=0, most=4096),
-    "inline_limit_kb": number(least=0, most=1_048_576),
-}
-"""The schema of fields of every server; `[defaults]` may set them for all servers."""
+_SERVER = RULES["$defs"]["server"]
+FIELDS = checks_of(_SERVER["properties"], {"auth": auth.check})
+DEFAULTABLE = checks_of(RULES["$defs"]["defaults"]["properties"])
+SERVE_FIELDS = checks_of(RULES["properties"][SERVE]["properties"])
+NETWORK_FIELDS = checks_of(RULES["properties"][NETWORK]["properties"])
 
-HTTP: Mapping[str, Check] = {
-    "timeout": number(above=0, most=600),
-    "sse_timeout": _seconds,
-    "insecure": flag,
-    "tls_pins": pins,
-    "ca_bundle": filled,
-    "client_cert": client_cert,
-}
-"""The schema of fields that only http and sse servers use; elsewhere they have no effect."""
-
-REACH: Mapping[str, Check] = {
-    "command": filled,
-    "args": strings,
-    "cwd": filled,
-    "path": filled,
-    "url": url,
-    "headers": headers,
-    "auth": auth.check,
-}
-"""The schema of fields that describe how to connect to a server; each transport has its own."""
-
-FIELDS: Mapping[str, Check] = {"type": text, **REACH, "env": environment, **COMMON, **HTTP, "preset": filled}
-DEFAULTABLE: Mapping[str, Check] = {
-    **COMMON,
-    **{key: check for key, check in HTTP.items() if key != "insecure"},
-}
-
-REACHED_BY: Mapping[Transport, tuple[str, ...]] = {
-    "stdio": ("command", "args", "cwd"),
-    "http": ("url", "headers", "auth"),
-    "sse": ("url", "headers", "auth"),
-    "uds": ("path", "command", "args", "cwd"),
-    "pipe": ("path", "command", "args", "cwd"),
-}
-"""The fields of `REACH` in the schema of each transport; the first is required."""
+REACH = tuple(key for key in FIELDS if any(key in rule["then"]["properties"] for rule in _SERVER["allOf"]))
+"""The fields that describe how to connect to a server; each transport has its own."""
 
 
-_REGISTERED = 'Write policy = "registered" to allow the hosts of configured servers only'
-POLICIES = ("open", "registered")
-NETWORK_FIELDS: Mapping[str, Check] = {
-    "policy": one_of(*POLICIES, step=_REGISTERED),
-    "allow": hosts,
-    "deny": hosts,
-}
-"""The schema of the `[network]` table."""
+def _reached_by() -> dict[Transport, tuple[str, ...]]:
+    reached: dict[Transport, tuple[str, ...]] = {}
+    for rule in _SERVER["allOf"]:
+        named, then = rule["if"]["properties"]["type"], rule["then"]
+        (required,) = then["required"]
+        others = (key for key in REACH if key != required and key not in then["properties"])
+        fields = (required, *others)
+        for spelling in named.get("enum", [named.get("const")]):
+            reached[SPELLINGS[spelling]] = fields
+    return reached
+
+
+REACHED_BY = _reached_by()
+"""The fields of `REACH` that each transport has; the first is required."""
 
 _IDENTITY = ("type", *REACH, "env", "protocol")
 _EXAMPLES = {
@@ -221,7 +164,7 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 def check_serve(table: JSON) -> list[Problem]:
     """Check the `[serve]` table against the schema; return every problem."""
-    return _check_table(SERVE, table, dict.fromkeys(SERVE_FIELDS, flag))
+    return _check_table(SERVE, table, SERVE_FIELDS)
 
 
 def check_network(document: JSONObject) -> list[Problem]:
@@ -277,15 +220,15 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
         *problems,
         *_check_transport(path, given),
         *_check_insecure(path, given),
-        *_check_plain_http(path, given, _mapping(defaults)),
+        *_check_plain_http(path, given, mapping(defaults)),
         *_check_deadlines(path, given, defaults),
     ]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
     """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
-    table: Mapping[str, Any] = _mapping(document.get(NETWORK))
-    urls = (_mapping(server).get("url") for server in _mapping(document.get(SERVERS)).values())
+    table: Mapping[str, Any] = mapping(document.get(NETWORK))
+    urls = (mapping(server).get("url") for server in mapping(document.get(SERVERS)).values())
     hosts = (_written_host(url) for url in urls if isinstance(url, str))
     return NetworkRules(
         policy=table.get("policy", "open"),
@@ -322,7 +265,7 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
     """
     from hashlib import sha256  # not needed for a lookup, and OpenSSL is slow to load
 
-    merged = {**_mapping(defaults), **_mapping(clean(table))}
+    merged = {**mapping(defaults), **mapping(clean(table))}
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
     written = json.dumps(deciding, sort_keys=True, default=str)
     return "sha256:" + sha256(written.encode()).hexdigest()
@@ -370,14 +313,12 @@ def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     if "type" not in table and "command" not in table:
         field = next((key for key in ("url", "path") if key in table), "")
         if field:
-            yield _missing_type(path, "http" if field == "url" else "uds", field)
+            inferred = "http" if field == "url" else "uds"
+            wrong = f"A server with a {field} needs its type; "
+            wrong += "without one it is a stdio server, which has a command"
+            yield fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
             return
     yield from _check_reach(path, transport, table)
-
-
-def _missing_type(path: str, inferred: str, field: str) -> Problem:
-    wrong = f"A server with a {field} needs its type; without one it is a stdio server, which has a command"
-    return fault(f"{path}.type", wrong, f'Add "type": "{inferred}" (in the file: type = "{inferred}")')
 
 
 def _unknown_transport(path: str, table: JSONObject) -> Problem:
@@ -441,8 +382,9 @@ def _misplaced(path: str, key: str, transport: Transport) -> Problem:
 
 
 def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[Problem]:
-    merged = {**_mapping(defaults), **table}
-    idle, whole = (merged.get(key, _default(key)) for key in ("call_timeout", "call_timeout_max"))
+    merged = {**mapping(defaults), **table}
+    default = attrs.fields_dict(Server)
+    idle, whole = (merged.get(key, default[key].default) for key in ("call_timeout", "call_timeout_max"))
     if not (isinstance(idle, int | float) and isinstance(whole, int | float)):
         return
     if idle > whole and "call_timeout" in table:
@@ -459,10 +401,6 @@ def _written_host(url: str) -> str:
     except ValueError:
         return ""
     return "" if "$" in host else host
-
-
-def _default(key: str) -> object:
-    return attrs.fields_dict(Server)[key].default
 
 
 def _converted(key: str, value: Any) -> Any:
@@ -491,5 +429,6 @@ def _holds_null(value: JSON) -> bool:
     return value is None or (isinstance(value, list) and any(_holds_null(item) for item in value))
 
 
-def _mapping(value: JSON) -> JSONObject:
+def mapping(value: JSON) -> JSONObject:
+    """Return a table as it is, an empty one for anything else, which a check of the schema reports."""
     return value if isinstance(value, Mapping) else {}

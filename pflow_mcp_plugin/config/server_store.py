@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import field_checks, server_schema, toml_codec
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config import field_checks, server_schema
+from pflow_mcp_plugin.config.field_checks import refuse_errors
+from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:  # few folders have a project's file
@@ -65,7 +67,7 @@ class _Seen:
     @property
     def own(self) -> JSONObject:
         """The tables of the servers in the user's own config."""
-        return _mapping(self.document.get(server_schema.SERVERS))
+        return mapping(self.document.get(server_schema.SERVERS))
 
 
 class ServerStore:
@@ -152,9 +154,21 @@ class ServerStore:
 
     def not_configured(self, name: str) -> McpError:
         """Return the error about a server that the store does not have, with the most similar names."""
-        file = self.project
-        offer = file.offer((name,)) if file else None
-        return _not_configured(name, self, offer[1] if offer else "")
+        from difflib import get_close_matches
+
+        names = sorted(self.names())
+        close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+        step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
+        if names and not close:
+            step = f"Configured: {', '.join(names[:10])}. {step}"
+        offer = self.project.offer((name,)) if self.project else None
+        return McpError(
+            f"Server {name if name.strip() else repr(name)} not configured in {self.path}",
+            where=Where(server=name, phase="config"),
+            next_step=offer[1] if offer else step,
+            nearest=close,
+            kind="not_found",
+        )
 
     def notices(self) -> list[Problem]:
         """Return the warnings about a project's file, for any command that uses the store.
@@ -167,7 +181,7 @@ class ServerStore:
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
             return []
-        from pflow_mcp_plugin.config.project_notices import notices, server_notices
+        from pflow_mcp_plugin.config.project_file import notices, server_notices
 
         return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
 
@@ -213,7 +227,7 @@ class ServerStore:
             storage.CorruptFile: The file is not valid TOML.
         """
         refuse_errors(str(self.path), self.check_serve())
-        return _mapping(self._document().get(server_schema.SERVE, {}))
+        return mapping(self._document().get(server_schema.SERVE, {}))
 
     def check_serve(self) -> list[Problem]:
         """Return the problems of the store's `[serve]` table.
@@ -250,7 +264,7 @@ class ServerStore:
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
             return []
-        from pflow_mcp_plugin.config.project_notices import server_notices
+        from pflow_mcp_plugin.config.project_file import server_notices
 
         found = [
             attrs.evolve(problem, source=str(seen.project.path))
@@ -315,7 +329,7 @@ class ServerStore:
         changed: list[str] = []
 
         def change(document: dict[str, Any]) -> None:
-            servers = _mapping(document.get(server_schema.SERVERS))
+            servers = mapping(document.get(server_schema.SERVERS))
             for name in wanted:
                 table = servers.get(name)
                 if not isinstance(table, dict):
@@ -340,7 +354,7 @@ class ServerStore:
         """
 
         def change(document: dict[str, Any]) -> None:
-            servers = _mapping(document.get(server_schema.SERVERS))
+            servers = mapping(document.get(server_schema.SERVERS))
             if name not in servers:
                 raise self._of_project(name) or self.not_configured(name)
             del document[server_schema.SERVERS][name]
@@ -359,7 +373,7 @@ class ServerStore:
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
             content = storage.read_own(self.path)
-            old = toml_codec.decode(self.path, content or b"")
+            old = toml_text.decode(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
             if _is_same(new, old):
@@ -373,23 +387,23 @@ class ServerStore:
         """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
         try:
             edited = _edited(
-                content, _mapping(old.get(server_schema.SERVERS)), _mapping(new[server_schema.SERVERS])
+                content, mapping(old.get(server_schema.SERVERS)), mapping(new[server_schema.SERVERS])
             )
             # The edited text is used only if it parses to exactly the intended document.
-            return edited if self._holds(edited, new) else toml_codec.encode(new)
+            return edited if self._holds(edited, new) else toml_text.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
 
     def _holds(self, content: bytes, document: JSONObject) -> bool:
         try:
-            found = toml_codec.decode(self.path, content)
+            found = toml_text.decode(self.path, content)
         except storage.CorruptFile:
             return False
         return _is_same({server_schema.SERVERS: {}, **found}, document)
 
     def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
-        if content is None or toml_codec.comments(content) <= toml_codec.comments(written):
+        if content is None or toml_text.comments(content) <= toml_text.comments(written):
             return ()
         backup = storage.keep_backup(self.path, content)
         message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
@@ -405,7 +419,7 @@ class ServerStore:
         signature = (self._signature(), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
-            document = toml_codec.decode(self.path, storage.read_own(self.path) or b"")
+            document = toml_text.decode(self.path, storage.read_own(self.path) or b"")
             seen = self._seen = _Seen(signature, document, project)
         return seen
 
@@ -443,34 +457,16 @@ class ServerStore:
         of_project = f" of {self.file_of(name)}" if name in self._read().of_project else ""
         refuse_errors(f"Server {name}{of_project}", problems, server=name)
         rules = self._read().network if is_remote else NetworkRules()
-        return server_schema.build(name, _mapping(table), _mapping(defaults), rules)
+        return server_schema.build(name, mapping(table), mapping(defaults), rules)
 
     def _servers(self) -> JSONObject:
         servers = self._document().get(server_schema.SERVERS, {})
         if not isinstance(servers, Mapping):
             refuse_errors(str(self.path), server_schema.check_document({server_schema.SERVERS: servers}))
-        return _mapping(servers)
+        return mapping(servers)
 
     def _defaults(self) -> JSON:
         return self._document().get(server_schema.DEFAULTS, {})
-
-
-def _not_configured(name: str, store: ServerStore, offer: str) -> McpError:
-    from difflib import get_close_matches
-
-    names = sorted(store.names())
-    close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    step = f"Did you mean {' or '.join(close)}?" if close else "Add it: pflow mcp add NAME -- COMMAND"
-    if names and not close:
-        step = f"Configured: {', '.join(names[:10])}. {step}"
-    where = Where(server=name, phase="config")
-    return McpError(
-        f"Server {name if name.strip() else repr(name)} not configured in {store.path}",
-        where=where,
-        next_step=offer or step,
-        nearest=close,
-        kind="not_found",
-    )
 
 
 def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
@@ -481,7 +477,7 @@ def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
         layout.remove((server_schema.SERVERS, name))
     for name, table in new.items():
         if name not in old or not _is_same(old[name], table):
-            layout.put((server_schema.SERVERS, name), _mapping(table))
+            layout.put((server_schema.SERVERS, name), mapping(table))
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
     return mark + str(layout).encode()
 
@@ -502,7 +498,3 @@ def _check_added(servers: JSON, added: JSONObject, defaults: JSON) -> list[Probl
     for name, table in added.items():
         problems += server_schema.check_server(name, table, defaults)
     return problems
-
-
-def _mapping(value: JSON) -> JSONObject:
-    return value if isinstance(value, Mapping) else {}

@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pflow_mcp_plugin.config import toml_codec
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage.toml_text import TOKEN, encode
 
 Keys = tuple[str, ...]
 
@@ -128,7 +128,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
-    for token in toml_codec.TOKEN.finditer(text):
+    for token in TOKEN.finditer(text):
         # Brackets inside strings and comments are part of those tokens.
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:
@@ -140,7 +140,7 @@ def _statements(text: str) -> Iterator[str]:
 
 def _key_text(statement: str) -> str:
     """Return the text before the first equals sign outside quotes."""
-    for token in toml_codec.TOKEN.finditer(statement):
+    for token in TOKEN.finditer(statement):
         if token[0][0] not in "\"'" and "=" in token[0]:
             return statement[: token.start() + token[0].index("=")]
     return statement
@@ -162,24 +162,19 @@ def _table_text(path: Keys, table: JSONObject) -> str:
     document: JSONObject = table
     for key in reversed(path):
         document = {key: document}
-    return toml_codec.encode(document).decode()
+    return encode(document).decode()
 
 
 def _dotted_text(path: Sequence[str], value: JSON) -> str:
     """Return a table as lines of dotted keys, its form inside another table's section."""
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
-    key = ".".join(toml_codec.encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
     return f"{key} = {_value_text(value)}\n"
 
 
 def _value_text(value: JSON) -> str:
-    text = toml_codec.encode({"_": value}).decode()
+    text = encode({"_": value}).decode()
     if text.startswith("["):  # tomli_w writes a list of tables inline only if it has other items too
-        return (
-            toml_codec.encode({"_": [0, value]})
-            .decode()
-            .removeprefix("_ = [\n    0,\n    ")
-            .removesuffix(",\n]\n")
-        )
+        return encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
     return text.removeprefix("_ = ").removesuffix("\n")

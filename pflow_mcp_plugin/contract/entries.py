@@ -118,7 +118,9 @@ class Interface:
         outputs: Every key that it writes.
         actions: The actions that it may return.
         inputs: The keys that it reads from the root of the shared store if the param is not set.
-        open: Whether it takes parameters beyond `params`.
+        hidden: Parameters of which nothing is shown: no list, help, message or completion names them, and the
+            JSON form lacks them. It takes them as well, or in place of the one of the same key in `params`.
+        open: Whether it takes parameters beyond these.
         open_outputs: Whether it may write keys beyond `outputs`: a workflow may then name them, and
             whether they exist is seen when it runs. None if that is unknown: validation then warns
             about such a key but accepts it. The JSON form contains True only.
@@ -136,6 +138,7 @@ class Interface:
     outputs: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field))
     actions: tuple[str, ...] = attrs.field(default=("default", "error"), converter=items, validator=each(str))
     inputs: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
+    hidden: tuple[Field, ...] = attrs.field(default=(), converter=items, validator=each(Field), repr=False)
     open: bool = attrs.field(default=False, validator=flag)
     open_outputs: bool | None = attrs.field(default=False, validator=is_a(bool, type(None)))
     result: str = attrs.field(default="", validator=text)
@@ -147,6 +150,16 @@ class Interface:
         fields = self.outputs if attribute.name == "result" else self.params
         if value and all(field.key != value for field in fields):
             raise ValueError(f"Interface.{attribute.name} names no field: {value!r}")
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Every parameter of the interface by its key, with the hidden ones."""
+        return {field.key: field for field in (*self.params, *self.hidden)}
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The `inputs` of the interface, and the hidden parameters, which are read likewise."""
+        return tuple(dict.fromkeys((*self.inputs, *(field.key for field in self.hidden))))
 
     @property
     def result_key(self) -> str:

@@ -83,6 +83,11 @@ def continued(text: str) -> str:
     return text.replace("\n", "\n  | ")
 
 
+def barred_lines(text: str) -> list[str]:
+    """Return the lines of a text from elsewhere for people, those after the first with a bar, as above."""
+    return "\n| ".join(text.splitlines()).split("\n") if text else []
+
+
 def escape(char: str) -> str:
     r"""Return a character as JSON may write it, such as `\u001b`; astral ones as a pair of surrogates."""
     code = ord(char)

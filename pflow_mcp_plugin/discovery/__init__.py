@@ -13,7 +13,8 @@
 - `launch_identity`: what identifies the launch of a server
 - `pins`: what was approved of each server, one file for each
 - `pin_comparison`: the difference between what a sync found and what was approved
-- `tool_approval`: whether a tool may be used as it was last synced
+- `tool_approval`: whether a tool may be used as it was last synced, and what may be shown of it
+- `tool_use`: whether a use of a tool fits it, also where it changed since it was approved
 - `lock_file`: the lock file of a team; `lock_differences`: what differs from it; `lock_check`: compares the
   synced servers, or what a server lists now, with it
 - `tool_hashes`: hashes of a tool and of all tools of a server

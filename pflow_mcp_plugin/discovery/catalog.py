@@ -21,7 +21,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
 from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
-from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
+from pflow_mcp_plugin.discovery.tool_file import Head, SyncedTool, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
@@ -38,22 +38,30 @@ _Pair = tuple[str, str]
 class _Found(NamedTuple):
     head: Head
     tool: Tool
+    approved: Tool | None = None
 
     @property
     def pair(self) -> _Pair:
         return self.head.server, self.tool.name
 
     def record(self, node: str) -> ToolRecord:
+        shown, is_approved = self.approved or self.tool, self.tool.name not in self.head.new
+        if not is_approved:
+            from pflow_mcp_plugin.discovery.tool_approval import unapproved_tool  # rarely needed
+
+            shown = unapproved_tool(self.tool, node, self.head)
         return ToolRecord(
             server=self.head.server,
             node=node,
-            tool=self.tool,
+            tool=shown,
+            found=self.tool,
+            is_approved=is_approved,
             info=self.head.info,
             manifest_hash=self.head.manifest_hash,
             config_fingerprint=self.head.config_fingerprint,
             launch=self.head.launch,
-            unapproved=self.head.unapproved or self.head.changed.get(self.tool.name, ""),
-            is_server_unapproved=bool(self.head.unapproved),
+            withheld=self.head.unapproved or self.head.withheld.get(self.tool.name, ""),
+            is_server_withheld=bool(self.head.unapproved),
         )
 
 
@@ -130,17 +138,17 @@ class Catalog:
     def find(self, node_type: str) -> ToolRecord | None:
         """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
 
-        A node type that tools of several servers claim belongs to none: no server takes another's place.
+        A node type that several approved tools claim belongs to none: no tool takes another's place.
         """
         rivals = list(self._rivals(node_type))
         for record in rivals:
             if record.node == node_type:
                 return record
-        if len({record.server for record in self._of_claim(node_type, rivals)}) > 1:
+        if len(self._of_claim(node_type, rivals)) > 1:
             return None
         for server in self.fitting(node_type):
             raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
-            if any(tool.name == raw for tool in self._claiming(server, raw)):
+            if any(each.tool.name == raw for each in self._claiming(server, raw)):
                 return self.tool(server, raw)
         return None
 
@@ -154,20 +162,20 @@ class Catalog:
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
         """Look up a tool in the catalog by server and raw name; the spelling used in node types works too."""
-        fitting = self._claiming(server, raw)
+        fitting = [each.tool for each in self._claiming(server, raw)]
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
             tool = fitting[0]
         if tool is None:
             return None
         rivals = self._rivals(self._claimed(server, tool.name))
-        return next((it for it in rivals if (it.server, it.tool.name) == (server, tool.name)), None)
+        return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield every tool in the catalog, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
         found = [
-            _Found(content, tool) for content in contents for tool in (*content.tools, *_reader(content))
+            _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
         ]
         for record in self._named(found):
             if server in (None, record.server):
@@ -188,7 +196,7 @@ class Catalog:
         """Return the node types that several tools claim, with the records of these tools."""
         claims: dict[str, list[ToolRecord]] = defaultdict(list)
         for record in self.records():
-            claims[self._claimed(record.server, record.tool.name)].append(record)
+            claims[self._claimed(record.server, record.found.name)].append(record)
         return {claimed: records for claimed, records in claims.items() if len(records) > 1}
 
     def save(
@@ -278,13 +286,13 @@ class Catalog:
             renames = self.renames(server)
             part = plain.removeprefix(f"{naming.PREFIX}{server}-")
             renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
-            tools = [tool for tool in self._claiming(server, part) if tool.name not in renames]
-            tools += [tool for raw in renamed for tool in self._claiming(server, raw) if tool.name == raw]
+            tools = [each for each in self._claiming(server, part) if each.tool.name not in renames]
+            tools += [it for raw in renamed for it in self._claiming(server, raw) if it.tool.name == raw]
             head = self.head(server) if tools else None
             if head:
-                yield from (_Found(head, tool) for tool in tools)
+                yield from (_Found(head, *each) for each in tools)
 
-    def _claiming(self, server: str, tool: str) -> tuple[Tool, ...]:
+    def _claiming(self, server: str, tool: str) -> tuple[SyncedTool, ...]:
         """Return the tools of a server whose names are spelled like `tool` in node types."""
         part = naming.tool_part(tool)
         found = self._of_stored(server, lambda stored: stored.claiming(part)) or ()
@@ -296,7 +304,8 @@ class Catalog:
         every = self._without_taken(found)
         servers = dict.fromkeys(it.head.server for it in every)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
-        names = naming.node_names((it.pair for it in every), renamed)
+        unapproved = {it.pair for it in every if it.tool.name in it.head.new}
+        names = naming.node_names((it.pair for it in every), renamed, unapproved)
         return (it.record(names[it.pair]) for it in every)
 
     def _without_taken(self, found: Iterable[_Found]) -> list[_Found]:
@@ -306,7 +315,7 @@ class Catalog:
         return [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
 
     def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
-        return [it for it in records if self._claimed(it.server, it.tool.name) == node_type]
+        return [it for it in records if self._claimed(it.server, it.found.name) == node_type]
 
     def _claimed(self, server: str, raw: str) -> str:
         return naming.node_name(server, self.renames(server).get(raw, raw))
@@ -347,8 +356,8 @@ class Catalog:
         return use(known[1])
 
 
-def _reader(head: Head) -> tuple[Tool, ...]:
-    return (READ_RESOURCE,) if head.has_resources else ()
+def _reader(head: Head) -> tuple[SyncedTool, ...]:
+    return (SyncedTool(READ_RESOURCE),) if head.has_resources else ()
 
 
 def _stems(folder: Path) -> list[str]:

@@ -148,16 +148,18 @@ def _code_variables(server: Server) -> JSONObject:
     """Return the variables in a server's own `env` that decide what code it runs."""
     if not server.env or server.transport in ("http", "sse"):
         return {}
-    from pflow_mcp_plugin.config.code_variables import decides_code
+    from pflow_mcp_plugin.config.display import decides_code
 
     return {name: _kept(name, value) for name, value in sorted(server.env.items()) if decides_code(name)}
 
 
 def _kept(name: str, value: str) -> str:
-    """Return the value of a variable, a secret in it as its hash."""
+    """Return the value of a variable, a secret in it as its hash; what may be code or a place is none."""
     from pflow_mcp_plugin import secret_detection
     from pflow_mcp_plugin.config import display
 
+    if secret_detection.is_secret(name) and not display.is_secret_only(value):
+        return value
     if secret_detection.is_secret(name) or display.is_random(value):
         return _hidden(value)
     return display.url(value, _hidden, widely=True)

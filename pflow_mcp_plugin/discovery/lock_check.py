@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config.problem_errors import refusal
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery import lock_file
 from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences
@@ -86,16 +86,22 @@ def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedS
     return locked_server(server, head.info.version, _tools(known.catalog, name, tools))
 
 
-def _tools(catalog: Catalog, server: str, names: Collection[str]) -> Iterator[Tool]:
+def _tools(catalog: Catalog, server: str, wanted: Collection[str]) -> Iterator[Tool]:
+    names = frozenset(wanted)
     if len(names) > _FEW and (content := catalog.file(server)):
         found = {tool.name: tool for tool in content.tools}
         if content.has_resources:
             found.setdefault(READ_RESOURCE.name, READ_RESOURCE)
-        yield from (tool for name, tool in found.items() if name in names)
+        shown = {name: naming.tool_part(name) if name in content.new else name for name in found}
+        for name, tool in found.items():
+            if not names.isdisjoint((name, shown[name])):
+                yield tool if name in names else attrs.evolve(tool, name=shown[name])
         return
     for record in (catalog.tool(server, name) for name in names):
-        if record and record.tool.name in names:
-            yield record.tool
+        # A workflow names a tool that nobody approved as it is shown.
+        if record and not names.isdisjoint((record.found.name, record.tool.name)):
+            name = record.found.name if record.found.name in names else record.tool.name
+            yield attrs.evolve(record.found, name=name)
 
 
 def compare_used(lock: LockFile, known: Servers, used: Mapping[str, Collection[str]]) -> Iterator[Problem]:

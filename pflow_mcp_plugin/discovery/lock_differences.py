@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.lock_file import LAUNCH, LockedServer, LockedServers, LockFile, place
+from pflow_mcp_plugin.types import plain_version
 
 _LONGEST = 200
 """Characters of a value that a difference shows."""
@@ -50,7 +51,8 @@ def _of_server(
 ) -> Iterator[Problem]:
     parts = [*_launch_parts(locked.launch, now.launch)]
     if locked.version != now.version:
-        parts.append(f"the version it reports: {_change(locked.version, now.version)}")
+        shown = plain_version(now.version) or (now.version and "another")
+        parts.append(f"the version it reports: {_change(locked.version, shown)}")
     if parts:
         yield _not_as_locked(lock, name, parts)
     why = "; ".join(parts) or "its launch and version are as locked"

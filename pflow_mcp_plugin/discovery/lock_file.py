@@ -15,14 +15,14 @@ from typing import Any, TypeGuard, cast
 import attrs
 
 from pflow_mcp_plugin import naming, storage, variable_references
-from pflow_mcp_plugin.config import display, toml_codec
-from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest
-from pflow_mcp_plugin.config.problem_errors import refuse_errors
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest, refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
 from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
+from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import Server, Tool
 
 NAME = "mcp-lock.toml"
@@ -88,7 +88,7 @@ def encode(servers: LockedServers) -> bytes:
         ValueError: A string has no form in UTF-8.
     """
     tables = {name: _table(servers[name]) for name in sorted(servers)}
-    written = toml_codec.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
+    written = toml_text.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
     # Whatever is not printable is inside a quoted string.
     return _HEAD + "".join(map(_escaped, written)).encode()
 
@@ -165,7 +165,7 @@ def _escaped(char: str) -> str:
 
 
 def _document(path: Path, content: bytes) -> dict[str, JSON]:
-    document = toml_codec.decode(path, content)
+    document = toml_text.decode(path, content)
     version = document.get("schema_version")
     if _is_whole(version) and version > SCHEMA_VERSION:
         reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"

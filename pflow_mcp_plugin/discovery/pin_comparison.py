@@ -1,4 +1,8 @@
-"""How what a sync found differs from what was approved, and what is approved from then on."""
+"""How what a sync found differs from what was approved, and what is approved from then on.
+
+What was approved is what a person approved: by the first sync of a launch, or by `pflow mcp approve`. Later
+syncs change no pins, so a tool is compared with that version, however many small steps led away from it.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,11 @@ from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_changes import differ
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
-from pflow_mcp_plugin.trust import tool_danger, tool_difference
+from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.trust.hidden_text import hidden_text
-from pflow_mcp_plugin.trust.renamed_tools import renamed
-from pflow_mcp_plugin.trust.tool_danger import Verdict
+from pflow_mcp_plugin.trust.tool_difference import Difference, differences
 from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
-
-_GONE = 1000
-"""The tools that no longer exist of which the pins are kept, for each server."""
-_NAMED = 3
-_LONGEST = 200
-_SAME = Verdict(kind="same", differences=())
 
 
 @attrs.frozen(kw_only=True)
@@ -32,18 +29,17 @@ class ChangedTool:
 
     Attributes:
         name: Its raw name.
-        old_name: The name under which it was approved, if that was another.
-        verdict: How it differs.
+        differences: Where it differs.
+        hides: What people do not see in its new texts, and no honest tool has; empty if there is nothing.
     """
 
     name: str
-    old_name: str = ""
-    verdict: Verdict
+    differences: tuple[Difference, ...]
+    hides: str = ""
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the changed tool in JSON form."""
-        renamed: dict[str, JSON] = {"old_name": self.old_name} if self.old_name else {}
-        return {"tool": self.name, **renamed, **self.verdict.to_dict()}
+        return {"tool": self.name, "differences": [each.to_dict() for each in self.differences]}
 
 
 @attrs.frozen(kw_only=True)
@@ -54,16 +50,16 @@ class Comparison:
         launches: The approved and the found launch, if they differ.
         instructions: How the server's instructions differ.
         hidden_in_instructions: What people do not see in instructions that differ; empty if there is nothing.
-        tools: The tools that differ, whether that needs an approval or not.
-        hiding: The new tools with text that people do not see and no honest tool has, by raw name, with what
-            was found.
+        tools: The approved tools that differ.
+        new: The tools that nobody approved: raw name to what people do not see in their texts, and no honest
+            tool has; mostly empty.
     """
 
     launches: tuple[JSONObject, JSONObject] | None = None
-    instructions: Verdict = _SAME
+    instructions: tuple[Difference, ...] = ()
     hidden_in_instructions: str = ""
     tools: tuple[ChangedTool, ...] = ()
-    hiding: Mapping[str, str] = attrs.field(factory=dict)
+    new: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def unapproved(self) -> str:
@@ -71,51 +67,50 @@ class Comparison:
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             return f"it is now started by {new}, and its tools were approved for {old}"
-        if self.instructions.kind != "changed":
-            return ""
         if self.hidden_in_instructions:
-            return f"its instructions hide text that nobody approved: {self.hidden_in_instructions}"
-        return "its instructions changed"
+            return "its instructions hide text that nobody approved"
+        return ""
 
     @property
-    def changed(self) -> dict[str, str]:
-        """The tools that need an approval as of the comparison, by raw name, with the reason in short."""
-        changed = {tool.name: _in_short(tool) for tool in self.tools if tool.verdict.kind == "changed"}
-        return {**self.hiding, **changed}
+    def withheld(self) -> dict[str, str]:
+        """The tools that may not be used as of the comparison, by raw name, with the reason in short.
+
+        Models read the reason: it quotes nothing.
+        """
+        return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
     @property
-    def pending(self) -> Comparison:
-        """The comparison without what needs no approval, which a sync has pinned already."""
-        is_changed = self.instructions.kind == "changed"
-        return attrs.evolve(
-            self,
-            instructions=self.instructions if is_changed else _SAME,
-            hidden_in_instructions=self.hidden_in_instructions if is_changed else "",
-            tools=tuple(tool for tool in self.tools if tool.verdict.kind == "changed"),
-        )
+    def hidden(self) -> dict[str, str]:
+        """What people do not see in the texts of the comparison's tools, by raw name; mostly empty."""
+        return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
 
     def __bool__(self) -> bool:
-        return bool(self.unapproved or self.changed)
+        return bool(self.launches or self.instructions or self.tools or self.new)
 
     def lines(self) -> Iterator[str]:
         """Yield the comparison in lines for a terminal; nothing if there is no difference."""
         if self.launches:
             old, new = launch_identity.difference(*self.launches)
             yield from (f"launch: changed, approved for {old}", f"  now {new}")
-        if self.instructions.kind != "same":
+        if self.instructions:
             yield from tool_difference.lines("instructions", self.instructions)
         for tool in self.tools:
-            yield from tool_difference.lines(tool.name, tool.verdict)
-        yield from (f"{one_line(name)}: {reason}" for name, reason in self.hiding.items())
+            yield from tool_difference.lines(tool.name, tool.differences)
+        yield from (f"{one_line(name)}: not approved yet" for name in self.new)
+        if self.hidden_in_instructions:
+            yield f"instructions: {self.unapproved}: {self.hidden_in_instructions}"
+        for name, reason in self.withheld.items():
+            yield f"{one_line(name)}: {reason}: {self.hidden[name]}"
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the comparison in JSON form."""
         launches = self.launches and {"approved": self.launches[0], "now": self.launches[1]}
         return {
             "launch": launches,
-            "instructions": self.instructions.to_dict(),
+            "instructions": [each.to_dict() for each in self.instructions],
             "tools": [tool.to_dict() for tool in self.tools],
-            "hiding": {**self.hiding},
+            "new": [*self.new],
+            "withheld": {**self.withheld},
         }
 
 
@@ -125,32 +120,24 @@ NOTHING = Comparison()
 
 def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     """Compare what a sync found with what was approved."""
-    there = {tool.name for tool in found.tools}
-    gone = [tool for name, tool in pinned.tools.items() if name not in there]
-    new = [tool for tool in found.tools if tool.name not in pinned.tools]
-    origins = {added.name: removed for removed, added in renamed(gone, new)}
-    pairs = ((pinned.tools.get(tool.name) or origins.get(tool.name), tool) for tool in found.tools)
     launches = (pinned.launch, found.launch or {})
     instructions = found.info.instructions
+    changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
+    pairs = ((pinned.tools[tool.name], tool) for tool in found.tools if tool.name in pinned.tools)
     return Comparison(
         launches=None if launch_identity.same(*launches) else launches,
-        instructions=tool_danger.judge_instructions(pinned.instructions, instructions),
-        hidden_in_instructions="" if instructions == pinned.instructions else _hidden(_prose(instructions)),
-        tools=tuple(_changed_tools((old, tool) for old, tool in pairs if old)),
-        hiding={
-            tool.name: f"hides text that nobody approved: {hidden}"
-            for tool in new
-            if (hidden := _hidden(texts(tool)))
-        },
+        instructions=tuple(changed),
+        hidden_in_instructions=_hidden(_prose(instructions)) if changed else "",
+        tools=tuple(_changed(*pair) for pair in pairs if differ(*pair)),
+        new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
     )
 
 
-def first_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
-    """Return the pins of a server that has none, None if this is its first sync.
+def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
+    """Return the pins of a server that has none because an older version, which had no pins, synced it.
 
     Args:
-        before: The result of its previous sync. If an older version made it, which had no pins, and the
-            config is the same, it counts as the first sync.
+        before: The result of its previous sync; with another config, or without one, this is its first sync.
         found: What the sync found.
     """
     is_older = before is not None and before.launch is None
@@ -160,33 +147,14 @@ def first_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
     return Pinned(launch=found.launch or {}, instructions=before.info.instructions, tools=tools)
 
 
-def nothing_pinned(found: ToolFile) -> Pinned:
-    """Return the pins with which the first sync of a launch is compared.
-
-    They approve no tool, and the instructions unless those hide text.
-    """
-    instructions = found.info.instructions
-    hides = _hidden(_prose(instructions))
-    return Pinned(launch=found.launch or {}, instructions="" if hides else instructions)
-
-
-def pinned_anew(pinned: Pinned, found: ToolFile, comparison: Comparison) -> Pinned:
-    """Return the pins after a sync: what needs an approval stays as it was, the rest is what was found."""
-    if comparison.launches:
-        return pinned
-    changed = comparison.changed
-    there = {tool.name for tool in found.tools}
-    good = {tool.name: tool for tool in found.tools if tool.name not in changed}
-    gone = [name for name in pinned.tools if name not in there]
-    # Of too many the last ones are forgotten: no server can push the older out by listing others.
-    forgotten = {*gone[_GONE:]}
-    kept = {name: tool for name, tool in pinned.tools.items() if name not in forgotten}
-    stays = comparison.instructions.kind == "changed"
-    return Pinned(
-        launch=pinned.launch,
-        instructions=pinned.instructions if stays else found.info.instructions,
-        # Tools that are gone stay pinned: one that comes back is compared with what it was.
-        tools={**kept, **good},
+def first_pins(found: ToolFile) -> Pinned:
+    """Return the pins after the first sync of a launch: all that it found, but for what hides text."""
+    everything = approved(found)
+    new = compare(attrs.evolve(everything, instructions="", tools={}), found)
+    return attrs.evolve(
+        everything,
+        instructions="" if new.hidden_in_instructions else everything.instructions,
+        tools={name: tool for name, tool in everything.tools.items() if not new.new[name]},
     )
 
 
@@ -198,23 +166,26 @@ def approved(found: ToolFile) -> Pinned:
 
 def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> Pinned:
     """Return the pins that approve these tools as a sync found them, and leave the others as they are."""
-    old = {tool.old_name for tool in compare(pinned, found).tools if tool.name in names}
-    kept = {name: tool for name, tool in pinned.tools.items() if name not in old}
     now = {tool.name: tool for tool in found.tools if tool.name in names}
-    return attrs.evolve(pinned, tools={**kept, **now})
+    return attrs.evolve(pinned, tools={**pinned.tools, **now})
 
 
-def marked(found: ToolFile, comparison: Comparison) -> ToolFile:
-    """Return the result of a sync with marks on what a comparison found to need an approval."""
-    return attrs.evolve(found, unapproved=comparison.unapproved, changed=comparison.changed)
+def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
+    """Return the result of a sync with the approved versions beside what differs, and what is withheld."""
+    changed = {tool.name for tool in comparison.tools}
+    return attrs.evolve(
+        found,
+        approved={name: tool for name, tool in pinned.tools.items() if name in changed},
+        new=frozenset(comparison.new),
+        withheld=comparison.withheld,
+        unapproved=comparison.unapproved,
+    )
 
 
-def _changed_tools(pairs: Iterable[tuple[Tool, Tool]]) -> Iterator[ChangedTool]:
-    for old, tool in pairs:
-        verdict = tool_danger.judge(old, tool) if old.name != tool.name or differ(old, tool) else _SAME
-        if verdict.kind != "same":
-            old_name = old.name if old.name != tool.name else ""
-            yield ChangedTool(name=tool.name, old_name=old_name, verdict=verdict)
+def _changed(old: Tool, new: Tool) -> ChangedTool:
+    known = {each.text for each in texts(old)}
+    hides = _hidden(each for each in texts(new) if each.text not in known)
+    return ChangedTool(name=new.name, differences=differences(old, new), hides=hides)
 
 
 def _prose(instructions: str) -> list[Text]:
@@ -226,12 +197,3 @@ def _hidden(said: Iterable[Text]) -> str:
     found = hidden_text("", "", said)
     worst = next((each for each in found if each.severity == "error"), None)
     return f"{worst.where} {worst.message}" if worst else ""
-
-
-def _in_short(tool: ChangedTool) -> str:
-    dangerous = [each for each in tool.verdict.differences if each.dangerous]
-    words = [f"it was approved as {tool.old_name}"] if tool.old_name else []
-    words += [f"{each.field} {each.what}" for each in dangerous if each.field != "name"][:_NAMED]
-    text = ", ".join(words) + (", and more" if len(dangerous) > _NAMED else "")
-    shown = one_line(text[:_LONGEST]) + ("..." if len(text) > _LONGEST else "")
-    return f"changed since it was approved: {shown}"

@@ -88,7 +88,13 @@ def _servers(paths: Paths) -> Servers:
         except PflowError:  # the config is corrupt; who needs it says so
             return {}
 
-    catalog = Catalog(tool_folder(paths), apart=apart)
+    def renames(server: str) -> Mapping[str, str]:
+        try:
+            return store.get(server).rename
+        except PflowError:  # it is not configured, or its config is corrupt
+            return {}
+
+    catalog = Catalog(tool_folder(paths), renames=renames, apart=apart)
     return Servers(store=store, catalog=catalog, pin_folder=pin_folder(paths))
 
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.discovery import tool_file
-from pflow_mcp_plugin.discovery.tool_file import Head, ToolFile
-from pflow_mcp_plugin.types import Tool
+from pflow_mcp_plugin.discovery.tool_file import Head, SyncedTool, ToolFile
 
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -59,7 +58,7 @@ class StoredFile:
         return self._whole
 
     def names(self, beginning: str) -> tuple[str, ...]:
-        """Return the names of the stored tools that begin so; raises the errors of `head`."""
+        """Return the raw names of the stored tools that begin so; raises the errors of `head`."""
         if self._index is None:
             return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
         typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))
@@ -67,14 +66,14 @@ class StoredFile:
         found = re.findall(rb'\n\{"name": ("%b(?:[^"\\]|\\.)*")' % typed, self._content)
         return tuple(json.loads(name) for name in found)
 
-    def claiming(self, part: str) -> tuple[Tool, ...]:
+    def claiming(self, part: str) -> tuple[SyncedTool, ...]:
         """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""
         if self._index is not None:
             try:
                 return self._indexed(part, self._index)
             except _MISSHAPEN:  # edited by hand; the tools may still be valid
                 self._index = None
-        return tuple(tool for tool in self.whole.tools if naming.tool_part(tool.name) == part)
+        return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
 
     def _read_first_line(self) -> None:
         first = self._content[: self._body]
@@ -93,13 +92,13 @@ class StoredFile:
         except _MISSHAPEN:
             return
 
-    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[Tool, ...]:
+    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[SyncedTool, ...]:
         tools = tuple(self._tool_at(self._body + offset) for offset in index.get(part, ()))
-        if any(naming.tool_part(tool.name) != part for tool in tools):
+        if any(naming.tool_part(each.tool.name) != part for each in tools):
             message = f"the index is wrong about {part}"
             raise ValueError(message)
         return tools
 
-    def _tool_at(self, begin: int) -> Tool:
+    def _tool_at(self, begin: int) -> SyncedTool:
         line = self._content[begin : self._content.index(b"\n", begin)]
-        return tool_file.tool_from_json(json.loads(line.removesuffix(b",")))
+        return tool_file.synced_from_json(json.loads(line.removesuffix(b",")))

@@ -1,4 +1,4 @@
-"""Whether a tool may be used as it was last synced, or a change must be approved first.
+"""Whether a tool may be used as it was last synced, or must be approved first, and what may be shown of it.
 
 A look-up decides this from the server's config and tool file alone, which it has read in any case.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import launch_identity
@@ -25,21 +26,35 @@ def withheld(
         server: The current config of its server, its references not expanded.
         variables: The variables that decide what is started, None where they are not known.
     """
-    if record.tool.task_support == "required":
+    if record.found.task_support == "required":
         return task_only(record.tool, server.name)
     if server.trust == "auto":
         return None
     found = launch_changed(record, server, variables)
-    if found or not record.unapproved:
+    if found or not record.withheld:
         return found
-    if record.is_server_unapproved:
-        message = f"Server {server.name} is not approved as it is now: {record.unapproved}"
+    if record.is_server_withheld:
+        message = f"Server {server.name} is not approved as it is now: {record.withheld}"
         return _problem(message, server.name, f"pflow mcp approve {server.name}")
     from pflow_mcp_plugin.contract.printable_text import one_line
 
     tool = one_line(record.tool.name)
-    message = f"Tool {tool} of server {server.name} {record.unapproved}"
+    message = f"Tool {tool} of server {server.name} {record.withheld}"
     return _problem(message, server.name, approval_command(server.name, record.tool.name))
+
+
+def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
+    """Return what may be shown of a tool that nobody approved: its name in node types, and how much it takes.
+
+    Nothing else in it is from its server.
+    """
+    from pflow_mcp_plugin.contract.human_units import count_text
+    from pflow_mcp_plugin.schemas.schema_properties import declaration
+
+    name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
+    takes = count_text(len(declaration(tool.input_schema).properties), "argument")
+    description = f"{takes}; not approved yet: {approval_command(head.server, name)}"
+    return Tool(name=name, description=description, task_support=tool.task_support, hash=tool.hash)
 
 
 def task_only(tool: Tool, server: str) -> Problem:
@@ -106,7 +121,7 @@ def fingerprint(record: ToolRecord, server: Server) -> str:
     """
     same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
     launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
-    return " ".join(filter(None, (record.tool.hash, record.config_fingerprint, launch)))
+    return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))
 
 
 def _problem(message: str, server: str, approval: str) -> Problem:

@@ -9,7 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery import tool_hashes
-from pflow_mcp_plugin.trust import tool_danger
+from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.types import Tool
 
 
@@ -19,7 +19,7 @@ class ToolChange:
 
     Attributes:
         tool: Its raw name.
-        kind: `breaking` if a workflow that used it may fail now.
+        kind: `breaking` if a workflow that used it may be affected.
         fields: The fields that differ: `description`, `inputSchema.properties.title.type`...
     """
 
@@ -53,16 +53,15 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
     return Changes(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
-        changed=tuple(compare_tools(*pair) for pair in pairs if differ(*pair)),
+        changed=tuple(_change(*pair) for pair in pairs if differ(*pair)),
     )
 
 
-def compare_tools(old: Tool, new: Tool) -> ToolChange:
-    """Return how a tool changed; a wider input schema and a narrower output schema are compatible."""
-    found = tool_danger.judge(old, new).differences
+def _change(old: Tool, new: Tool) -> ToolChange:
+    found = tool_difference.differences(old, new)
     return ToolChange(
         tool=new.name,
-        kind="breaking" if any(each.breaks for each in found) else "compatible",
+        kind="breaking" if any(each.may_break for each in found) else "compatible",
         fields=tuple(dict.fromkeys(each.field for each in found)),
     )
 

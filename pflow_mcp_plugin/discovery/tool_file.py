@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -44,9 +44,9 @@ class Head:
         gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
         has_resources: Whether it lists resources that can be read.
         launch: Identity of the launch at the sync; None in a file of an older version.
-        changed: Tools that differ from what was approved: raw name to the difference in short.
-        unapproved: Why no tool of the server is approved, its instructions changed for instance; empty if
-            that is not so.
+        new: The tools that nobody approved, by raw name.
+        withheld: The tools that may not be used before they are approved: raw name to the reason.
+        unapproved: Why no tool of the server may be used before it is approved; empty if that is not so.
     """
 
     server: str
@@ -58,7 +58,8 @@ class Head:
     gone: Mapping[str, str] = attrs.field(factory=dict)
     has_resources: bool = False
     launch: JSONObject | None = None
-    changed: Mapping[str, str] = attrs.field(factory=dict)
+    new: frozenset[str] = frozenset()
+    withheld: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
 
 
@@ -68,9 +69,28 @@ class ToolFile(Head):
 
     Attributes:
         tools: Its tools, in the server's order.
+        approved: The approved versions of tools that differ from theirs, by raw name.
     """
 
     tools: tuple[Tool, ...] = ()
+    approved: Mapping[str, Tool] = attrs.field(factory=dict)
+
+    @property
+    def synced(self) -> tuple[SyncedTool, ...]:
+        """Each tool of the file with its approved version."""
+        return tuple(SyncedTool(tool, self.approved.get(tool.name)) for tool in self.tools)
+
+
+class SyncedTool(NamedTuple):
+    """A tool of a tool file.
+
+    Attributes:
+        tool: As the server listed it.
+        approved: The version that was approved; None if it is the same, or if nobody approved the tool.
+    """
+
+    tool: Tool
+    approved: Tool | None = None
 
 
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
@@ -89,7 +109,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     now = datetime.now(UTC).isoformat(timespec="seconds")
     tools = tuple(attrs.evolve(tool, hash=tool_hashes.tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}
-    gone = {**before.gone, **{tool.name: now for tool in before.tools}} if before else {}
+    gone = {**before.gone, **{_name_shown(tool, before): now for tool in before.tools}} if before else {}
     return ToolFile(
         server=server,
         synced_at=now,
@@ -103,10 +123,15 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     )
 
 
+def _name_shown(tool: Tool, synced: Head) -> str:
+    """Return what errors may call a tool that is gone: as its node, if nobody approved it."""
+    return naming.tool_part(tool.name) if tool.name in synced.new else tool.name
+
+
 def encode(content: ToolFile) -> bytes:
     """Return the content of a tool file as JSON."""
     # ASCII without line breaks: each tool is one line, and lengths in characters are lengths in bytes.
-    lines = [json.dumps(tool_to_json(tool)).encode("ascii") for tool in content.tools]
+    lines = [json.dumps(_line(each)).encode("ascii") for each in content.synced]
     body = b",\n".join(lines) + b"\n]}\n"
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -119,12 +144,18 @@ def encode(content: ToolFile) -> bytes:
         "gone": dict(content.gone),
         "has_resources": content.has_resources,
         "launch": content.launch,
-        "changed": dict(content.changed),
+        "new": sorted(content.new),
+        "withheld": dict(content.withheld),
         "unapproved": content.unapproved,
         "index": _index(content.tools, lines),
         "size": len(body),
     }
     return json.dumps(head).encode("ascii").removesuffix(b"}") + b", " + TOOLS + body
+
+
+def _line(synced: SyncedTool) -> JSONObject:
+    data = tool_to_json(synced.tool)
+    return {**data, "approved": tool_to_json(synced.approved)} if synced.approved else data
 
 
 def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]]:
@@ -160,7 +191,12 @@ def head_from_json(data: Mapping[str, Any]) -> Head:
 
 
 def _from_json(data: Mapping[str, Any]) -> ToolFile:
-    return ToolFile(**_head_fields(data), tools=tuple(tool_from_json(item) for item in data["tools"]))
+    synced = [synced_from_json(item) for item in data["tools"]]
+    return ToolFile(
+        **_head_fields(data),
+        tools=tuple(each.tool for each in synced),
+        approved={each.tool.name: each.approved for each in synced if each.approved},
+    )
 
 
 def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +211,9 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "gone": _strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else _table(launch),
-        "changed": _strings(data.get("changed", {})),
+        # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
+        "new": frozenset(_string(name) for name in data.get("new", data.get("withheld", ()))),
+        "withheld": _strings(data.get("withheld", {})),
         "unapproved": _string(data.get("unapproved", "")),
     }
 
@@ -193,6 +231,12 @@ def tool_to_json(tool: Tool) -> dict[str, JSON]:
         "taskSupport": tool.task_support,
     }
     return data | {key: value for key, value in optional.items() if value}
+
+
+def synced_from_json(data: JSONObject) -> SyncedTool:
+    """Return a tool with its approved version from its line in a tool file; raises as `tool_from_json`."""
+    approved = data.get("approved")
+    return SyncedTool(tool_from_json(data), None if approved is None else tool_from_json(_table(approved)))
 
 
 def tool_from_json(data: JSONObject) -> Tool:

@@ -52,6 +52,7 @@ class Synced:
         notes: Further lines to show to the user.
         is_first: Whether it is the first sync of this launch, which approves what it finds.
         comparison: How its tools differ from what was approved.
+        affected: The saved workflows that use it and no longer run as they are.
         error: The failure, if the sync failed; the tools of the previous sync are kept.
     """
 
@@ -64,6 +65,7 @@ class Synced:
     notes: tuple[str, ...] = ()
     is_first: bool = False
     comparison: Comparison = NOTHING
+    affected: tuple[str, ...] = ()
     error: PflowError | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -78,7 +80,9 @@ class Synced:
             "notes": list(self.notes),
             "first": self.is_first,
             "unapproved": self.comparison.unapproved,
-            "withheld": {**self.comparison.changed},
+            "withheld": {**self.comparison.withheld},
+            "affected": [*self.affected],
+            "to_approve": [*(tool.name for tool in self.comparison.tools), *self.comparison.new],
         }
         if self.error:
             data["error"] = self.error.to_dict()
@@ -97,8 +101,8 @@ def sync(
     """Sync servers: ask them for their tools, concurrently, and store the answers.
 
     A server that fails neither stops the others nor loses the tools of its previous sync. What the first
-    sync of a launch finds is approved; what differs from it later is marked, unless the difference is
-    compatible or the config says `trust = "auto"`.
+    sync of a launch finds is approved; what differs from it later is stored beside the approved version,
+    unless the config says `trust = "auto"`.
 
     Args:
         names: The servers.
@@ -167,7 +171,7 @@ def _failed(name: str, error: PflowError, known: Servers, started: float) -> Syn
 
 @attrs.define
 class _Approval:
-    """Compares what a sync found with the pins of the server, and pins what needs no approval."""
+    """Compares what a sync found with the pins of the server, which a first sync writes."""
 
     launch: Launch
     known: Servers
@@ -175,7 +179,7 @@ class _Approval:
     comparison: Comparison = NOTHING
 
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
-        """Return what was found, with marks on what is not approved; see `Catalog.save`.
+        """Return what was found, with what was approved of it; see `Catalog.save`.
 
         Raises:
             McpError: The server was removed or changed while it was asked: another one may have its name now.
@@ -190,8 +194,9 @@ class _Approval:
                 kind="config",
             )
         found = attrs.evolve(found, launch=launch_identity(server, self.launch.variables))
-        self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
-        return pin_comparison.marked(found, self.comparison)
+        pins = self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
+        self.comparison = pin_comparison.compare(pins, found)
+        return pin_comparison.reviewed(found, pins, self.comparison)
 
     def _pinned(
         self, server: Server, pinned: Pinned | None, before: ToolFile | None, found: ToolFile
@@ -200,17 +205,15 @@ class _Approval:
             # The previous sync or a run may have noted the values of variables that older pins lack.
             known = completed(pinned.launch, (before.launch if before else None, found.launch))
             pinned = attrs.evolve(pinned, launch=known)
-        pinned = pinned or pin_comparison.first_pins(before, found)
+        pinned = pinned or pin_comparison.older_pins(before, found)
         self.is_first = pinned is None
         if server.trust == "auto":
             return pin_comparison.approved(found)
-        pinned = pinned or pin_comparison.nothing_pinned(found)
-        self.comparison = pin_comparison.compare(pinned, found)
-        return pin_comparison.pinned_anew(pinned, found, self.comparison)
+        return pinned or pin_comparison.first_pins(found)
 
 
 def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:
-    from pflow_mcp_plugin.client.exception_chain import in_words
+    from pflow_mcp_plugin.client.request_failures import in_words
 
     failure = ConnectionFailed(
         f"Unexpected error in the sync of server {name}: {in_words(error, redactor)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract.validators import is_reserved
@@ -15,6 +15,7 @@ def gather(
     shared: Mapping[str, Any],
     *,
     extra: bool = False,
+    approved: Container[str] = (),
 ) -> dict[str, Any]:
     """Gather the arguments of a call: params first, then the shared store under the same names.
 
@@ -27,12 +28,18 @@ def gather(
         params: The node's params.
         shared: The root of the shared store.
         extra: Whether params are sent that the tool does not declare.
+        approved: The arguments that the tool had when it was approved: one that is gone is not left out
+            silently.
     """
     given = {key: value for key, value in params.items() if not is_reserved(key)}
     if declared is None:
         return given
     takes_any = declared.open or extra
-    arguments = {key: given[key] for key in given if takes_any or key in declared.properties}
+    arguments = {
+        key: value
+        for key, value in given.items()
+        if takes_any or key in declared.properties or key in approved
+    }
     for key, schema in declared.properties.items():
         if key not in given and key in shared:
             value = shared[key]

@@ -103,9 +103,9 @@ def _broken(
 ) -> CallFailed:
     plugin = f"Plugin {implementation.plugin_name}" if implementation else "A plugin"
     return CallFailed(
-        f"{plugin}: {name} {how}; tool {call.tool} on server {call.server} "
+        f"{plugin}: {name} {how}; tool {call.label} on server {call.server} "
         + ("was not called" if ran == "not ran" else "may have been called"),
-        where=Where(server=call.server, tool=call.tool, phase="call"),
+        where=Where(server=call.server, tool=call.label, phase="call"),
         ran=ran,
         next_step="Run `pflow plugins` to identify it; PFLOW_DISABLE_PLUGINS=NAME disables it",
     )

@@ -87,7 +87,9 @@ class MCPNode(Node):
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             extra = prep_res.params.get("__mcp_extra__") is True
-            arguments = gather(target.declared, prep_res.params, prep_res.shared, extra=extra)
+            arguments = gather(
+                target.declared, prep_res.params, prep_res.shared, extra=extra, approved=target.approved
+            )
             result = _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
             _show(prep_res, result)
             return result
@@ -176,12 +178,12 @@ def note_next_steps(error: PflowError) -> None:
 def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
     if target.declared is None or target.declared.open:
         return
-    known = list(target.declared.properties)
+    approved = target.approved
     for name in arguments:
-        if name not in known:
+        if name not in target.declared.properties and name not in approved:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, known, n=1)
+            near = get_close_matches(name, approved, n=1)
             where = attrs.evolve(target.where, phase="arguments")
             raise McpError(
                 f"Tool {where.tool} of server {where.server} takes no argument {name}",
@@ -228,12 +230,13 @@ def _annotate(
         return
     details: JSONObject = {
         "server": target.launch.server.name,
-        "tool": target.tool,
-        "version": info.version,
+        "tool": target.where.tool,
+        "version": info.plain_version,
         "protocol": info.protocol,
         "milliseconds": round(milliseconds, 1),
         "arguments": arguments,
         **({"resource_links": links} if links else {}),
+        **({"changed": target.use.notice} if target.use and target.use.notice else {}),
     }
     job.run.annotate(node_id, details)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
@@ -31,11 +31,11 @@ from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.trust.purity import is_safe_to_repeat
-from pflow_mcp_plugin.types import Method, ToolRecord
+from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
+from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
-    from pflow_mcp_plugin.schemas.argument_validation import Validator
+    from pflow_mcp_plugin.discovery.tool_use import ToolUse
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Called by the runtime's pool with the progress of a call: amount done, total, message."""
@@ -88,7 +88,7 @@ class Target:
         tool: Its raw name.
         record: The tool as of the last sync, None if the server was never synced.
         declared: The arguments it declares, None if unknown.
-        validator: Checks arguments, None if the schema is unknown.
+        use: Judges each use of it, None if its schema is unknown.
         form: What its output schema decides about its results.
     """
 
@@ -96,13 +96,20 @@ class Target:
     tool: str
     record: ToolRecord | None = None
     declared: Declaration | None = None
-    validator: Validator | None = None
+    use: ToolUse | None = None
     form: ResultForm = attrs.field(factory=ResultForm)
 
     @property
     def method(self) -> Method:
         """The method of the protocol that calls the target."""
-        return self.record.tool.method if self.record else "tools/call"
+        return self.record.found.method if self.record else "tools/call"
+
+    @property
+    def approved(self) -> Collection[str]:
+        """The arguments of the target that messages may name: those of its approved version."""
+        if self.record is None or self.declared is None or self.record.found is self.record.tool:
+            return self.declared.properties if self.declared else ()
+        return declaration(self.record.tool.input_schema).properties if self.record.is_approved else ()
 
     @property
     def where(self) -> Where:
@@ -111,12 +118,14 @@ class Target:
         node = self.record.node if self.record else ""
         if self.tool in server.rename or not node:
             node = naming.node_name(server.name, server.rename.get(self.tool, self.tool))
-        return Where(server=server.name, tool=self.tool, phase="call", node=node)
+        # A raw name that nobody approved would be a text for models, which read errors.
+        shown = self.record.tool.name if self.record else self.tool
+        return Where(server=server.name, tool=shown, phase="call", node=node)
 
     @property
     def safe_to_repeat(self) -> bool:
         """Whether the runtime may repeat a call: the tool claims that it may, and the user trusts it."""
-        return self.record is not None and is_safe_to_repeat(self.record.tool, self.launch.server)
+        return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)
 
     @property
     def inline_limit(self) -> int:
@@ -197,7 +206,7 @@ class Runtime:
         import json
         from hashlib import sha256
 
-        from pflow_mcp_plugin.client.process.environment import child_environment
+        from pflow_mcp_plugin.client.server_process import child_environment
 
         # PATH decides which program runs, HOME which account it uses, TZ what time it is.
         environment = child_environment(launch.server.env, marker="")
@@ -206,7 +215,12 @@ class Runtime:
 
     def record(self, server: str, tool: str) -> ToolRecord | None:
         """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
-        return self._catalog.tool(server, tool)
+        named = self._catalog.tool(server, tool)
+        if named is not None:
+            return named
+        node_type = naming.node_name(server, tool)
+        found = self._catalog.find(node_type)
+        return found if found and (found.server, found.node) == (server, node_type) else None
 
     def target(self, server: str, tool: str) -> Target:
         """Return the target for a tool, resolved once for each run.
@@ -243,11 +257,14 @@ class Runtime:
         self, target: Target, arguments: JSONObject, node_id: str = "", run_id: str = ""
     ) -> CallResult:
         """Call what the runtime resolved, once; see `call`."""
-        if target.validator is not None:
-            arguments = target.validator.check(arguments)
+        if target.use is not None:
+            arguments = target.use.check(arguments)
+            if target.use.notice:
+                self._say(target.use.notice)
         call = ToolCall(
             server=target.launch.server.name,
             tool=target.tool,
+            label=target.where.tool,
             arguments=arguments,
             method=target.method,
             node_id=node_id,
@@ -261,7 +278,7 @@ class Runtime:
     def _send(self, target: Target, call: ToolCall) -> CallResult:
         if (call.server, call.tool) != (target.launch.server.name, target.tool):
             target = self.target(call.server, call.tool)  # a plugin redirected the call
-        call = attrs.evolve(call, method=target.method)
+        call = attrs.evolve(call, method=target.method, label=target.where.tool)
         progress = partial(self._notices.progress, call)
         return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
 
@@ -362,21 +379,20 @@ class Runtime:
         return self._of_record(ready, record)
 
     def _of_record(self, ready: Launch, record: ToolRecord) -> Target:
-        schema = record.tool.input_schema
         target = Target(
             launch=ready,
-            tool=record.tool.name,
+            tool=record.found.name,
             record=record,
-            declared=declaration(schema),
-            form=result_form(record.tool.output_schema),
+            declared=declaration(record.found.input_schema),
+            form=result_form(record.found.output_schema),
         )
         problem = withheld(record, self._store.get(record.server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
-        from pflow_mcp_plugin.schemas.argument_validation import Validator
+        from pflow_mcp_plugin.discovery.tool_use import ToolUse
 
         where = attrs.evolve(target.where, phase="arguments")
-        return attrs.evolve(target, validator=Validator(schema, where))
+        return attrs.evolve(target, use=ToolUse(record, where))
 
     def _refuse_gone(self, server: str, tool: str) -> None:
         content = self._catalog.file(server)
@@ -392,7 +408,8 @@ class Runtime:
 
         from pflow_mcp_plugin.execution.result import gone
 
-        near = get_close_matches(raw, [known.name for known in content.tools], n=1)
+        known = [each.name for each in content.tools if each.name not in content.new]
+        near = get_close_matches(raw, known, n=1)
         raise gone(Where(server=server, tool=raw, phase="call"), when, *near)
 
     def _compare_version(self, target: Target, answer: CallResult) -> None:
@@ -400,7 +417,10 @@ class Runtime:
         then = target.record.info.version if target.record else ""
         if now and then and now != then:
             sync = f"run: pflow mcp sync {server}"
-            self._say(f"Server {server} has version {now}, but was synced with version {then} ({sync})")
+            known = [plain_version(each) or "another" for each in (now, then)]
+            self._say(
+                f"Server {server} has version {known[0]}, but was synced with version {known[1]} ({sync})"
+            )
 
     def _say(self, line: str) -> None:
         with self._lock:

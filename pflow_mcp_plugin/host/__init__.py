@@ -3,14 +3,14 @@
 Where to start reading:
 
 - `embedded_host`: `open_host`, and `EmbeddedHost`, the handle that plugins receive
-- `plugins`, `entrypoints`, `hook_matching`: how plugins are found, loaded and called; one bad plugin
+- `plugins`, `entrypoints`: how plugins are found, loaded and called; one bad plugin
   never brings down the rest
 - `foreign_code`: the one way in which the code of plugins and nodes is called
 - `registry`: which node types there are
 - `matching`: what fits a task in words, for the discovery of nodes and of saved workflows
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
-- `nodes`, `builtin_nodes`: the host's own nodes, registered through the same hooks as any plugin's
+- `nodes`: the host's own nodes, registered through the same hooks as any plugin's
 - `stored_settings`, `system_keyring`, `workflow_library`, `workflow_name`, `trace_files`: what the user
   saves, and what runs leave behind
 - `config_checks`: problems in the host's own files and its installation
@@ -19,8 +19,8 @@ Where to start reading:
 - `direct`: nodes run from the command line, each with its flags
 - `cli`: the command line
 - `python_workflow`: workflows written in Python
-- `standard_streams`, `standard_input`, `printable_json`: what is printed and read
-- `interruption`, `ctrl_c`: Ctrl-C
+- `standard_streams`, `printable_json`: what is printed and read
+- `ctrl_c`: Ctrl-C
 
 It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.
 """

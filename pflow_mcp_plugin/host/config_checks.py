@@ -19,7 +19,7 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
     """Return the problems of the host's own config: settings, saved registry and installed scripts."""
     paths = host.paths
     found = StoredSettings(paths.config / "settings.json").check()
-    saved = SavedEntries(paths.data / "registry.json", found.append, host.registry.plugin_origin)
+    saved = SavedEntries(paths.data / "registry.json", found.append)
     try:
         list(saved.entries())
     except PflowError as error:

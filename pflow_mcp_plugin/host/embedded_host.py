@@ -54,46 +54,46 @@ class EmbeddedHost(Host):
 
     @property
     def hook(self) -> pluggy.HookRelay:
-        """The hook relay of the embedded host, as in `host.hook.pflow_configure(host=host)`."""
+        """The hook relay, as in `host.hook.pflow_configure(host=host)`."""
         return self.plugins.manager.hook
 
     @shared_part
     def registry(self) -> NodeRegistry:
-        """The embedded host's registry, created on first use."""
+        """The registry, created on first use."""
         from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 
         return NodeRegistry(self.paths, self.plugins, self._setting)
 
     @shared_part
     def runner(self) -> WorkflowRunner:
-        """The embedded host's runner, created on first use."""
+        """The runner, created on first use."""
         from pflow_mcp_plugin.host.running import WorkflowRunner
 
         return WorkflowRunner(self, self.registry, self.plugins)
 
     @shared_part
     def settings(self) -> StoredSettings:
-        """The embedded host's settings, created on first use."""
+        """The settings, created on first use."""
         from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
         return StoredSettings(self.paths.config / "settings.json")
 
     @shared_part
     def library(self) -> WorkflowLibrary:
-        """The embedded host's library, created on first use."""
+        """The library, created on first use."""
         from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 
         return WorkflowLibrary(self.paths.data / "workflows", self._setting)
 
     @shared_part
     def traces(self) -> TraceFiles:
-        """The embedded host's traces, created on first use."""
+        """The traces, created on first use."""
         from pflow_mcp_plugin.host.trace_files import TraceFiles
 
         return TraceFiles(self.paths.state / "traces")
 
     def use_project(self) -> None:
-        """Let the plugins of the embedded host use the config of the project in the current folder, too.
+        """Let plugins use the config of the project in the current folder, too.
 
         Call it before any part of the host is used.
 
@@ -106,7 +106,7 @@ class EmbeddedHost(Host):
             raise PflowError("The current folder was deleted", kind="usage") from error
 
     def report(self, problem: Problem) -> None:
-        """Report a warning for any part of the embedded host; each message is shown once only."""
+        """Report a warning for any part of the host; each message is shown once only."""
         gathered: list[Problem] | None = getattr(self._gathering, "problems", None)
         with self._reporting:
             if problem.message in self._reported:
@@ -120,7 +120,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:
-        """Collect what this thread reports to the embedded host in the `with` block; it is not shown."""
+        """Collect what this thread reports in the `with` block; it is not shown."""
         before = getattr(self._gathering, "problems", None)
         self._gathering.problems = []
         try:
@@ -130,7 +130,7 @@ class EmbeddedHost(Host):
 
     @contextmanager
     def showing_inside(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """In the `with` block, show what is reported to the embedded host inside the context `around()`."""
+        """In the `with` block, show what is reported inside the context `around()`."""
         before, self._around = self._around, around
         try:
             yield
@@ -138,27 +138,27 @@ class EmbeddedHost(Host):
             self._around = before
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Run nodes as typed on the command line of the embedded host; see `host.direct`."""
+        """Run nodes as typed on a command line; see `host.direct`."""
         from pflow_mcp_plugin.host.direct.direct_run import DirectRun
 
         run = DirectRun(self, self.registry, self.runner, prog_name, self.showing_inside)
         return run.report(words)
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Return what may follow in a line of nodes for the embedded host; see `host.direct`."""
+        """Return what may follow in a line of nodes; see `host.direct`."""
         from pflow_mcp_plugin.host.direct.chain_completion import chain_suggestions
 
         return chain_suggestions(self.registry, words, incomplete)
 
     def refresh(self, source: str) -> None:
-        """When a plugin asks the embedded host to, rebuild the node index, for all sources at once."""
+        """Rebuild the node index, for all sources at once."""
         self.registry.refresh()
 
     def _setting(self, key: str) -> str | None:
         return self.settings.get(key)
 
     def close(self) -> None:
-        """Close what the embedded host has opened; plugins are unconfigured before this."""
+        """Close what is open; plugins are unconfigured before this."""
         # `shared_part` keeps its value here: a registry that nobody used is not created to be closed.
         if "registry" in vars(self):
             self.registry.close()
@@ -186,12 +186,12 @@ def open_host(
 
 
 def print_warning(problem: Problem) -> None:
-    """Write a warning of the embedded host to standard error."""
+    """Write a warning to standard error."""
     write(sys.stderr, warning_lines(problem))
 
 
 def warning_lines(problem: Problem) -> str:
-    """Return a warning as the embedded host shows it to people: the message, then the suggestion."""
+    """Return a warning as people see it: the message, then the suggestion."""
     lines = [f"Warning: {problem.path + ': ' if problem.path else ''}{problem.message}"]
     if problem.suggestion:
         lines.append(f"  -> {problem.suggestion}")

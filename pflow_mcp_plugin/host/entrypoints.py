@@ -46,13 +46,12 @@ class Distribution:
         return self._header("Version")
 
     def _header(self, name: str) -> str:
-        self._headers = self._headers or self._read_headers()
+        if not self._headers:
+            names = ("METADATA", "PKG-INFO")
+            texts = (_read(os.path.join(self.folder, it)) for it in names)
+            self._headers = next(filter(None, texts), "").partition("\n\n")[0]
         found = re.search(rf"^{name}:(.*)$", self._headers, re.MULTILINE)
         return found[1].strip() if found else ""
-
-    def _read_headers(self) -> str:
-        text = _read(os.path.join(self.folder, "METADATA")) or _read(os.path.join(self.folder, "PKG-INFO"))
-        return text.partition("\n\n")[0]
 
 
 class EntryPoint(NamedTuple):

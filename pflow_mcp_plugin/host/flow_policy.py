@@ -63,13 +63,7 @@ class FlowPolicy:
 
 
 def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
-    """Return whether one end of a policy's rule stands for a node.
-
-    Args:
-        word: The word in the rule.
-        types: The node's type, in each spelling.
-        effects: What the registry says that it does with data.
-    """
+    """Return whether one end of a policy's rule stands for a node."""
     if word in _EFFECTS:
         return word in effects
     return word != INPUTS and any(fnmatchcase(spelled, word) for spelled in types)
@@ -77,9 +71,6 @@ def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
 
 def read_policy(config: Path) -> FlowPolicy | None:
     """Read the policy; without its file, that is one `stat`.
-
-    Args:
-        config: The user's config folder.
 
     Raises:
         PflowError: Kind `config`: the file cannot be read, or has mistakes; with every one of them.

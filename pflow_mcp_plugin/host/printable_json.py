@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 
 _DEEPEST = 200
 """Levels of nesting that are printed."""

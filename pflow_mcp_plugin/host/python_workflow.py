@@ -14,17 +14,16 @@ pocketflow.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import Entry, Interface, NodeUse, Outcome, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.plugins import Plugin
-from pflow_mcp_plugin.host.workflow import Compiled, PlannedNode, compile_workflow
+from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode, compile_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
 
 
@@ -101,7 +100,7 @@ class Script:
         from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
         from pflow_mcp_plugin.host.cli.output import Output
         from pflow_mcp_plugin.host.printable_json import to_json
-        from pflow_mcp_plugin.host.running.outcome_report import outcome_report
+        from pflow_mcp_plugin.host.running.shown_run import outcome_report
         from pflow_mcp_plugin.host.standard_streams import Streams
 
         with Streams() as streams:
@@ -134,16 +133,16 @@ class Script:
         return attrs.evolve(planned, ref=attrs.evolve(planned.ref, entry=entry))
 
 
-class _Types:
+class _Types(ChangedEntries):
     """The registry, extended by the script's own node classes."""
 
     def __init__(self, host: EmbeddedHost, nodes: Mapping[str, ScriptNode]) -> None:
-        self._registry = host.registry
+        super().__init__(host.registry, lambda entry: entry)
         self._own = {node.raw["type"]: node.node_class for node in nodes.values() if node.node_class}
 
     def find(self, node_type: str) -> Entry | None:
         """Return the registry's entry; for a class of the script's own, one with an open interface."""
-        known = self._registry.find(node_type)
+        known = super().find(node_type)
         own = self._own.get(node_type)
         if known is not None or own is None:
             return known
@@ -154,25 +153,9 @@ class _Types:
             interface=Interface(open=True, open_outputs=True),
         )
 
-    def missing(self, node_type: str) -> Problem:
-        """Explain why a node type does not exist."""
-        return self._registry.missing(node_type)
-
-    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings about what the script's nodes need and this machine lacks."""
-        return self._registry.unmet(node_types)
-
-    def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return what the source of one of the script's nodes finds wrong with its use."""
-        return self._registry.check_use(use)
-
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None
-
-    def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin that a node type of the script comes from, None if none does."""
-        return self._registry.plugin_of(node_type)
 
 
 def _setting(key: str) -> str | None:

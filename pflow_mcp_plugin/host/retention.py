@@ -55,12 +55,7 @@ class Removed:
 
 
 def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
-    """Return what is kept; forever, if that cannot be read. `check_retention` finds the mistakes.
-
-    Args:
-        config: The folder of `pflow.toml`.
-        setting: Returns a setting by its name.
-    """
+    """Return what is kept; forever, if that cannot be read. `check_retention` finds the mistakes."""
     try:
         table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
         days = os.environ.get(SETTING) or setting(SETTING)
@@ -104,10 +99,6 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
     """Remove what runs left behind and is not kept; looks for files that are too old once a day.
 
     What cannot be removed is left, and tried again.
-
-    Args:
-        paths: The folders of traces and artefacts, and of `pflow.toml`.
-        setting: Returns a setting by its name.
     """
     state = paths.state
     if not state.is_dir():
@@ -128,12 +119,7 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
 
 
 def prune(state: Path, kept: Retention) -> Removed:
-    """Remove at once what is not kept, and return how much that was.
-
-    Args:
-        state: The folder with the traces and artefacts.
-        kept: What is kept.
-    """
+    """Remove at once what is not kept, and return how much that was."""
     removed = Removed() if kept.runs is None else _remove_beyond(state, kept.runs)
     return removed + (_remove_older(state, time.time() - kept.days * _DAY) if kept.days else Removed())
 
@@ -161,7 +147,8 @@ def _traces(state: Path) -> Iterator[Path]:
 def _remove_older(state: Path, moment: float) -> Removed:
     removed = Removed()
     for name in _FOLDERS:
-        for place in _folders_below(state / name):
+        folders = (Path(place) for place, _, _ in os.walk(state / name, topdown=False))  # follows no links
+        for place in folders:
             with suppress(OSError):
                 unused = place != state / name and place.stat().st_mtime < moment
                 for path in list(place.iterdir()):
@@ -179,12 +166,6 @@ def _unlinked(path: Path, *, runs: int) -> Removed:
     except OSError:
         return Removed()
     return Removed(runs=runs, size=size)
-
-
-def _folders_below(folder: Path) -> Iterator[Path]:
-    """Yield the folders below a folder, inner ones first, and the folder itself."""
-    for place, _, _ in os.walk(folder, topdown=False):  # does not follow links
-        yield Path(place)
 
 
 def _size(path: Path) -> int:

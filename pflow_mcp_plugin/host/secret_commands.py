@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.processes.system_calls import signal_group
 
 if TYPE_CHECKING:
     import subprocess
@@ -146,10 +147,7 @@ def _text(content: bytes) -> str:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process with all that it started."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
+    if not signal_group(process.pid, signal.SIGKILL):
         process.kill()
     process.wait()
     if process.stdout:

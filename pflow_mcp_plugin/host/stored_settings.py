@@ -163,7 +163,11 @@ class StoredSettings(Settings):
         values = data.get("env", {})
         if not isinstance(values, dict):
             raise CorruptFile(self.path, f'"env" must be an object, not {type(values).__name__}')
-        return {key: _as_text(value) for key, value in values.items() if value is not None}
+        texts = {key: value for key, value in values.items() if value is not None}
+        return {
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for key, value in texts.items()
+        }
 
     def _in_keyring(self, data: dict[str, JSON]) -> list[str]:
         names = data.get("keyring", [])
@@ -212,7 +216,3 @@ def _check_key(key: str) -> None:
 
 def _is_command(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -170,18 +170,15 @@ class WorkflowLibrary(Library):
             if name not in self.names():
                 raise self._not_saved(name)
             try:
-                self._delete_versions(name)
+                folder = self._versions(name)
+                if folder.is_dir():
+                    for left in folder.iterdir():  # including temporary files of a killed writer
+                        left.unlink()
+                    folder.rmdir()
                 self.path(name).unlink()  # last: until then it is listed, and deleting can be repeated
             except OSError as error:
                 reason = f"could not be deleted: {error.strerror}"
                 raise StoreError(Path(error.filename or self.path(name)), reason) from error
-
-    def _delete_versions(self, name: str) -> None:
-        folder = self._versions(name)
-        if folder.is_dir():
-            for left in folder.iterdir():  # including temporary files of a killed writer
-                left.unlink()
-            folder.rmdir()
 
     def _versions(self, name: str) -> Path:
         return self.folder / "versions" / name

@@ -1,12 +1,10 @@
 """Ready-made servers that users add by name.
 
-- `collection`: the presets of all plugins; `builtin`: our own, an ordinary plugin, which gets them from
-  `builtin_servers`
-- `input_values`: the values that a user gives to a preset's inputs
-- `server_table`: the config of a server, made from a preset and these values
+- `collection`: the presets of all plugins, and whether a server still has the tools that its preset's author
+  saw; `builtin`: our own, an ordinary plugin, which gets them from `builtin_servers`
+- `input_values`: the values that a user gives to a preset's inputs, and the config of a server made with them
 - `server_program`: the program that the process of a server runs, and a warning where it is missing
 - `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
-- `manifest_check`: whether a server still has the tools that its preset's author saw
 
 A preset itself is `types.ServerPreset`; `pflow_mcp_presets` in `mcp_hookspecs` is the hook that offers it.
 """

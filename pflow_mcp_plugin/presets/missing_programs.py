@@ -18,6 +18,8 @@ from pathlib import Path, PurePath
 
 import attrs
 
+from pflow_mcp_plugin.processes.system_calls import signal_group
+
 _SHELLS = ("bash", "zsh", "fish", "ksh", "dash", "sh")
 _SHELL_SECONDS = 5.0
 
@@ -159,15 +161,10 @@ def _output(command: list[str]) -> str:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_SHELL_SECONDS)
         finally:
-            _end(process)
+            signal_group(process.pid, signal.SIGKILL)
+            process.wait()
         file.seek(0)
         return file.read().decode(errors="replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _is_env_script(path: str) -> bool:

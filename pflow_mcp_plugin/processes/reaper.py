@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from pflow_mcp_plugin.processes import reaper_process
+from pflow_mcp_plugin.processes.system_calls import high_pipe
 
 _FIRST_FREE = 3
 """The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""
@@ -56,7 +57,9 @@ class Reaper:
 
 
 def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
-    reading, writing = _pipe()
+    # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
+    # opens gets descriptor 0, and the reaper would find its lifeline replaced by the null device.
+    reading, writing = high_pipe(_FIRST_FREE)
     arguments = [str(reading), str(os.getpid()), marker]
     try:
         # A stream inherited from the host would block `$(pflow run ...)` until the reaper exits, and a
@@ -77,23 +80,6 @@ def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
     finally:
         os.close(reading)
     return process, writing
-
-
-def _pipe() -> tuple[int, int]:
-    """Return a pipe whose ends are above the standard streams, even if this process has closed those.
-
-    In a program that was started without stdin (`0<&-`), the next file it opens gets descriptor 0;
-    the reaper would then find its lifeline replaced by the null device.
-    """
-    import fcntl
-
-    low = os.pipe()
-    try:
-        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in low)
-    finally:
-        for end in low:
-            os.close(end)
-    return reading, writing
 
 
 class SharedReaper:

@@ -42,18 +42,23 @@ _SPECIAL = {
 _LINE_BREAK = rf"(?:\r?\n|(?:{_ESCAPED}r)?{_ESCAPED}n)?"
 """May stand between any two characters of base64, also escaped."""
 
-_WORD_CODE = "(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])"
+_WORD_CODE = "(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|2[356]|5[cC])"
+"""The code of a letter or digit, or of what begins an escape."""
 _ESCAPED_WORD = re.compile(
-    rf"%(?:25){{0,2}}{_WORD_CODE}|\\{{1,4}}(?:u(?:00|\{{0{{0,4}}){_WORD_CODE}|U0{{6}}{_WORD_CODE}|x{_WORD_CODE}|[01]?[0-7]{{2}})"
-    rf"|&#(?:0{{0,6}}(?:4[89]|5[0-7]|6[5-9]|[78]\d|90|9[7-9]|1[01]\d|12[0-2])|[xX]0{{0,6}}{_WORD_CODE});?"
+    rf"%(?:25){{0,2}}{_WORD_CODE}|%u00{_WORD_CODE}"
+    rf"|\\{{1,4}}(?:u(?:00|\{{0{{0,4}}){_WORD_CODE}|U0{{6}}{_WORD_CODE}|x\{{?{_WORD_CODE}|[01]?[0-7]{{2}})"
+    rf"|&#(?:0{{0,6}}(?:3[578]|4[89]|5[0-7]|6[5-9]|[78]\d|9[0-27-9]|1[01]\d|12[0-2])|[xX]0{{0,6}}{_WORD_CODE});?"
+    r"|&amp;#"
 )
-"""An escaped letter or digit."""
+"""An escaped letter or digit, or one that is escaped in two ways."""
 _ESCAPE = re.compile(
-    r"%(?:25){0,2}(?P<percent>[0-9a-fA-F]{2})"
+    r"%(?:25){0,2}(?P<percent>[0-9a-fA-F]{2})|%u(?P<microsoft>[0-9a-fA-F]{4})"
     r"|\\{1,4}(?:u(?P<u>[0-9a-fA-F]{4})|u\{(?P<braced>[0-9a-fA-F]{1,6})\}|U(?P<long>[0-9a-fA-F]{8})"
-    r"|x(?P<x>[0-9a-fA-F]{2})|(?P<octal>[0-7]{2,3}))"
-    r"|&#(?:(?P<decimal>\d{1,8})|[xX](?P<hex>[0-9a-fA-F]{1,8}));?"
+    r"|x(?P<x>[0-9a-fA-F]{2})|x\{(?P<perl>[0-9a-fA-F]{1,6})\}|(?P<octal>[0-7]{2,3}))"
+    r"|&#(?:(?P<decimal>\d{1,8})|[xX](?P<hex>[0-9a-fA-F]{1,8}));?|&(?P<named>amp);"
 )
+_MOST_ROUNDS = 3
+"""How often a text may be escaped in another way each time."""
 _ESCAPED_RUN = re.compile(r"(?:[^\s\"<>]|\\\")+")
 """What may be one escaped word."""
 
@@ -117,10 +122,17 @@ class SecretForms:
         for run in _ESCAPED_RUN.finditer(text) if may_be_escaped(text) else ():
             if len(run[0]) < self._shortest or not _ESCAPED_WORD.search(run[0]):
                 continue
-            plain, places = _unescaped(run[0], run.start())
-            pattern = self.pattern(plain)
-            matches = pattern.finditer(plain) if pattern else ()
-            found += [(places[match.start()], places[match.end()]) for match in matches]
+            plain, places = run[0], list(range(run.start(), run.end() + 1))
+            for _ in range(_MOST_ROUNDS):
+                plain, within = _unescaped(plain)
+                if len(within) == len(places):  # nothing is escaped any more
+                    break
+                places = [places[place] for place in within]
+                pattern = self.pattern(plain)
+                matches = pattern.finditer(plain) if pattern else ()
+                if parts := [(places[match.start()], places[match.end()]) for match in matches]:
+                    found += parts
+                    break
         return found
 
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
@@ -171,30 +183,30 @@ def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
 
 def may_be_escaped(text: str) -> bool:
     """Return whether a text has escaped letters or digits."""
-    return ("%" in text or "\\" in text or "&#" in text) and _ESCAPED_WORD.search(text) is not None
+    begins = ("%", "\\", "&#", "&amp;#")
+    return any(map(text.__contains__, begins)) and _ESCAPED_WORD.search(text) is not None
 
 
-def _unescaped(text: str, begin: int) -> tuple[str, list[int]]:
-    """Return a text without escapes, and where each of its characters begins; the last place is its end.
-
-    Args:
-        text: The text, with escapes.
-        begin: The place of its first character.
-    """
+def _unescaped(text: str) -> tuple[str, list[int]]:
+    """Return a text without escapes, and where each of its characters begins; the last place is its end."""
     plain: list[str] = []
     places: list[int] = []
     at = 0
     for found in _ESCAPE.finditer(text):
         plain += text[at : found.start()]
-        places += range(begin + at, begin + found.start())
-        digits, base = found[found.lastgroup or 0], {"octal": 8, "decimal": 10}.get(found.lastgroup or "", 16)
-        code = int(digits, base)
-        plain.append(chr(code) if code <= _HIGHEST else found[0][0])
-        places.append(begin + found.start())
+        places += range(at, found.start())
+        plain.append("&" if found["named"] else _character_of(found))
+        places.append(found.start())
         at = found.end()
     plain += text[at:]
-    places += range(begin + at, begin + len(text) + 1)
+    places += range(at, len(text) + 1)
     return "".join(plain), places
+
+
+def _character_of(escape: re.Match[str]) -> str:
+    kind = escape.lastgroup or ""
+    code = int(escape[kind], {"octal": 8, "decimal": 10}.get(kind, 16))
+    return chr(code) if code <= _HIGHEST else escape[0][0]
 
 
 def _stripped(text: str, span: Span) -> Span:

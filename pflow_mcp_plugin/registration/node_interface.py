@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+
 from pflow_mcp_plugin.contract import Field, Interface
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
-from pflow_mcp_plugin.types import Tool
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, Declaration, declaration, unwrapped
+from pflow_mcp_plugin.types import Tool, ToolRecord
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
 """Every action in the interface of a tool's node: those that `MCPNode` may return."""
@@ -25,8 +27,7 @@ def interface(tool: Tool) -> Interface:
     """Build the interface of a tool's node: parameters, outputs, actions. Never raises."""
     document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
     params = tuple(
-        _field(document, key, raw, required=key in declared.required)
-        for key, raw in declared.properties.items()
+        _field(document, declared, key, required=key in declared.required) for key in declared.properties
     )
     return Interface(
         params=params,
@@ -36,6 +37,51 @@ def interface(tool: Tool) -> Interface:
         open=declared.open,
         open_outputs=_open_outputs(tool.output_schema),
     )
+
+
+def changed_interface(record: ToolRecord) -> Interface:
+    """Build the interface of a tool that differs from its approved version, or that nobody approved.
+
+    It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
+    and is shown nowhere. Which values an argument may have is for `check_use` to judge, by the schema of now.
+    """
+    now, then = interface(record.found), interface(record.tool)
+    types = {field.key: field for field in now.params}
+    params = {field.key: _as_now(field, types.get(field.key)) for field in then.params}
+    new = (_without_texts(field) for key, field in types.items() if key not in params)
+    return attrs.evolve(
+        then,
+        params=tuple(params.values()),
+        hidden=(*map(_without_choices, params.values()), *new),
+        open=now.open,
+        open_outputs=True,
+    )
+
+
+def _as_now(field: Field, now: Field | None) -> Field:
+    """Return a parameter with its type of now; one that is required only now is for `check_use` to report."""
+    if now is None:
+        return attrs.evolve(field, required=False)
+    return attrs.evolve(field, type=now.type, required=field.required and now.required)
+
+
+def _without_choices(field: Field) -> Field:
+    return attrs.evolve(field, schema=_outline(field.schema))
+
+
+def _without_texts(field: Field) -> Field:
+    return Field(key=field.key, type=field.type, required=field.required, schema=_outline(field.schema))
+
+
+def _outline(schema: JSON) -> JSONObject:
+    """Return what a use is prepared by: whether there is a default, and the type of items."""
+    stated = schema if isinstance(schema, dict) else {}
+    items = stated.get("items")
+    kind = items.get("type") if isinstance(items, dict) else None
+    outline: JSONObject = (
+        {"items": {"type": kind}} if isinstance(kind, str) and kind in FRIENDLY_NAMES else {}
+    )
+    return {**outline, "default": None} if "default" in stated else outline
 
 
 def described(tool: Tool) -> dict[str, str]:
@@ -52,11 +98,11 @@ def _outputs(schema: JSON) -> Iterator[Field]:
         return
     document = SchemaDocument(schema)
     whole = unwrapped(document, schema)
-    named = declaration(whole, document).properties
-    for key, raw in named.items():
+    declared = declaration(whole, document)
+    for key in declared.properties:
         if key not in ("result", "error"):  # the node itself writes these
-            yield _field(document, key, raw)
-    if CONTENT_BLOCKS not in named and not _open_outputs(schema):
+            yield _field(document, declared, key)
+    if CONTENT_BLOCKS not in declared.properties and not _open_outputs(schema):
         yield _BESIDE  # where others are allowed, it need not be named
     described = document.self_contained(whole)
     kind = document.friendly(whole)
@@ -73,11 +119,12 @@ def _open_outputs(schema: JSON) -> bool | None:
     return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
 
 
-def _field(document: SchemaDocument, key: str, raw: JSON, *, required: bool = False) -> Field:
-    kind = document.accepted(raw)
+def _field(document: SchemaDocument, declared: Declaration, key: str, *, required: bool = False) -> Field:
+    raw = declared.properties[key]
+    kind = ANY if key in declared.uncertain else document.accepted(raw)
     return Field(
         key=key,
-        type=f"{kind} | None" if document.is_unset_by_null(raw) else kind,
+        type=f"{kind} | None" if kind != ANY and document.is_unset_by_null(raw) else kind,
         required=required,
         description=_description(raw) or _description(document.resolve(raw)),
         schema=_stated(document.self_contained(raw)),

@@ -1,4 +1,8 @@
-"""Builds the registry entry of a tool, or its sketch."""
+"""Builds the registry entry of a tool, or its sketch.
+
+What an entry shows is what was approved of the tool, since models read it; uses are checked against the tool
+as it is now.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from typing import cast
 from pflow_mcp_plugin.contract import Entry, Sketch
 from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery import tool_approval
-from pflow_mcp_plugin.registration.node_interface import described, interface
-from pflow_mcp_plugin.trust.purity import claims_to_read, purity
-from pflow_mcp_plugin.trust.tool_effects import effects
+from pflow_mcp_plugin.registration.node_interface import changed_interface, described, interface
+from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
+
+_LONGEST_NAME = 64
 
 
 def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
@@ -33,10 +38,10 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         type="mcp_wrapper",
         source=SOURCE,
         description=_description(tool),
-        interface=interface(tool),
-        purity=purity(tool, server),
-        claimed_purity="flow_safe" if claims_to_read(tool) else "",
-        effects=effects(tool, server),
+        interface=interface(tool) if record.found is tool else changed_interface(record),
+        purity=purity(record, server),
+        claimed_purity="flow_safe" if claims_to_read(record) else "",
+        effects=effects(record, server),
         labels=_labels(record),
         family=record.server,
         local_name=tool.name,
@@ -47,11 +52,16 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
                 "server_id": record.server,
                 "tool_name": tool.name,
                 "transport": server.transport,
-                "version": record.info.version,
+                "version": record.info.plain_version,
                 "manifest_hash": record.manifest_hash,
             },
         },
     )
+
+
+def is_listed(record: ToolRecord) -> bool:
+    """Whether lists and searches have a tool: a long name would be a text that nobody approved."""
+    return record.is_approved or len(record.node) <= _LONGEST_NAME
 
 
 def tool_config(entry: Entry) -> Mapping[str, str]:

@@ -26,13 +26,13 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, sketch
+from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, is_listed, sketch
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.schemas.argument_validation import Validator
+    from pflow_mcp_plugin.discovery.tool_use import ToolUse
 
 _OLD_TYPE = "mcp_wrapper"
 
@@ -54,7 +54,7 @@ class ToolSource(NodeSource):
         self._store = store
         self._catalog = attrs.evolve(catalog, renames=self._renames)
         self._used: dict[tuple[str, str], ToolRecord | None] = {}
-        self._validators: dict[tuple[str, str], Validator] = {}
+        self._judges: dict[tuple[str, ...], ToolUse] = {}
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint, which changes when a tool file or the config does."""
@@ -78,19 +78,26 @@ class ToolSource(NodeSource):
 
     def sketches(self) -> Iterator[Sketch]:
         """Yield the source's sketches: the part of its entries that lists and searches need."""
-        for record, _ in self._live():
-            yield sketch(record)
+        yield from (sketch(record) for record, _ in self._live())
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield the synced tools behind the source's entries, or only those of the given server."""
-        for record, _ in self._live(server):
-            yield record
+        yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the raw names of a server's tools that begin so, of those that the source has entries of."""
-        config = self._usable(server)
-        names = self._catalog.tool_names(server, beginning) if config else ()
-        return [name for name in names if config and allows(config.tools, name)]
+        """Return the names of a server's tools that begin so, of those that the source has entries of.
+
+        They are raw names; of a tool that nobody approved, it is its part of a node type.
+        """
+        config, head = self._usable(server), self._catalog.head(server)
+        if config is None or head is None:
+            return []
+        names = [name for name in self._catalog.tool_names(server, beginning) if name not in head.new]
+        new = {naming.tool_part(name): name for name in sorted(head.new) if allows(config.tools, name)}
+        return [
+            *(name for name in names if allows(config.tools, name)),
+            *(part for part in new if part.startswith(beginning)),
+        ]
 
     def missing(self, node_type: str) -> Problem | None:
         """Explain why the source has no tool for a node type, with the next step."""
@@ -109,12 +116,12 @@ class ToolSource(NodeSource):
         )
 
     def _contested(self, node_type: str) -> Problem | None:
-        """Return the problem that tools of several servers claim a node type, which then belongs to none."""
+        """Return the problem that several tools claim a node type, which then belongs to none."""
         claimants = self._catalog.claimants(node_type)
-        if len({record.server for record in claimants}) < 2:
+        if len(claimants) < 2:
             return None
-        message = f"Tools of several servers claim the name {node_type}, so each got a suffix"
-        named = " or ".join(f"{record.node} ({record.server})" for record in claimants)
+        message = f"Several tools claim the name {node_type}, so each got a suffix"
+        named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
         return _problem(message, f"Name the one that you mean: {named}")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
@@ -148,30 +155,30 @@ class ToolSource(NodeSource):
         yield from filter(None, (advise(server) for server in servers if server))
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
-        """Yield what is wrong with the arguments of a tool of the source: what its call would refuse.
+        """Yield what is wrong with the use of a tool of the source: what its call would refuse.
 
-        The host reports required params that are missing, and unknown ones.
+        If the tool changed since it was approved, what the change affects. The host reports required params
+        that are missing, and unknown ones.
         """
         record = self._record_of(use.entry)
         if record is None:
             return
-        fields = {field.key: field for field in use.entry.interface.params}
+        fields = use.entry.interface.fields
         given = {key: value for key, value in use.params.items() if key in fields or use.entry.interface.open}
         supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
         arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
-        reported = {key for key, field in fields.items() if field.needs_value and key not in arguments}
+        reported = {it.key for it in use.entry.interface.params if it.needs_value and it.key not in arguments}
         # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
-        if plainly_fits(record.tool.input_schema, arguments):
+        if not record.has_changed and plainly_fits(record.found.input_schema, arguments):
             return
-        validator = self._validator(record)
+        judge = self._judge(record)
         try:
-            found = validator.violations(arguments)
+            found = list(judge.problems(arguments, use.reads, reported))
         except McpError as error:
-            yield _problem(error.message, "; ".join(error.suggestions), kind="validation")
-            return
-        for violation in found:
-            if violation.path not in reported:
-                yield validator.problem(violation)
+            found = [_problem(error.message, "; ".join(error.suggestions), kind="validation")]
+        yield from found
+        if judge.notice and not found:
+            yield _problem(judge.notice, "", severity="warning", kind="validation")
 
     def _record_of(self, entry: Entry) -> ToolRecord | None:
         """Return the tool of an entry, looked up once while it stays as it is; None if it is gone."""
@@ -180,14 +187,14 @@ class ToolSource(NodeSource):
             self._used[key] = self._catalog.find(entry.node)
         return self._used[key]
 
-    def _validator(self, record: ToolRecord) -> Validator:
-        from pflow_mcp_plugin.schemas.argument_validation import Validator
+    def _judge(self, record: ToolRecord) -> ToolUse:
+        from pflow_mcp_plugin.discovery.tool_use import ToolUse
 
-        key = record.node, record.tool.hash
-        if key not in self._validators:
+        key = record.node, record.found.hash, record.tool.hash
+        if key not in self._judges:
             where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
-            self._validators[key] = Validator(record.tool.input_schema, where)
-        return self._validators[key]
+            self._judges[key] = ToolUse(record, where)
+        return self._judges[key]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""
@@ -203,12 +210,12 @@ class ToolSource(NodeSource):
             if record.server not in configs:
                 configs[record.server] = self._usable(record.server)
             config = configs[record.server]
-            if config is not None and allows(config.tools, record.tool.name):
+            if config is not None and is_listed(record) and allows(config.tools, record.found.name):
                 yield record, config
 
     def _entry(self, record: ToolRecord) -> Entry | None:
         server = self._usable(record.server)
-        if not (server and allows(server.tools, record.tool.name)):
+        if not (server and allows(server.tools, record.found.name)):
             return None
         return entry(record, server, self._variables(record, server))
 

@@ -6,7 +6,8 @@ import json
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import Any
@@ -35,6 +36,7 @@ _DECIDED_BY_GAPS = frozenset(
     {"const", "contains", "dependentRequired", "dependentSchemas", "enum", "if", "maxProperties", "not"}
 )
 """Keywords whose result may change with the value of a gap, or if a key with a gap is left out."""
+_ANOTHER = "another value, as the tool now limits it"
 _WRONG = "Arguments of tool {tool} on server {server} do not fit its input schema"
 
 
@@ -46,11 +48,19 @@ class Violation:
         path: Path of the value: `title`, `labels[2].name`.
         expected: What the schema requires, in words.
         given: The given value, shortened.
+        is_new: Whether it comes from a schema that may not be quoted. Only types and numbers are then from
+            that schema.
     """
 
     path: str
     expected: str
     given: str
+    is_new: bool = False
+
+    @property
+    def argument(self) -> str:
+        """Its path, empty if it concerns the arguments as a whole."""
+        return "" if self.path == _WHOLE else self.path
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.expected}, given {self.given}"
@@ -65,27 +75,28 @@ class Validator:
     Args:
         schema: The tool's input schema.
         where: The tool, for errors.
+        quotable: The schema whose names and values may stand in errors, in place of those of `schema`: the
+            version that was approved, `False` if none was. By default `schema` itself.
     """
 
-    def __init__(self, schema: JSON, where: Where) -> None:
+    def __init__(self, schema: JSON, where: Where, quotable: JSON = None) -> None:
         self._schema = schema
+        self._quotable = schema if quotable is None else quotable
         self._where = where
         self._nulls = _UnsetNulls(schema)
         self._lock = threading.Lock()  # the compiled checks keep a budget, which threads must not share
-        self._checks: dict[bool, Callable[[str], Iterator[Any]]] = {}
+        self._checks: dict[tuple[bool, bool], Callable[[str], Iterator[Any]]] = {}
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Validate the arguments of one call, and return those to send.
-
-        A null that means "not given" is left out, see `SchemaDocument.is_unset_by_null`.
+        """Validate the arguments of one call, and return those to send; see `without_unset`.
 
         Raises:
             McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.
         """
         violations = self.violations(arguments)
         if violations:
-            raise self._error(violations)
-        sent: JSONObject = self._without_unset(arguments)
+            raise self.error(violations)
+        sent: JSONObject = self.without_unset(arguments)
         return sent
 
     def violations(self, arguments: object) -> list[Violation]:
@@ -97,22 +108,36 @@ class Validator:
         text = _json(arguments)
         if text is None:
             return list(_not_json(arguments))
-        arguments = self._without_unset(arguments)
-        return [] if plainly_fits(self._schema, arguments) else self._violations(_json(arguments) or text)
+        arguments = self.without_unset(arguments)
+        if plainly_fits(self._schema, arguments):
+            return []
+        text = _json(arguments) or text
+        if self._quotable is self._schema:
+            return self._violations(text)
+        found = self._violations(text, quoted=False)
+        quoted = self._violations(text, quoted=True) if found and self._quotable is not False else []
+        known = {it.path: it for it in quoted}
+        return list(dict.fromkeys(known.get(it.path, it) for it in found))
 
-    def _without_unset(self, arguments: Any) -> Any:
+    def without_unset(self, arguments: Any) -> Any:
+        """Return arguments without nulls that mean "not given"; see `SchemaDocument.is_unset_by_null`."""
         with self._lock:
             return self._nulls.removed(arguments)
 
-    def _violations(self, text: str) -> list[Violation]:
-        """Return the violations of the arguments in their JSON form, where a tuple is a list."""
+    def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
+        """Return the violations of the arguments in their JSON form, where a tuple is a list.
+
+        Those of the quotable schema, or those of the other one without quoting it.
+        """
         has_gaps = _GAP in text
+        schema = self._quotable if quoted else self._schema
+        explained = _explained if quoted else partial(_unquoted, names=declaration(self._quotable).properties)
         with self._lock:
             try:
-                if has_gaps not in self._checks:
-                    self._checks[has_gaps] = _compiled(self._schema, has_gaps=has_gaps)
-                errors = islice(self._checks[has_gaps](text), _MOST)
-                found = [violation for error in errors for violation in _explained(error, self._schema)]
+                if (has_gaps, quoted) not in self._checks:
+                    self._checks[has_gaps, quoted] = _compiled(schema, has_gaps=has_gaps)
+                errors = islice(self._checks[has_gaps, quoted](text), _MOST)
+                found = [violation for error in errors for violation in explained(error, schema)]
             except (SchemaTooLarge, RecursionError) as error:
                 raise self._endless() from error
         return list(dict.fromkeys(found))
@@ -123,11 +148,12 @@ class Validator:
         what = f"Argument {violation.path} of" if violation.path != _WHOLE else "The arguments of"
         return Problem(
             message=f"{what} {whose}: expected {violation.expected}, given {violation.given}",
-            path="" if violation.path == _WHOLE else violation.path,
+            path=violation.argument,
             suggestion=f"`{self._where.info_command}` shows the tool's parameters",
         )
 
-    def _error(self, violations: list[Violation]) -> McpError:
+    def error(self, violations: list[Violation]) -> McpError:
+        """Return the error of a call with these violations."""
         command = self._where.info_command
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
         return McpError(
@@ -218,7 +244,8 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    document, reduction = SchemaDocument(schema), Reduction()
+    document = SchemaDocument(schema)
+    reduction = Reduction(document)
     targets: dict[str, JSON] = {}
     budgets = [_Budget()]
 
@@ -287,6 +314,27 @@ def _explained(error: Any, root: JSON) -> Iterator[Violation]:
                 yield _violation([*path, key], "no such key", error.instance[key])
     else:
         yield _violation(path, _expected(error, root), error.instance)
+
+
+def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violation]:
+    """Yield the violations of an error without the texts of the schema, and of its names only those given."""
+    if error.validator not in ("anyOf", "oneOf") or not _is_about_type(error):
+        error = _closest(error)
+    path = list(error.absolute_path)
+    if error.validator == "required":
+        declared = declaration(error.schema, SchemaDocument(root)).properties
+        for key in error.validator_value:
+            if key not in error.instance and key in names and not path:
+                yield Violation(path=key, expected="a value", given="nothing", is_new=True)
+            elif key not in error.instance:
+                kind = SchemaDocument(root).friendly(declared.get(key, True))
+                expected, given = f"one more required argument ({kind})", "nothing"
+                yield Violation(path=_path(path), expected=expected, given=given, is_new=True)
+    elif error.validator in ("type", "additionalProperties", "anyOf", "oneOf"):
+        yield from (attrs.evolve(each, is_new=True) for each in _explained(error, root))
+    else:
+        expected = _expected(error, root) if isinstance(error.validator_value, int | float) else _ANOTHER
+        yield attrs.evolve(_violation(path, expected, error.instance), is_new=True)
 
 
 def _is_declared(key: str, schema: Mapping[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from urllib.parse import unquote
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 
 ANY = "any"
+DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07", "2019-09", "2020-12")
+"""The dialects of JSON Schema, oldest first, by the part of `$schema` that tells them apart."""
 
 _DEPTH = 16
 _STEPS = 500
@@ -46,6 +48,19 @@ class SchemaDocument:
         self._root = root
         self._steps = _STEPS
         self._guesses = True
+
+    @property
+    def dialect(self) -> int:
+        """The position of the dialect that the document names in `DIALECTS`; the newest if it names none."""
+        named = self._root.get("$schema") if isinstance(self._root, dict) else None
+        known = [number for number, name in enumerate(DIALECTS) if isinstance(named, str) and name in named]
+        return known[0] if known else len(DIALECTS) - 1
+
+    def beside_reference(self, schema: JSONObject) -> dict[str, JSON]:
+        """Return what holds beside the reference that a schema is; before draft 2019-09 nothing does."""
+        if self.dialect < DIALECTS.index("2019-09"):
+            return {}
+        return {key: part for key, part in schema.items() if key != "$ref"}
 
     def resolve(self, schema: JSON) -> JSON:
         """Return the schema at the end of a chain of references in the document; True if there is no end."""
@@ -128,7 +143,7 @@ class SchemaDocument:
         return (
             bool(defaults)
             and defaults[0] is None
-            and {"None", ANY}.isdisjoint(self.friendly(schema).split(" | "))
+            and {"None", ANY}.isdisjoint(self.accepted(schema).split(" | "))
         )
 
     def _types(self, schema: JSON, depth: int) -> list[str]:

@@ -43,6 +43,8 @@ class Declaration:
         properties: Each key with its schema; includes keys that are only required. One that several
             alternatives describe has `anyOf` their schemas.
         required: The required keys.
+        uncertain: The keys of `properties` whose schema applies to some objects only: others may have any
+            value there.
         open: Whether a tool accepts other arguments: the schema says so, lists none at all, or is malformed.
             An empty list of them means that there are none.
         more: Whether an object may have other keys. True if the schema says so or names no keys,
@@ -52,6 +54,7 @@ class Declaration:
 
     properties: JSONObject
     required: frozenset[str]
+    uncertain: frozenset[str]
     open: bool
     more: bool | None
     document: SchemaDocument = attrs.field(eq=False, repr=False)
@@ -74,6 +77,7 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
     return Declaration(
         properties={key: found.properties.get(key, True) for key in keys},
         required=frozenset(found.required),
+        uncertain=frozenset(found.uncertain),
         open=found.opened or found.unnamed or (found.more is True and not found.lists),
         more=found.more,
         document=within,
@@ -123,6 +127,7 @@ class _Gathered:
 
     properties: dict[str, JSON] = attrs.field(factory=dict)
     required: list[str] = attrs.field(factory=list)
+    uncertain: set[str] = attrs.field(factory=set)
     mentioned: list[str] = attrs.field(factory=list)
     """The keys that it or an alternative requires."""
     opened: bool = False
@@ -133,14 +138,20 @@ class _Gathered:
     lists: bool = False
     """Whether properties are listed somewhere, be it none."""
 
-    def add(self, member: JSON, *, binding: bool) -> None:
-        """Add one member; it is `binding` unless it is one of several alternatives."""
+    def add(self, member: JSON, shared: frozenset[str] | None) -> None:
+        """Add one member.
+
+        Args:
+            member: The schema.
+            shared: If it is one of several alternatives: the keys that all of them describe.
+        """
+        binding = shared is None
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
             return
         properties = member.get("properties", {})
         for key, raw in _table(properties).items():
-            self._name(key, raw, binding=binding)
+            self._name(key, raw, shared)
         others = member.get("additionalProperties", member.get("unevaluatedProperties") or None)
         self.lists = self.lists or "properties" in member
         is_malformed = not isinstance(properties, dict)
@@ -158,11 +169,15 @@ class _Gathered:
         elif member.get("type") == "object" and not member.keys() & _OF_OBJECTS:
             self.unnamed = True
 
-    def _name(self, key: str, raw: JSON, *, binding: bool) -> None:
+    def _name(self, key: str, raw: JSON, shared: frozenset[str] | None) -> None:
         known = self.properties.get(key)
+        if shared is None or key in shared:
+            self.uncertain.discard(key)
+        elif known is None:
+            self.uncertain.add(key)
         if known is None or known == raw:
             self.properties[key] = raw
-        elif not binding:  # each alternative has its own idea of the key
+        elif shared is not None:  # each alternative has its own idea of the key
             parts = known["anyOf"] if isinstance(known, _Several) else [known]
             if raw not in parts:
                 self.properties[key] = _Several(anyOf=[*parts, raw])
@@ -183,29 +198,36 @@ class _Several(dict[str, Any]):
 
 def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
     found = _Gathered()
-    waiting = [(schema, True)]
+    waiting: list[tuple[JSON, frozenset[str] | None]] = [(schema, None)]
     for _ in range(_VISITS):  # references can make a small schema infinite
         if not waiting:
             return found
-        member, binding = waiting.pop(0)
+        member, shared = waiting.pop(0)
         if isinstance(member, dict) and "$ref" in member:
-            waiting.append((document.target(str(member["$ref"])), binding))
-            member = {key: part for key, part in member.items() if key != "$ref"}
-        found.add(member, binding=binding)
+            waiting.append((document.target(str(member["$ref"])), shared))
+            member = document.beside_reference(member)
+        found.add(member, shared)
         if isinstance(member, dict):
-            waiting += [(part, binding) for part in _list(member.get("allOf"))]
-            waiting += [(part, False) for part in _alternatives(member)]
+            waiting += [(part, shared) for part in _list(member.get("allOf"))]
+            for parts, keys in _alternatives(document, member):
+                waiting += [(part, keys if shared is None else keys & shared) for part in parts]
     found.opened = True  # not everything was seen, so other keys cannot be excluded
     return found
 
 
-def _alternatives(member: JSONObject) -> Iterator[JSON]:
-    """Yield the parts of a schema that apply to some objects only."""
-    for key in ("anyOf", "oneOf"):
-        yield from _list(member.get(key))
-    yield from (member[key] for key in ("if", "then", "else") if isinstance(member.get(key), dict))
-    for key in ("dependentSchemas", "dependencies"):
-        yield from (part for part in _table(member.get(key)).values() if isinstance(part, dict))
+def _alternatives(
+    document: SchemaDocument, member: JSONObject
+) -> Iterator[tuple[list[JSON], frozenset[str]]]:
+    """Yield the parts of a schema that apply to some objects only, with the keys that are in each of them."""
+    branches = [member[key] for key in ("then", "else") if isinstance(member.get(key), dict)]
+    for parts in (_list(member.get("anyOf")), _list(member.get("oneOf")), branches):
+        resolved = map(document.resolve, parts)
+        named = [frozenset(_table(_table(part).get("properties"))) for part in resolved]
+        is_whole = parts is not branches or (len(branches) == 2 and "if" in member)
+        yield parts, frozenset.intersection(*named) if named and is_whole else frozenset()
+    conditions = [member.get("if"), *_table(member.get("dependentSchemas")).values()]
+    conditions += _table(member.get("dependencies")).values()
+    yield [part for part in conditions if isinstance(part, dict)], frozenset()
 
 
 def _table(value: JSON) -> JSONObject:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import DIALECTS, SchemaDocument
 
 _NODES = 20_000
 _DEPTH = 60
@@ -46,15 +47,31 @@ _WORDS = frozenset(
 """Keywords that a reduction drops, because they do not affect whether a value is valid."""
 
 
+_NEW: Mapping[str, frozenset[str]] = {
+    "draft-06": frozenset({"const", "contains", "propertyNames"}),
+    "draft-07": frozenset({"if", "then", "else"}),
+    "2019-09": frozenset({"dependentRequired", "dependentSchemas", "minContains", "maxContains"}),
+    "2020-12": frozenset({"prefixItems"}),
+}
+"""The keywords that a dialect was the first to have: in older ones they mean nothing."""
+
+
 class SchemaTooLarge(Exception):
     """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
 
 
 class Reduction:
-    """Reduces the parts of one schema to what can be checked; their total size is bounded."""
+    """Reduces the parts of one schema to what can be checked; their total size is bounded.
 
-    def __init__(self) -> None:
+    Args:
+        document: The schema.
+    """
+
+    def __init__(self, document: SchemaDocument) -> None:
         self._left = _NODES
+        newer = DIALECTS[document.dialect + 1 :]
+        self._unknown = _WORDS.union(*(_NEW[name] for name in newer if name in _NEW))
+        self._document = document
 
     def reduce(self, schema: JSON) -> JSON:
         """Return the reduced schema: the part that can be checked safely, True if there is no such part.
@@ -86,7 +103,9 @@ class Reduction:
 
     def _normal(self, schema: JSONObject) -> dict[str, JSON]:
         """Return the schema in the newest dialect, without keywords that depend on a dropped one."""
-        normal = {key: value for key, value in schema.items() if key not in _WORDS}
+        if "$ref" in schema:
+            schema = {**self._document.beside_reference(schema), "$ref": schema["$ref"]}
+        normal = {key: value for key, value in schema.items() if key not in self._unknown}
         if isinstance(normal.get("items"), list):
             normal["prefixItems"] = normal.pop("items")
             if "additionalItems" in normal:

@@ -1,25 +1,15 @@
 """What this package serves over MCP: pflow itself, and a demo server.
 
-- `pflow_server`: pflow as a server of the SDK; start reading here
-- `served_tool`: a tool that is served: its declaration, and the function that answers
+- `pflow_server`: pflow as a server of the SDK, and how it is served; start reading here
+- `served_tool`: a tool that is served: its declaration, the choice of tools, the check of a call's arguments
 - `tools`: the tools of pflow
-- `tool_selection`: which of them are served
-- `serving_options`: how they are served, and what is offered beside them
-- `offer`: the tools that the user chose, with resources and prompts
-- `saved_workflow_tools`, `workflow_schemas`: saved workflows as tools of their own
-- `resources`, with `agent_guide.md`, and `prompts`: what is offered beside the tools
-- `workflow_as_tool`, `mounted_workflow`: a workflow as a tool of a server of one's own
-- `envelopes`: the form of every answer
-- `argument_check`: the arguments of a call, checked before anything runs
-- `given_names`: names that clients give, in messages
-- `host_parts`: the parts of the host that answers are made from
-- `workflow_argument`: a workflow that a client gives: a name, a path, JSON text or an object
-- `confined_paths`: paths inside one folder
-- `known_secrets`: the secrets that no answer may contain
-- `worker_threads`: the threads that answer calls
-- `progress_sender`: the progress of a run, sent to the client
-- `list_changes`: clients are told that a list has changed
-- `library_watch`: the saved workflows, watched for changes
+- `offer`: the tools that the user chose, with resources (one is `agent_guide.md`) and prompts
+- `saved_workflow_tools`: saved workflows as tools of their own, with the schemas of inputs and outputs
+- `workflow_as_tool`: a workflow as a tool of a server of one's own
+- `workflow_argument`: a workflow that a client gives: a name, a path in one folder, JSON text or an object
+- `envelopes`: the form of every answer, and the secrets that no answer may contain
+- `call_threads`: the threads that answer calls, and the progress that is sent meanwhile
+- `list_changes`: clients are told that a list has changed, as when a workflow is saved
 - `stdio`: serving over standard input and output
 - `http`: serving over HTTP
 - `demo_server`: a small server to try pflow with
@@ -35,12 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.list_changes import ListChanges
-    from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
-    from pflow_mcp_plugin.server.serving_options import ServingOptions
+    from pflow_mcp_plugin.server.offer import ALL_TOOLS
+    from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
+    from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, selected
     from pflow_mcp_plugin.server.stdio import serve_stdio
-    from pflow_mcp_plugin.server.tool_selection import selected
-    from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
     from pflow_mcp_plugin.server.workflow_as_tool import as_tool
 
 __all__ = [
@@ -57,15 +45,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ALL_TOOLS": "tools.all_tools",
+    "ALL_TOOLS": "offer",
     "Claims": "served_tool",
     "ListChanges": "list_changes",
     "ServedRequest": "served_tool",
     "ServedTool": "served_tool",
-    "ServingOptions": "serving_options",
+    "ServingOptions": "pflow_server",
     "as_tool": "workflow_as_tool",
     "build_server": "pflow_server",
-    "selected": "tool_selection",
+    "selected": "served_tool",
     "serve_stdio": "stdio",
 }
 

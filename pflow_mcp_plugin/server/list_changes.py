@@ -1,9 +1,11 @@
-"""Notifies clients that the list of tools, resources or prompts has changed, in both protocol generations."""
+"""Notifies clients that the list of tools, resources or prompts has changed, as when a workflow is saved."""
 
 from __future__ import annotations
 
+import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal
 
 from mcp.server.connection import Connection
@@ -11,6 +13,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from pflow_mcp_plugin.contract import Library, PflowError
 
 Changed = Literal["tools", "resources", "prompts"]
 
@@ -71,3 +75,50 @@ class ListChanges:
         await self._bus.publish(_EVENTS[changed]())
         for connection in list(self._connections):
             await connection.notify(f"notifications/{changed}/list_changed", None)
+
+
+INTERVAL = 1.0
+"""Seconds between two looks at the library."""
+
+
+@asynccontextmanager
+async def watched(
+    library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
+) -> AsyncIterator[None]:
+    """Announce each change of the library inside the `async with` block, by one task of the event loop.
+
+    Args:
+        library: The saved workflows; None if there are none to watch.
+        changes: Notifies the clients.
+        lists: The lists that change with the library.
+        interval: Seconds between two looks; nothing is read while no client would be notified.
+    """
+    if library is None or not lists:
+        yield
+        return
+    task = asyncio.create_task(_watch(library, changes, lists, interval), name="watching the library")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed], interval: float) -> None:
+    # Not updated while nobody listens: a new client is notified once too often rather than not at all.
+    known = _fingerprint(library, "")
+    while True:
+        await asyncio.sleep(interval)
+        if not changes.has_audience:
+            continue
+        now = _fingerprint(library, known)
+        if now != known:
+            known = now
+            for each in lists:
+                await changes.announce(each)
+
+
+def _fingerprint(library: Library, otherwise: str) -> str:
+    with suppress(PflowError, OSError):  # the folder cannot be read at the moment
+        return library.fingerprint()
+    return otherwise

@@ -2,18 +2,203 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pflow_mcp_plugin.contract import Host
-from pflow_mcp_plugin.server.prompts import PflowPrompts
-from pflow_mcp_plugin.server.resources import PflowResources
+from pflow_mcp_plugin.contract import Host, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.list_changes import Changed, ListChanges, watched
+from pflow_mcp_plugin.server.pflow_server import ServingOptions
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
-from pflow_mcp_plugin.server.served_tool import ServedTool
-from pflow_mcp_plugin.server.serving_options import ServingOptions
-from pflow_mcp_plugin.server.tool_selection import matching, selected
-from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+from pflow_mcp_plugin.server.served_tool import (
+    ServedRequest,
+    ServedTool,
+    library_of,
+    matching,
+    runner_of,
+    selected,
+    shown,
+)
+from pflow_mcp_plugin.server.tools import registry_tools, settings_tools, trace_tools, workflow_tools
+
+ALL_TOOLS: tuple[ServedTool, ...] = (
+    workflow_tools.DISCOVER,
+    registry_tools.DISCOVER,
+    registry_tools.RUN,
+    workflow_tools.EXECUTE,
+    workflow_tools.VALIDATE,
+    workflow_tools.SAVE,
+    registry_tools.DESCRIBE,
+    registry_tools.SEARCH,
+    workflow_tools.LIST,
+    settings_tools.SET,
+    settings_tools.GET,
+    registry_tools.LIST,
+    trace_tools.READ,
+)
+
+SCHEMA = "pflow://schema/workflow"
+GUIDE = "pflow://guide"
+_WORKFLOWS = "pflow://workflows/"
+_TRACES = "pflow://traces/"
+_SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""A name in the URI of a resource: nothing that could be a path."""
+_LATEST = 10
+_GUIDE_FILE = Path(__file__).with_name("agent_guide.md")
+_JSON = "application/json"
+
+
+class PflowResources:
+    """The resources of a pflow server; see `pflow_server.Resources`."""
+
+    def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
+        """Return the served resources: the two fixed ones, the saved workflows and the latest traces."""
+        fixed = (
+            _listed(GUIDE, "guide", "How to find, build, check, run and save workflows", "text/markdown"),
+            _listed(SCHEMA, "workflow-schema", "The JSON Schema of workflows", "application/schema+json"),
+        )
+        workflows = [
+            _listed(f"{_WORKFLOWS}{it.name}", it.name, it.description or "A saved workflow", _JSON)
+            for it in _saved(request)
+        ]
+        return [*fixed, *workflows, *_listed_traces(request)]
+
+    def templates(self) -> Sequence[JSONObject]:
+        """Return the templates of the served resources."""
+        return [
+            _template(f"{_WORKFLOWS}{{name}}", "workflow", "A saved workflow"),
+            _template(f"{_TRACES}{{run_id}}", "trace", "What each step of a run did, shortened and redacted"),
+        ]
+
+    def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
+        """Return the contents of a served resource.
+
+        Raises:
+            PflowError: Kind `not_found`: there is no such resource.
+        """
+        if uri == GUIDE:
+            return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
+        if uri == SCHEMA:
+            return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
+        for prefix, read in _READERS.items():
+            name = uri.removeprefix(prefix)
+            if name != uri and _SEGMENT.fullmatch(name):
+                return [_content(uri, _text(read(request, name)), _JSON)]
+        hint = f"There are {GUIDE}, {SCHEMA}, {_WORKFLOWS}NAME, {_TRACES}RUN_ID"
+        raise PflowError(f"There is no resource {shown(uri)}", kind="not_found", suggestions=(hint,))
+
+
+def _workflow(request: ServedRequest, name: str) -> JSONObject:
+    return library_of(request.host).get(name)
+
+
+def _trace(request: ServedRequest, run_id: str) -> JSONObject:
+    trace: Any = trace_tools.read(request, {"trace_file": run_id})["data"]
+    if run_id not in ("latest", trace["run_id"]):  # it was found by the beginning of its id
+        raise PflowError(f"There is no trace of run {run_id}", kind="not_found")
+    return dict(trace)
+
+
+_READERS: dict[str, Callable[[ServedRequest, str], JSONObject]] = {_WORKFLOWS: _workflow, _TRACES: _trace}
+
+
+def _saved(request: ServedRequest) -> Sequence[SavedWorkflow]:
+    library = request.host.library
+    return [saved for saved in library.saved() if not saved.problem] if library is not None else ()
+
+
+def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:
+    """Return the latest traces of the caller's own runs; files of other runs are not listed."""
+    traces = request.host.traces
+    if traces is None:
+        return []
+    found: list[dict[str, Any]] = []
+    for path in traces.paths()[: 10 * _LATEST]:
+        run_id = path.stem
+        if len(found) == _LATEST or not _SEGMENT.fullmatch(run_id):
+            break
+        try:
+            traces.find(run_id, owner=request.origin.owner)
+        except PflowError:  # another owner's, or removed in the meantime
+            continue
+        found.append(_listed(f"{_TRACES}{run_id}", run_id, "The trace of a run", _JSON))
+    return found
+
+
+def _listed(uri: str, name: str, description: str, mime_type: str) -> dict[str, Any]:
+    return {"uri": uri, "name": name, "description": description, "mimeType": mime_type}
+
+
+def _template(uri: str, name: str, description: str) -> dict[str, Any]:
+    return {"uriTemplate": uri, "name": name, "description": description, "mimeType": _JSON}
+
+
+def _content(uri: str, text: str, mime_type: str) -> dict[str, Any]:
+    return {"uri": uri, "mimeType": mime_type, "text": text}
+
+
+def _text(value: JSONObject) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+BUILD = "build-workflow"
+_LONGEST = 10_000
+"""Characters of a task."""
+
+_STEPS = """\
+Build a pflow workflow for this task:
+
+{task}
+
+Work through these steps, one tool call at a time:
+
+1. workflow_discover with the task. If a saved workflow already does it, run it with workflow_execute, report
+   its outputs, and stop.
+2. registry_discover with the task, to find the nodes. Use registry_describe and registry_search for more.
+3. registry_run for each node whose outputs you have to refer to, with harmless params, and note the paths of
+   its real output. Ask before you run a node that changes or sends something.
+4. Write the workflow as a JSON object with inputs, nodes and outputs. The resource pflow://guide has the
+   format and an example.
+5. workflow_validate, and correct what it reports, until it is valid.
+6. workflow_execute with realistic parameters. If it fails, read the error, its suggestions and the
+   checkpoint, and trace_read for the steps; change the workflow and return to step 5.
+7. Compare the outputs with the task. If they are right, workflow_save under a short name in lower case
+   with hyphens, with a description by which others will find it.
+
+At the end, report the name, the inputs and the outputs of the workflow."""
+
+
+class PflowPrompts:
+    """The prompts of a pflow server; see `pflow_server.Prompts`."""
+
+    def prompts(self) -> Sequence[JSONObject]:
+        """Return the one served prompt."""
+        task: JSONObject = {"name": "task", "description": "What the workflow is to do", "required": True}
+        description = "Build, check, run and save a workflow for a task"
+        return [{"name": BUILD, "title": "Build a workflow", "description": description, "arguments": [task]}]
+
+    def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
+        """Return the served prompt for a task.
+
+        Raises:
+            PflowError: There is no such prompt, or the task is missing or too long.
+        """
+        if name != BUILD:
+            message = f"There is no prompt {shown(name)}"
+            raise PflowError(message, kind="not_found", suggestions=(f"There is {BUILD}",))
+        task = arguments.get("task", "").strip()
+        if not task or len(task) > _LONGEST:
+            said = f"must have at most {_LONGEST:,} characters" if task else "is missing"
+            raise PflowError(f"The argument task {said}", kind="validation", suggestions=("Pass task",))
+        content: dict[str, Any] = {"type": "text", "text": _STEPS.format(task=task)}
+        return {
+            "description": "Build, check, run and save a workflow",
+            "messages": [{"role": "user", "content": content}],
+        }
 
 
 class Offer:
@@ -57,9 +242,6 @@ class Offer:
         Args:
             root: The only folder from which files may be read; None where no file may.
         """
-        from pflow_mcp_plugin.server.library_watch import watched
-        from pflow_mcp_plugin.server.list_changes import Changed, ListChanges
-
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]
         return ServingOptions(

@@ -7,10 +7,11 @@ Here the schemas of a tool are written by hand, and its result is sent as the di
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, cast, get_args
+from pathlib import Path
+from typing import Any, Protocol, cast, get_args
 
 import attrs
 import mcp_types as types
@@ -20,17 +21,14 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Host, PflowError, RunControl
+from pflow_mcp_plugin.contract import THE_USER, Host, PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.argument_check import check_arguments
-from pflow_mcp_plugin.server.given_names import nearest, shown
-from pflow_mcp_plugin.server.known_secrets import KnownSecrets
-from pflow_mcp_plugin.server.progress_sender import ProgressSender
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
-from pflow_mcp_plugin.server.serving_options import Prompts, Resources, ServingOptions
-from pflow_mcp_plugin.server.worker_threads import WorkerThreads
+from pflow_mcp_plugin.server.call_threads import ProgressSender, WorkerThreads
+from pflow_mcp_plugin.server.envelopes import KnownSecrets
+from pflow_mcp_plugin.server.list_changes import ListChanges
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME
 RUN_META_KEY = "io.github.pflow/run"
@@ -47,10 +45,80 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any, Any]
+Caller = Callable[[Context], RunOrigin]
+"""Returns who sent a request. Over HTTP, its `owner` comes from the authenticated token."""
 PflowServer = Server[Any]
 """A server of the SDK that serves pflow."""
 Tools = Callable[[], Sequence[ServedTool]]
 _FRESH = CacheHint(ttl_ms=0, scope="private")
+
+
+class Resources(Protocol):
+    """Resources that are served beside the tools; all methods run in a worker thread."""
+
+    def resources(self, request: ServedRequest) -> Sequence[JSONObject]:
+        """Return the served resources as on the wire: `uri`, `name`, `description`, `mimeType`."""
+        ...
+
+    def templates(self) -> Sequence[JSONObject]:
+        """Return the templates of served resources as on the wire."""
+        ...
+
+    def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
+        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`.
+
+        Raises:
+            PflowError: It cannot be read; kind `not_found` if there is none.
+        """
+        ...
+
+
+class Prompts(Protocol):
+    """Prompts that are served beside the tools; all methods run in a worker thread."""
+
+    def prompts(self) -> Sequence[JSONObject]:
+        """Return the served prompts as on the wire: `name`, `description`, `arguments`."""
+        ...
+
+    def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
+        """Return a served prompt as on the wire: `description`, `messages`.
+
+        Raises:
+            PflowError: There is none, or the arguments are wrong.
+        """
+        ...
+
+
+def the_user(context: Context) -> RunOrigin:
+    """Return the origin of a request by whoever started the program, as over stdio."""
+    meta: Mapping[str, Any] = context.meta or {}
+    parent = meta.get("traceparent")
+    return RunOrigin(trace_parent=parent) if isinstance(parent, str) and parent else THE_USER
+
+
+@attrs.frozen(kw_only=True)
+class ServingOptions:
+    """How pflow is served.
+
+    Attributes:
+        root: The only folder from which files may be read; None where no file may.
+        caller: Returns who sent a request.
+        show_secrets: Whether secret settings may be shown; asked for each call.
+        secrets: What else no answer and no trace may contain, such as the token of the server.
+        resources: The resources that are served.
+        prompts: The prompts that are served.
+        changes: Tells clients that a list has changed; see `ListChanges`.
+        background: Entered while the server runs, for tasks of its own.
+    """
+
+    root: Path | None = None
+    caller: Caller = the_user
+    show_secrets: Callable[[], bool] = lambda: False
+    secrets: frozenset[str] = frozenset()
+    resources: Resources | None = None
+    prompts: Prompts | None = None
+    changes: ListChanges | None = None
+    background: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
 
 def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> PflowServer:
@@ -61,8 +129,7 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
         tools: Returns the tools that are served; called for each request, so that they may change.
         options: How they are served.
     """
-    served = _Handlers(host, tools, options or ServingOptions())
-    return served.server()
+    return _Handlers(host, tools, options or ServingOptions()).server()
 
 
 def call_handler(

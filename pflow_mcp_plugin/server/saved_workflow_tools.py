@@ -12,13 +12,18 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Entry, Host, Interface, PflowError, Problem
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import Entry, Field, Host, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.host_parts import library_of, runner_of
-from pflow_mcp_plugin.server.served_tool import Answer, Claims, ServedRequest, ServedTool
+from pflow_mcp_plugin.server.served_tool import (
+    Answer,
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+)
 from pflow_mcp_plugin.server.tools.workflow_tools import ended
-from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema, type_words
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
@@ -82,7 +87,9 @@ class SavedWorkflowTools:
             if self._patterns and not any(fnmatchcase(name, pattern) for pattern in self._patterns):
                 continue
             try:
-                yield self._tool(name)
+                tool = f"workflow-{name}" if name in self._taken else name
+                workflow = library_of(self._host).get(name)
+                yield workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
             except PflowError as error:
                 self._host.report(
                     Problem(
@@ -107,11 +114,6 @@ class SavedWorkflowTools:
                     )
                 )
 
-    def _tool(self, name: str) -> ServedTool:
-        tool = f"workflow-{name}" if name in self._taken else name
-        workflow = library_of(self._host).get(name)
-        return workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
-
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     """Return a workflow as a tool: its result is the outputs, or the envelope of the failure.
@@ -132,13 +134,15 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
         place = f"{errors[0].path}: " if errors[0].path else ""
         raise PflowError(f"{place}{errors[0].message}", kind="validation", problems=tuple(errors))
     interface = runner.interface(given.workflow)
+    nodes: Any = runner.normalise(given.workflow).get("nodes", ())
+    entries = [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
     return ServedTool(
         name=name,
         title=given.name.replace("-", " ").replace("_", " ").capitalize(),
         description=_description(given, interface),
         input_schema=input_schema(interface),
         output_schema=output_schema(interface),
-        claims=_claims(_entries(host, runner.normalise(given.workflow))),
+        claims=_claims(entries),
         answer=_answer(given, output_schema(interface)),
         bare=True,
     )
@@ -152,11 +156,6 @@ def _description(given: ToolWorkflow, interface: Interface) -> str:
         for field in interface.outputs
     ]
     return "\n".join([does, "", "Returns:", *returns]) if returns else does
-
-
-def _entries(host: Host, workflow: JSONObject) -> list[Entry | None]:
-    nodes: Any = workflow.get("nodes", ())
-    return [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
 
 
 def _claims(entries: Sequence[Entry | None]) -> Claims:
@@ -206,3 +205,92 @@ def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
         problems=problems,
         suggestions=("A tool returned something other than it declares; sync its server: pflow mcp sync",),
     )
+
+
+_NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
+_TYPES = frozenset(FRIENDLY_NAMES)
+_DEEPEST = 8
+"""The levels of a nested schema that a tool declares; what is deeper may be anything."""
+
+
+def input_schema(interface: Interface) -> dict[str, Any]:
+    """Return the schema of a workflow's inputs: the arguments of its tool."""
+    return {
+        "type": "object",
+        "properties": {field.key: _input(field) for field in interface.params},
+        "required": [field.key for field in interface.params if field.required],
+        "additionalProperties": interface.open,
+    }
+
+
+def output_schema(interface: Interface) -> dict[str, Any]:
+    """Return the schema of a workflow's outputs: the structured result of its tool."""
+    return {
+        "type": "object",
+        "properties": {field.key: _output(field) for field in interface.outputs},
+        "required": [field.key for field in interface.outputs],
+        "additionalProperties": bool(interface.open_outputs),
+    }
+
+
+def type_words(field: Field) -> str:
+    """Return the type of a workflow's input or output in words: `string`, `integer or null`, `any value`."""
+    return " or ".join(_types(field)) or "any value"
+
+
+def _input(field: Field) -> dict[str, Any]:
+    schema = field.schema if isinstance(field.schema, Mapping) else {}
+    default = {"default": schema["default"]} if "default" in schema else {}
+    return {**_type(field), **_described(field), **default}
+
+
+def _output(field: Field) -> dict[str, Any]:
+    inside = _structure(field.schema, 1)
+    inside.pop("type", None)  # the field's own type may have null in addition
+    return {**_type(field), **inside, **_described(field)}
+
+
+def _type(field: Field) -> dict[str, Any]:
+    types = _types(field)
+    if not types:
+        return {}
+    return {"type": types[0] if len(types) == 1 else types}
+
+
+def _types(field: Field) -> list[str]:
+    """Return the JSON types of a field, none if it may have any."""
+    types = [_NAMES.get(name, name) for name in field.types]
+    return list(dict.fromkeys(types)) if _TYPES.issuperset(types) else []
+
+
+def _described(field: Field) -> dict[str, Any]:
+    return {"description": field.description} if field.description else {}
+
+
+def _structure(schema: JSON, depth: int) -> dict[str, Any]:
+    """Return the types and members that a node's schema declares, and nothing beyond.
+
+    References, choices and limits are left out: a tool must not reject a result because of details that
+    no node checks, and a reference would not resolve inside another schema.
+    """
+    if not isinstance(schema, Mapping) or depth > _DEEPEST or schema.get("nullable"):
+        return {}
+    kept = _known_type(schema)
+    if isinstance(schema.get("description"), str):
+        kept["description"] = schema["description"]
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        kept["properties"] = {str(key): _structure(value, depth + 1) for key, value in properties.items()}
+    required = schema.get("required")
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        kept["required"] = list(dict.fromkeys(required))
+    if isinstance(schema.get("items"), Mapping) and "prefixItems" not in schema:
+        kept["items"] = _structure(schema["items"], depth + 1)
+    return kept
+
+
+def _known_type(schema: JSONObject) -> dict[str, Any]:
+    stated = schema.get("type")
+    names = stated if isinstance(stated, list) else [stated]
+    known = bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+    return {"type": stated} if known else {}

@@ -1,15 +1,27 @@
-"""A tool that this package serves: its declaration, and the function that answers a call."""
+"""A tool that this package serves: its declaration, whether it is chosen, and what a call must hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract import THE_USER, Host, RunControl, RunOrigin
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import (
+    THE_USER,
+    Host,
+    Library,
+    PflowError,
+    Problem,
+    RunControl,
+    Runner,
+    RunOrigin,
+    Settings,
+    Traces,
+)
+from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
 
 
 @attrs.frozen(kw_only=True)
@@ -78,3 +90,146 @@ class ServedTool:
     answer: Answer
     bare: bool = False
     reveals: bool = False
+
+
+_SHOWN = 200
+_COMPARED = 80
+
+
+def shown(name: str) -> str:
+    """Return a name as messages show it: at most 200 characters."""
+    return name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """Return the existing name that is most similar to a given one; empty if none is."""
+    from difflib import get_close_matches
+
+    lowered = {known.lower(): known for known in names}
+    return next((lowered[close] for close in get_close_matches(name[:_COMPARED].lower(), lowered, 1)), "")
+
+
+_Schema = Mapping[str, Any]
+
+
+def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
+    """Check the arguments of a call: their names, which are required, their types and sizes.
+
+    What is inside an object or list is left to the tool, except that the items of a list have a type.
+
+    Raises:
+        PflowError: Kind `validation`, with a problem for each argument.
+    """
+    schema: _Schema = tool.input_schema
+    problems = tuple(_problems(schema, arguments))
+    if problems:
+        names = ", ".join(schema.get("properties", {})) or "none"
+        raise PflowError(
+            f"Invalid arguments for {tool.name}: {'; '.join(problem.message for problem in problems)}",
+            kind="validation",
+            problems=problems,
+            suggestions=(*(it.suggestion for it in problems if it.suggestion), f"Its arguments: {names}"),
+        )
+
+
+def _problems(schema: _Schema, arguments: Mapping[str, Any]) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            yield Problem(message=f"{name} is missing", path=f"$.{name}", suggestion=f"Pass {name}")
+    for name, value in arguments.items():
+        if name in properties:
+            yield from _wrong_type(f"$.{name}", name, properties[name], value)
+        elif schema.get("additionalProperties") is False:
+            close = nearest(name, properties)
+            hint = f"Did you mean {close}?" if close else ""
+            unknown = shown(name)
+            yield Problem(message=f"there is no argument {unknown}", path=f"$.{unknown}", suggestion=hint)
+
+
+def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterator[Problem]:
+    wanted = schema.get("type", ())
+    types = (wanted,) if isinstance(wanted, str) else wanted
+    # type(value) instead of isinstance: in Python, unlike JSON, True is an int
+    if types and not any(type(value) in PYTHON_TYPES[kind] for kind in types):
+        expected = " or ".join(types)
+        found = next(kind for kind, types in PYTHON_TYPES.items() if type(value) in types)
+        yield Problem(message=f"{name} must be of type {expected}, not {found}", path=path)
+    elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        said = f"{name} has {len(value):,} characters, at most {schema['maxLength']:,} are accepted"
+        yield Problem(message=said, path=path)
+    elif isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
+        said = f"{name} has {len(value):,} items, at most {schema['maxItems']:,} are accepted"
+        yield Problem(message=said, path=path)
+    elif isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            yield from _wrong_type(f"{path}[{index}]", f"{name}[{index}]", schema["items"], item)
+
+
+def selected(
+    tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
+) -> tuple[ServedTool, ...]:
+    """Return the tools to serve.
+
+    Args:
+        tools: All tools.
+        patterns: Names, or patterns such as `registry_*`; all tools if there are none.
+        read_only: Whether to leave out those that may change something.
+
+    Raises:
+        PflowError: A pattern matches no tool.
+    """
+    names = [tool.name for tool in tools]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            close = nearest(pattern, names)
+            hint = f"Did you mean {close}?" if close else f"The tools: {', '.join(names)}"
+            raise PflowError(f"There is no tool {pattern}", kind="usage", suggestions=(hint,))
+    return matching(tools, patterns, read_only=read_only)
+
+
+def matching(
+    tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
+) -> tuple[ServedTool, ...]:
+    """Return the tools to serve where tools come and go: a pattern need not match any.
+
+    Args:
+        tools: All tools.
+        patterns: As for `selected`.
+        read_only: As for `selected`.
+    """
+    return tuple(
+        tool
+        for tool in tools
+        if (not patterns or any(fnmatchcase(tool.name, pattern) for pattern in patterns))
+        and (tool.claims.read_only or not read_only)
+    )
+
+
+_Part = TypeVar("_Part")
+
+
+def runner_of(host: Host) -> Runner:
+    """Return the runner of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.runner, "run workflows")
+
+
+def library_of(host: Host) -> Library:
+    """Return the library of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.library, "save workflows")
+
+
+def settings_of(host: Host) -> Settings:
+    """Return the settings of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.settings, "save settings")
+
+
+def traces_of(host: Host) -> Traces:
+    """Return the traces of a host; raise `PflowError` of kind `usage` if it has none."""
+    return _present(host.traces, "write traces")
+
+
+def _present(part: _Part | None, purpose: str) -> _Part:
+    if part is None:
+        raise PflowError(f"This pflow does not {purpose}", kind="usage")
+    return part

@@ -196,9 +196,12 @@ class EraStreams:
     def send_nowait(self, item: SessionMessage) -> None:
         """Pass a message on; each era looks itself whether a notification or an answer is for it."""
         message = item.message
+        params: Mapping[str, Any] = getattr(message, "params", None) or {}
+        meta = params.get("_meta")
+        has_envelope = isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
         if not isinstance(message, JSONRPCRequest):
             streams = self._both
-        elif message.method != "initialize" and _has_envelope(message.params):
+        elif message.method != "initialize" and has_envelope:
             streams = (self._enveloped,)
         else:
             streams = (self._handshake,)
@@ -214,11 +217,6 @@ class EraStreams:
     @property
     def _both(self) -> tuple[MemoryObjectSendStream[SessionMessage | Exception], ...]:
         return self._handshake, self._enveloped
-
-
-def _has_envelope(params: Mapping[str, Any] | None) -> bool:
-    meta = (params or {}).get("_meta")
-    return isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
 
 
 class LineReader:
@@ -331,7 +329,9 @@ class LineReader:
         except ValueError:
             self._writer.refuse(line)
             return
-        if isinstance(message.message, JSONRPCNotification) and _has_id(text):
+        # What the SDK takes for a notification is a request if it has an id, an invalid one.
+        is_notification = isinstance(message.message, JSONRPCNotification)
+        if is_notification and '"id"' in text and "id" in json.loads(text):
             self._writer.refuse(line, INVALID_REQUEST, _INVALID_ID)
             return
         self._requests += isinstance(message.message, JSONRPCRequest)
@@ -436,11 +436,6 @@ class LineWriter:
                     self._poll.poll()
         except OSError:
             self._gone = True
-
-
-def _has_id(text: str) -> bool:
-    """Return whether what the SDK takes for a notification is a request, whose id is invalid."""
-    return '"id"' in text and "id" in json.loads(text)
 
 
 def _id_in(line: bytes) -> str | int | None:

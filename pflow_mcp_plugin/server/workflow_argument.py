@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Library, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.confined_paths import read_confined
-from pflow_mcp_plugin.server.given_names import shown
-from pflow_mcp_plugin.server.host_parts import runner_of
-from pflow_mcp_plugin.server.served_tool import ServedRequest
+from pflow_mcp_plugin.server.served_tool import ServedRequest, runner_of, shown
+from pflow_mcp_plugin.storage import NotRegular, read_regular
 
 MOST_BYTES = 8 << 20
 """Bytes of the largest workflow."""
@@ -50,7 +50,10 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
     Raises:
         PflowError: It is too large, there is none, or it is not a workflow.
     """
-    found = _from_text(request, given) if isinstance(given, str) else GivenWorkflow(_object(given), _UNNAMED)
+    if isinstance(given, str):
+        found = _from_text(request, given)
+    else:
+        found = GivenWorkflow(given if isinstance(given, Mapping) else {}, _UNNAMED)
     _check_size(found)
     return found
 
@@ -62,24 +65,16 @@ def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
     library = request.host.library
     if library is not None and given in library.names():
         return GivenWorkflow(library.get(given), given, saved=True)
-    if not _looks_like_path(given):
+    if not set(given) & set("/\\.\0"):  # it does not look like a path
         raise _not_saved(library, given)
     content = read_confined(request.root, given, MOST_BYTES)
     return _parsed(request, content.decode("utf-8", "replace"), given.replace("\\", "/").rpartition("/")[2])
-
-
-def _looks_like_path(given: str) -> bool:
-    return "/" in given or "\\" in given or "." in given or "\0" in given
 
 
 def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
     if len(content) > MOST_BYTES:
         raise _too_large(f"{MOST_BYTES:,} characters")
     return GivenWorkflow(runner_of(request.host).read(content, name), name)
-
-
-def _object(given: object) -> JSONObject:
-    return given if isinstance(given, Mapping) else {}
 
 
 def _not_saved(library: Library | None, given: str) -> PflowError:
@@ -117,4 +112,67 @@ def _too_large(limit: str) -> PflowError:
         f"The workflow is too large: it has more than {limit}",
         kind="validation",
         suggestions=("Read large data in a node, or pass it as an input",),
+    )
+
+
+_LONGEST = 4_096
+
+
+def read_confined(root: Path | None, name: str, most: int) -> bytes:
+    """Return the content of a regular file inside a folder.
+
+    Args:
+        root: The folder; None where no file may be read.
+        name: Its path, relative to the folder or absolute within it.
+        most: Bytes that it may have.
+
+    Raises:
+        PflowError: It is outside, is not a regular file, is too large, or cannot be read.
+    """
+    path = confined(root, name)
+    try:
+        return read_regular(path, most)
+    except FileNotFoundError:
+        raise PflowError(f"No such file: {shown(name)}", kind="not_found") from None
+    except (NotRegular, IsADirectoryError) as error:
+        raise _refused(f"{shown(name)} is not a regular file: {error.strerror}") from None
+    except OSError as error:
+        raise PflowError(f"{shown(name)} cannot be read: {error.strerror}", kind="validation") from None
+
+
+def confined(root: Path | None, name: str) -> Path:
+    """Return the real path that a client names, if it is inside the folder.
+
+    Symbolic links are followed first, so one that leads out is refused, and what is opened later is not a
+    link.
+
+    Raises:
+        PflowError: It is outside.
+    """
+    if root is None:
+        raise PflowError(
+            "Files cannot be read here: the server does not run on the client's machine",
+            kind="validation",
+            suggestions=(
+                "Pass the workflow itself, as an object, or as JSON or YAML text",
+                "Pass the name of a saved workflow",
+            ),
+        )
+    if not name or len(name) > _LONGEST or "\0" in name or not name.isprintable():
+        raise _refused(f"{shown(name)!r} is not a path")
+    base = os.path.realpath(root)
+    try:
+        real = os.path.realpath(Path(base) / name)
+    except (OSError, ValueError):
+        raise _refused(f"{shown(name)!r} is not a path") from None
+    if real != base and not real.startswith(base.rstrip(os.sep) + os.sep):
+        raise _refused(f"{shown(name)} is outside the folder that pflow serves")
+    return Path(real)
+
+
+def _refused(message: str) -> PflowError:
+    return PflowError(
+        message,
+        kind="validation",
+        suggestions=("Pass a path inside the folder, the workflow itself, or the name of a saved workflow",),
     )

@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from pydantic import PrivateAttr
 
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.server.host_parts import runner_of
+from pflow_mcp_plugin.server.pflow_server import call_handler, declaration
 from pflow_mcp_plugin.server.saved_workflow_tools import ToolWorkflow, workflow_tool
+from pflow_mcp_plugin.server.served_tool import ServedTool, runner_of
 
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.mounted_workflow import WorkflowTool
+CallHandler = Callable[
+    [ServerRequestContext[Any, Any], types.CallToolRequestParams], Awaitable[dict[str, Any]]
+]
+
+
+class WorkflowTool(Tool):
+    """A workflow as a tool for a server of one's own.
+
+    `MCPServer("mine", tools=[tool])` serves it among other tools. A low-level `Server` lists its
+    `declaration` and answers calls with `call`.
+    """
+
+    _served: ServedTool = PrivateAttr()
+    _handle: CallHandler = PrivateAttr()
+
+    @classmethod
+    def of(cls, host: Host, served: ServedTool) -> WorkflowTool:
+        """Return a workflow as a tool.
+
+        Args:
+            host: The host that runs the workflow.
+            served: The workflow as pflow serves it.
+        """
+        tool = cls(
+            fn=_not_called,
+            name=served.name,
+            title=served.title,
+            description=served.description,
+            parameters=dict(served.input_schema),
+            fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=dict(served.output_schema)),
+            is_async=True,
+            context_kwarg=None,
+            annotations=_declared(served).annotations,
+        )
+        tool._served = served
+        tool._handle = call_handler(host, lambda: (served,))
+        return tool
+
+    @property
+    def declaration(self) -> types.Tool:
+        """The tool as `tools/list` has it."""
+        return _declared(self._served)
+
+    async def call(
+        self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Run the workflow, and return its outputs or the failure.
+
+        Args:
+            context: The request, as a low-level server receives it.
+            params: Its params: `arguments` are the inputs.
+        """
+        named = params.model_copy(update={"name": self.name})  # it may be mounted under another name
+        return types.CallToolResult.model_validate(await self._handle(context, named), by_name=False)
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: FBT001, FBT002 - the signature of the SDK
+    ) -> types.CallToolResult:
+        """Run the workflow, as `MCPServer` calls its tools.
+
+        Args:
+            arguments: The inputs.
+            context: The request.
+            convert_result: Has no effect: the result is complete.
+        """
+        request = context.request_context
+        params = types.CallToolRequestParams(name=self.name, arguments=arguments, _meta=request.meta)
+        return await self.call(request, params)
 
 
 def as_tool(
@@ -38,8 +115,6 @@ def as_tool(
         >>> greet = {"nodes": [{"id": "echo", "params": {"message": "hello"}}]}
         >>> server = MCPServer("mine", tools=[as_tool(greet, name="greet")])
     """
-    from pflow_mcp_plugin.server.mounted_workflow import WorkflowTool
-
     host = host or current_host()
     given = _given(host, workflow, name, description)
     return WorkflowTool.of(host, workflow_tool(host, given))
@@ -61,3 +136,11 @@ def _given(host: Host, workflow: str | Path | JSONObject, tool: str, description
         raise PflowError(message, kind="not_found", suggestions=("See: pflow workflow list",))
     read = runner_of(host).read_file(path)
     return ToolWorkflow(name=path.stem, workflow=read, saved=False, tool=tool, description=description)
+
+
+def _declared(served: ServedTool) -> types.Tool:
+    return types.Tool.model_validate(declaration(served), by_name=False)
+
+
+async def _not_called() -> None:
+    """Stand in for the function of the tool, which `WorkflowTool.run` replaces."""

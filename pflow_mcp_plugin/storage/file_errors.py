@@ -1,7 +1,8 @@
-"""The exceptions for files that cannot be read or written."""
+"""The exceptions for files that cannot be read or written, and the limit for the depth of documents."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
@@ -51,3 +52,24 @@ class StoreError(PflowError):
             suggestions=(suggestion,) if suggestion else (),
         )
         self.path = path
+
+
+DEEPEST = 100
+"""Levels of tables and lists in a document; a server needs five, a dotted key has one for each part."""
+
+
+def is_too_deep(document: object) -> bool:
+    """Whether the nesting of a document exceeds the limit."""
+    level, depth = [document], 0
+    while level:
+        if depth > DEEPEST:
+            return True
+        level = [inner for value in level for inner in _members(value)]
+        depth += 1
+    return False
+
+
+def _members(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,14 +1,14 @@
-"""Decodes the text of a TOML file, with the place of a mistake."""
+"""The text of a TOML file: decoded, with the place of a mistake, and encoded."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.storage.file_errors import CorruptFile
-from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, is_too_deep
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 TOKEN = re.compile(
@@ -83,3 +83,23 @@ def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> CorruptF
 def _corrupt(path: Path, reason: str, before: str) -> CorruptFile:
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
+
+
+def encode(document: JSONObject) -> bytes:
+    """Encode a document as TOML.
+
+    Raises:
+        ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(document).encode()
+    except TypeError as error:  # tomli_w raises it for null and objects
+        raise ValueError(str(error)) from error
+
+
+def comments(content: bytes) -> Counter[str]:
+    """Decode only the comments of valid TOML, and count how often each occurs."""
+    tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
+    return Counter(token.rstrip() for token in tokens if token.startswith("#"))

@@ -61,7 +61,7 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
 
     with (
         traced.start_as_current_span(
-            f"tools/call {call.tool}",
+            f"tools/call {call.label}",
             kind=SpanKind.CLIENT,
             attributes=_call_attributes(launch, call),
             record_exception=False,
@@ -100,7 +100,7 @@ def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
     given: dict[str, str | int | None] = {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": call.tool,
+        "gen_ai.tool.name": call.label,
         "network.transport": _NETWORK.get(launch.server.transport, "tcp"),
         "pflow.server": launch.server.name,
         "pflow.node_id": call.node_id,

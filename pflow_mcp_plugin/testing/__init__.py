@@ -11,18 +11,14 @@
 
 Nothing here needs pytest. With pytest, the fixture `pflow_host` comes with the package.
 
-- `pflow_host`: pflow with a temporary home
-- `preset_check`: whether a preset's server starts and lists its tools
+- `pflow_host`: pflow with a temporary home, and whether a preset's server starts and lists its tools in it
 - `fake_server`: a server whose tools are functions of the test, started through `pipe_relay`
-- `tool_answers`: what tools answer, and the calls that were made
-- `tool_declarations`: a server's tools as a test writes them down
+- `tool_answers`: a server's tools as a test writes them down, what they answer, and the calls that were made
 """
 
 from pflow_mcp_plugin.testing.fake_server import FakeServer
-from pflow_mcp_plugin.testing.pflow_host import PflowHost, open_pflow_host
-from pflow_mcp_plugin.testing.preset_check import assert_preset_starts
-from pflow_mcp_plugin.testing.tool_answers import ToolAnswers
-from pflow_mcp_plugin.testing.tool_declarations import ToolFailure, ToolLike, read_tools
+from pflow_mcp_plugin.testing.pflow_host import PflowHost, assert_preset_starts, open_pflow_host
+from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolFailure, ToolLike, read_tools
 
 __all__ = [
     "FakeServer",

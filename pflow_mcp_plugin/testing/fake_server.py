@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 from pflow_mcp_plugin.testing import pipe_relay
-from pflow_mcp_plugin.testing.tool_answers import ToolAnswers
-from pflow_mcp_plugin.testing.tool_declarations import ToolLike
+from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 
 if TYPE_CHECKING:  # loading the SDK takes most of a second
     import mcp_types

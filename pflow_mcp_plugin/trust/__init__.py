@@ -1,19 +1,8 @@
 """Decisions about a server's claims and its address; no I/O.
 
-What a tool claims:
-
-- `purity`: whether a tool may be run twice, from its annotations and what the user trusts
-- `tool_effects`: what a tool does to data, from its annotations and its transport
-
-Whether a new version of a tool must be approved. Start reading at `tool_danger`:
-
-- `tool_danger`: the verdict, from all differences
-- `schema_changes`, `schema_keywords`: the difference between two versions of a JSON Schema; whether a change
-  of one keyword accepts more or less
-- `schema_forms`, `schema_texts`: one form for schemas that mean the same; the texts inside a schema
-- `text_changes`, `word_forms`: whether a text was only corrected
-- `renamed_tools`: which tools came back under another name
-- `tool_difference`: the differences as lines for people
+- `tool_claims`: what a tool's annotations count for: whether it may be run twice, what it does to data
+- `use_changes`: which changes since the approval affect a use of a tool
+- `tool_difference`: what differs between two versions of a tool, also as lines for people
 - `json_equality`, `json_excerpt`: JSON values compared, and shortened for people
 
 What a person should look at in a server's tools. Start reading at `tool_checks`:
@@ -25,8 +14,7 @@ What a person should look at in a server's tools. Start reading at `tool_checks`
 
 Where pflow may connect to:
 
-- `egress`: which URLs, hosts and addresses are allowed, and whether plain http is
-- `addresses`: what a host or IP address is
+- `server_egress`: whether a server, or a URL that it names, may be connected to
 """
 
 __all__: list[str] = []

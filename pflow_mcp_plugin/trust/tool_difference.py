@@ -1,7 +1,7 @@
-"""The differences between two versions of a tool, as lines for people.
+"""What differs between two versions of a tool, by path, and as lines for people.
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
-escaped, dangerous differences stand first where not all fit, and all lengths are bounded.
+escaped, what may break a use stands first where not all fits, and all lengths are bounded.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pflow_mcp_plugin.contract.json_types import JSON
+import attrs
+
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.printable_text import escape, one_line
+from pflow_mcp_plugin.trust.json_equality import is_same
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
 from pflow_mcp_plugin.trust.look_alikes import plain_form
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_danger import Difference, Verdict
+from pflow_mcp_plugin.types import Tool
 
 _MOST = 40
 """Differences of one tool that are shown."""
@@ -31,29 +32,133 @@ _LONGEST_TEXT = 2_000
 _LONGEST_VALUE = 300
 _MOST_STEPS = 5_000_000
 _MOST_WORDS = 50_000
+_MOST_FOUND = 2_000
+_DEPTH = 64
 _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z]")
 _LIKE_LATIN = re.compile(r"[\u0370-\u058f]")
 """Letters of Greek, Cyrillic and Armenian, many of which look like Latin ones."""
 _BLANK = "\u2800"
 """A letter of Braille that looks like a space."""
+_TEXTS = frozenset({"title", "description", "examples", "example", "$comment", "$schema", "$id"})
+_NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Keywords whose members are named by the author of a schema."""
+_SETS = frozenset({"required", "enum", "type"})
+"""Keywords whose lists are in no order."""
+_ABSENT: Any = object()
 
 
-def lines(tool: str, verdict: Verdict) -> Iterator[str]:
-    """Yield how a tool differs, in lines for a terminal: printable and bounded.
+@attrs.frozen(kw_only=True)
+class Difference:
+    """One place where two versions of a tool, or of a server's instructions, differ.
+
+    Attributes:
+        field: `description`, `annotations.destructiveHint`, `inputSchema.properties.title`...
+        what: `added`, `removed` or `changed`.
+        old: The value before, None if there was none.
+        new: The value now, None if there is none.
+        may_break: Whether a use that was right before may be affected.
+    """
+
+    field: str
+    what: str
+    old: JSON = None
+    new: JSON = None
+    may_break: bool = False
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the difference in JSON form; long values are cut."""
+        return {
+            "field": self.field[:500],
+            "what": self.what,
+            "old": excerpt(self.old),
+            "new": excerpt(self.new),
+            "may_break": self.may_break,
+        }
+
+
+def differences(old: Tool, new: Tool) -> tuple[Difference, ...]:
+    """Return where two versions of a tool differ, `_meta` left out; never raises, whatever a server sent."""
+    found = [*text_difference("title", old.title, new.title)]
+    found += text_difference("description", old.description, new.description)
+    found += _walked("inputSchema", old.input_schema, new.input_schema)
+    before, after = (_ABSENT if it is None else it for it in (old.output_schema, new.output_schema))
+    found += _walked("outputSchema", before, after)
+    found += _walked("annotations", old.annotations, new.annotations)
+    return tuple(found[:_MOST_FOUND])
+
+
+def text_difference(field: str, old: str, new: str) -> list[Difference]:
+    """Return the difference between two texts, in a list that is empty if they are the same."""
+    return [] if old == new else [Difference(field=field, what="changed", old=old, new=new)]
+
+
+def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
+    """Yield where two JSON values differ, as deep as they can be compared key by key."""
+    waiting: list[tuple[str, str, JSON, JSON, int]] = [(field, field, old, new, _DEPTH)]
+    found = 0
+    while waiting and found < _MOST_FOUND:
+        path, key, one, other, depth = waiting.pop()
+        if is_same(one, other):
+            continue
+        if depth and isinstance(one, Mapping) and isinstance(other, Mapping):
+            waiting += reversed([*_members(path, key, one, other, depth - 1)])
+        elif depth and isinstance(one, list) and isinstance(other, list) and key not in _SETS:
+            if len(one) == len(other):
+                pairs = enumerate(zip(one, other, strict=True))
+                waiting += [(f"{path}.{index}", "", *pair, depth - 1) for index, pair in pairs]
+                continue
+            found += 1
+            yield _difference(path, key, one, other)
+        else:
+            found += 1
+            yield _difference(path, key, one, other)
+
+
+def _members(
+    path: str, key: str, old: JSONObject, new: JSONObject, depth: int
+) -> Iterator[tuple[str, str, JSON, JSON, int]]:
+    for name in dict.fromkeys((*old, *new)):
+        # The path of what is nested very deep is that of its surroundings.
+        place = f"{path}.{str(name)[:_LONGEST_FIELD]}" if len(path) < _LONGEST_VALUE else path
+        yield place, "" if key in _NAMES else str(name), old.get(name, _ABSENT), new.get(name, _ABSENT), depth
+
+
+def _difference(path: str, key: str, old: JSON, new: JSON) -> Difference:
+    what = "added" if old is _ABSENT else "removed" if new is _ABSENT else "changed"
+    return Difference(
+        field=path,
+        what=what,
+        old=None if old is _ABSENT else old,
+        new=None if new is _ABSENT else new,
+        may_break=_may_break(path, key, old, new),
+    )
+
+
+def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
+    """Whether a difference can affect a use: all but texts, further arguments, outputs and values."""
+    if key in _TEXTS or (key == "idempotentHint" and new is True):
+        return False
+    if key in _SETS and isinstance(old, list) and isinstance(new, list):
+        fewer, more = (old, new) if key == "required" else (new, old)
+        return not all(any(is_same(it, one) for one in fewer) for it in more)
+    is_member = path.rpartition(".")[0].rpartition(".")[2] in _NAMES
+    return not (old is _ABSENT and (is_member or key == "outputSchema" or key in _NAMES))
+
+
+def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
+    """Yield the differences of a tool in lines for a terminal: printable and bounded.
 
     Args:
-        tool: Its name.
-        verdict: How it differs. What is dangerous is marked with `!`, and with `~` what is not.
+        name: What differs: the tool, or `instructions`.
+        found: The differences. Those that may affect a use are marked with `!`, the others with `~`.
     """
-    yield f"{_cut(unmistakable(tool), _LONGEST_FIELD)}: {verdict.kind}"
-    chosen = verdict.differences
-    if len(chosen) > _MOST:
-        chosen = tuple(sorted(chosen, key=lambda each: not each.dangerous)[:_MOST])
+    yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
+    chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
     for difference in chosen:
         yield from _lines(difference)
-    if len(verdict.differences) > _MOST:
-        yield f"  and {len(verdict.differences) - _MOST:,} more"
+    if len(found) > len(chosen):
+        yield f"  and {len(found) - len(chosen):,} more"
 
 
 def unmistakable(text: str) -> str:
@@ -74,8 +179,8 @@ def _told_apart(word: str, *, is_latin: bool) -> str:
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    mark, field = "!" if difference.dangerous else "~", _cut(unmistakable(difference.field), _LONGEST_FIELD)
-    yield f"  {mark} {field}: {unmistakable(difference.what)}"
+    mark, field = "!" if difference.may_break else "~", _cut(unmistakable(difference.field), _LONGEST_FIELD)
+    yield f"  {mark} {field}: {difference.what}"
     if isinstance(difference.old, str) and isinstance(difference.new, str):
         yield from _text_lines(difference.old, difference.new)
         return

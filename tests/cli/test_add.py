@@ -285,7 +285,8 @@ def test_the_registry_is_told(desk):
 
 def test_adding_and_listing_load_nothing_heavy():
     code = (
-        "import sys, pflow_mcp_plugin.cli.list, pflow_mcp_plugin.cli.add, pflow_mcp_plugin.cli.remove;"
+        "import sys, pflow_mcp_plugin.cli.list, pflow_mcp_plugin.cli.add;"
+        "import pflow_mcp_plugin.cli.configured_servers;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
         "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
     )

@@ -13,9 +13,8 @@ import pytest
 from pflow_mcp_plugin.cli import client_setup
 from pflow_mcp_plugin.cli.client_setup import ClientSetup
 from pflow_mcp_plugin.cli.serve import serve as serve_command
-from pflow_mcp_plugin.config.interchange import client_files, document_text
-from pflow_mcp_plugin.config.interchange.client_files import Machine
-from pflow_mcp_plugin.config.interchange.clients import client
+from pflow_mcp_plugin.config.interchange import clients, document_text
+from pflow_mcp_plugin.config.interchange.clients import Machine, client
 
 pytestmark = pytest.mark.programs
 
@@ -230,7 +229,7 @@ def machine(system):
     ],
 )
 def test_each_client_is_written_in_its_place_on_each_system(name, system, path):
-    found = client_files.written(client(name), machine(system))
+    found = clients.written(client(name), machine(system))
     assert found == (Path(path) if path else None)
 
 

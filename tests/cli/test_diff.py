@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.cli.diff import diff
+from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.types import Tool
 
@@ -67,3 +68,14 @@ def test_a_server_with_mistakes_does_not_hide_the_differences_of_others(desk):
     assert "b: Server b: Must be a string" in text
     with pytest.raises(PflowError, match="Must be a string"):
         desk.run(diff, "b")
+
+
+def test_pins_that_others_may_write_are_named_with_the_command_that_mends_them(desk):
+    desk.write(CONFIG)
+    desk.sync(*TOOLS)
+    (file,) = pin_folder(desk.paths).glob("*.json")
+    file.chmod(0o666)
+    assert (
+        f"every user can write it (its mode is 0666); Check what is in it, then run: chmod go-w {file}"
+        in (desk.run(diff).render())
+    )

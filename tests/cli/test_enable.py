@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.cli.enable import disable, enable
+from pflow_mcp_plugin.cli.configured_servers import disable, enable
 from pflow_mcp_plugin.errors import McpError
 
 TWO = '# mine\n[mcpServers.clock]\ncommand = "a"\n[mcpServers.web]\ntype = "http"\nurl = "https://example.com"\n'

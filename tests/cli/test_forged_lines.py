@@ -147,3 +147,14 @@ def test_row_58_further_lines_of_what_a_tool_says_have_a_bar(twins, command):
     assert (failed.exit_code, told[0][:6]) == (1, "Error:"), failed
     assert "  |   forged: line" in told
     assert [line for line in told[1:] if not line.startswith(("  | ", "  -> ", "  trace path: "))] == []
+
+
+@pytest.mark.parametrize("command", ["mcp info {node}", "registry describe {node}"])
+def test_row_58_further_lines_of_a_description_have_a_bar(twins, command):
+    forged = twins[0]
+    forged.run("mcp sync odd")
+    shown = forged.run(command).stdout.splitlines()
+    begin = next(index for index, line in enumerate(shown) if "does something" in line)
+    described = shown[begin : shown.index("", begin)]
+    assert len(described) > 1
+    assert [line for line in described[1:] if not line.startswith("  | ")] == []

@@ -105,3 +105,24 @@ def test_row_54_what_only_may_be_a_secret_is_masked(pflow):
         ("mcp", "diff"),
     ):
         assert "hunter2secret" not in _said(pflow(*command)), command
+
+
+def test_row_54_code_is_no_secret_that_an_import_moves_to_the_settings(pflow, pflow_home, mark, tmp_path):
+    file = tmp_path / "other.json"
+    table = {"command": "npx", "args": ["--token", "evil-package"]}
+    file.write_text(json.dumps({"mcpServers": {"odd": _table(_code(mark)), "other": table}}))
+    shown = _said(pflow("mcp", "import", file, "--secrets-to-settings"))
+    config = (pflow_home / "config" / "mcp-servers.toml").read_text(encoding="utf-8")
+    for text in (shown, config):
+        assert f"touch {mark}" in text
+        assert str(SERVER) in text
+        assert "evil-package" in text
+
+
+def test_row_54_a_program_in_a_variable_that_is_called_like_a_secret_is_shown(pflow, mark, no_leftovers):
+    script = mark.with_name("evil.py")
+    script.write_text(f"open({str(mark)!r}, 'w')", encoding="utf-8")
+    table = {"command": sys.executable, "args": ["${API_KEY}"], "startup_timeout": 5}
+    assert pflow("settings", "set", "API_KEY", str(script)).exit_code == 0
+    assert pflow("mcp", "add", json.dumps({"odd": table})).exit_code == 0
+    assert f"where API_KEY={script}" in pflow("mcp", "sync", "odd").stderr

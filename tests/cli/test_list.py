@@ -40,6 +40,7 @@ def test_a_server_that_was_never_synced_is_due(desk):
         "synced_at": None,
         "sync_due": True,
         "changed": 0,
+        "withheld": 0,
         "sync_failure": None,
         "problems": [],
     }
@@ -121,7 +122,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
         "assert report.data[0]['tools'] == 1;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
-        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_danger'};"
+        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_difference'};"
         "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
     )
     arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]
@@ -129,7 +130,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
     assert finished.returncode == 0, finished.stderr
 
 
-def test_tools_that_are_withheld_are_counted(desk):
+def test_tools_that_are_not_approved_are_counted(desk):
     config = '[mcpServers.a]\ncommand = "sh"\n'
     desk.write(config)
     desk.sync(Tool(name="close", annotations={"destructiveHint": True}), Tool(name="list"))
@@ -137,7 +138,7 @@ def test_tools_that_are_withheld_are_counted(desk):
     report = desk.run(list_)
     assert report.data[0]["changed"] == 1
     first, second = report.render().splitlines()[1:]
-    assert first == "a       stdio  2 tools, 1 changed  just now  sh"
+    assert first == "a       stdio  2 tools, 1 not approved  just now  sh"
     assert second == "    run: pflow mcp diff a"
     desk.write(config.replace('"sh"', '"ls"'))
     assert desk.run(list_).data[0]["changed"] == 2

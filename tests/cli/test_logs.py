@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from pflow_mcp_plugin.cli.logs import logs
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.cli.server_health import logs
+from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.errors import McpError
 

@@ -10,10 +10,10 @@ import pytest
 from pflow_mcp_plugin.cli import project_approval
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve
+from pflow_mcp_plugin.cli.client_setup import export_servers
+from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
-from pflow_mcp_plugin.cli.export_servers import export_servers
 from pflow_mcp_plugin.cli.list import list as list_
-from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.errors import McpError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog
-from pflow_mcp_plugin.cli.remove import remove
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.errors import McpError

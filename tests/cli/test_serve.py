@@ -64,6 +64,7 @@ def test_an_option_for_several_words_may_be_repeated(pflow):
         (("--tools", "registry_lst"), "Did you mean registry_list?"),
         (("--tools", "nothing_*"), "There is no tool nothing_*"),
         (("--root", "not-there"), "is not a folder"),
+        (("--http", "127.0.0.1:0", "--max-request-size", "1023"), "1023 is not in the range x>=1024"),
         (("--json",), "standard output belongs to the protocol"),
     ],
 )

@@ -12,11 +12,11 @@ import pytest
 from program_terminal import run_on_terminal
 from screen import screen_lines
 
+from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.list import list as list_
-from pflow_mcp_plugin.cli.remove import remove
+from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync
-from pflow_mcp_plugin.cli.test import test as cli_test
 from pflow_mcp_plugin.errors import McpError
 
 DEMO = (

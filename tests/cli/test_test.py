@@ -7,7 +7,7 @@ import sys
 import pytest
 from http_server import FaultServer, Reply, Request
 
-from pflow_mcp_plugin.cli import test as testing
+from pflow_mcp_plugin.cli import server_health as testing
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError

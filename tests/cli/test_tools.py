@@ -76,7 +76,7 @@ def test_info_shows_everything_about_a_node(clock):
     for part in (
         "All of them.",
         "list_zones of server clock",
-        "Clock 2.1, protocol 2025-11-25",
+        "Server    2.1, protocol 2025-11-25",
         'region  str, default "eu", one of "eu", "us"',
         "limit   int | None, required",
         "zones           list",
@@ -110,17 +110,22 @@ def test_info_leads_from_what_is_no_tool_to_what_may_be_meant(clock, word, step)
     assert caught.value.suggestions == (step,)
 
 
-def test_a_tool_that_is_withheld_is_marked(desk):
+def test_a_changed_tool_is_marked(desk):
     desk.write('[mcpServers.a]\ncommand = "x"\n')
     before = Tool(name="close", description="Close a ticket.", annotations={"destructiveHint": True})
     desk.sync(before, Tool(name="list"))
     desk.sync(attrs.evolve(before, annotations={"readOnlyHint": True}), Tool(name="list"))
     report = desk.run(tools)
-    assert report.data[0]["changed"].startswith("Tool close of server a changed since it was approved: ")
+    assert report.data[0]["changed"] == "changed since it was approved (see: pflow mcp diff a)"
     assert "changed" not in report.data[1]
-    assert "! changed (see: pflow mcp diff a) Close a ticket." in report.render()
-    assert "Withheld" in desk.run(info, "mcp-a-close").render()
-    assert "Withheld" not in desk.run(info, "mcp-a-list").render()
+    assert "~ changed (see: pflow mcp diff a) Close a ticket." in report.render()
+    shown = desk.run(info, "mcp-a-close")
+    assert shown.render().startswith("Not approved as it is now (see: pflow mcp info --new mcp-a-close)")
+    assert shown.data["sync"]["annotations"] == {"destructiveHint": True}
+    new = desk.run(info, "mcp-a-close", "--new")
+    assert "Nobody has approved what follows" in new.render()
+    assert new.data["sync"]["annotations"] == {"readOnlyHint": True}
+    assert "note" not in desk.run(info, "mcp-a-list").data
 
 
 def test_a_tool_is_described_by_its_name_alone_or_with_its_server(clock):
@@ -144,9 +149,11 @@ def test_the_inside_of_objects_and_lists_is_shown(clock):
         "type": "object",
         "properties": {"labels": {"type": "array", "items": {"$ref": "#/$defs/label"}}},
         "$defs": {"label": label},
+        "dependentSchemas": {"labels": {"properties": {"more": {"type": "integer", "minimum": 2}}}},
     }
     listing = Listing(info=ServerInfo(name="Clock"), tools=(Tool(name="tag", input_schema=schema),))
     catalog(clock).save("clock", listing, server_store(clock).fingerprint("clock"))
     shown = clock.run(info, "tag").render()
     assert "  labels  list\n            []  dict\n              name  str, required\n" in shown
+    assert "  more    int, at least 2\n" in shown
     assert 'In a workflow\n  {"id": "tag", "type": "mcp-clock-tag", "params": {}}' in shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.client.process.environment import child_environment
+from pflow_mcp_plugin.client.server_process import child_environment
 from pflow_mcp_plugin.processes.reaper_process import MARKER
 
 

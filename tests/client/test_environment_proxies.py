@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from pflow_mcp_plugin.client.transport.environment_proxies import chosen_proxy
+from pflow_mcp_plugin.network.checked_connections import chosen_proxy
 
 PROXIES = {"http": "http://plain:1", "https": "http://secure:1", "all": "http://any:1"}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.failures.excerpt import excerpt
-from pflow_mcp_plugin.client.process.stderr_files import StderrFiles
+from pflow_mcp_plugin.client.failures.evidence import excerpt
+from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.client.transport.line_framing import LineBuffer, LineTooLong
+from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong
 
 
 def _chunks(data: bytes, cuts: list[int]) -> list[bytes]:

@@ -14,7 +14,7 @@ from http_server import FaultServer, Reply, Request, Script
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
-from pflow_mcp_plugin.client.listing_redaction import redacted_listing
+from pflow_mcp_plugin.client.tool_lists import redacted_listing
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,

@@ -13,8 +13,8 @@ import pytest
 from http_server import FaultServer, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.connection import Connection
-from pflow_mcp_plugin.client.transport.http_client import request_headers
+from pflow_mcp_plugin.client.connection import Connection, _State
+from pflow_mcp_plugin.client.transport.http_requests import request_headers
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
@@ -200,10 +200,10 @@ def test_a_lost_session_stays_lost_though_a_call_beside_it_meets_its_deadline() 
     async def lose() -> bool:
         server = Server(name="web", transport="http", url="https://example.com")
         connection = Connection(Launch(server=server), None, print)
-        connection._retired = True
+        connection._state = _State.RETIRED
         with suppress(DeadlineExceeded), connection._under_way():
             raise DeadlineExceeded("late", where=Where())
-        return connection._retired
+        return connection._state is _State.RETIRED
 
     assert asyncio.run(lose())
 

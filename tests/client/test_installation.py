@@ -11,8 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.process import installation
+from pflow_mcp_plugin.client import Pool, deadlines
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
@@ -51,7 +50,7 @@ def npx(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
         path.write_text(RUNNER.format(python=sys.executable, log=str(log)), encoding="utf-8")
         path.chmod(0o755)
     monkeypatch.setenv("PATH", str(path.parent), prepend=":")
-    monkeypatch.setattr(installation, "START_SECONDS", 2.0)
+    monkeypatch.setattr(deadlines, "START_SECONDS", 2.0)
 
     def make(seconds: float, command: str = "npx", **options: float) -> Launch:
         args = (str(seconds), "pflow_mcp_plugin.server.demo_server")
@@ -74,7 +73,7 @@ def test_a_server_that_is_being_installed_has_more_time_and_the_user_is_told(
 def test_an_installation_without_end_is_given_up_and_may_undo_what_it_did(
     npx: Callable[..., Launch], pool: Pool, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "INSTALL_SECONDS", 4.0)
+    monkeypatch.setattr(deadlines, "INSTALL_SECONDS", 4.0)
     within = "did not finish its start within 4 s: npx may still have been installing it"
     with pytest.raises(ConnectionFailed, match=within) as caught:
         pool.info(npx(60))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.process import memory
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.processes import system_calls
 from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -127,14 +127,14 @@ def test_nothing_is_watched_where_no_limit_is_set(pool, scripted, monkeypatch):
     def fail(leader):
         raise AssertionError("the memory was looked at")
 
-    monkeypatch.setattr("pflow_mcp_plugin.client.process.memory_limit.used_by", fail)
+    monkeypatch.setattr("pflow_mcp_plugin.processes.shutdown.used_by", fail)
     assert act(pool, scripted()).content == ()
 
 
 def test_where_the_memory_cannot_be_told_a_warning_says_so_once(scripted, monkeypatch, tmp_path):
     """As on systems without /proc."""
     warnings = []
-    monkeypatch.setattr(memory, "_processes", dict)
+    monkeypatch.setattr(system_calls, "_processes", dict)
     with Pool(warnings.append) as pool:
         for _ in range(2):
             act(pool, scripted(memory_limit_mb=0.5))
@@ -143,9 +143,9 @@ def test_where_the_memory_cannot_be_told_a_warning_says_so_once(scripted, monkey
 
 
 def test_the_memory_of_this_process_is_known():
-    found, used = memory.used_by(os.getsid(0))
+    found, used = system_calls.used_by(os.getsid(0))
     assert os.getpid() in found
     assert used > 10
-    assert memory.group_memory_mb(os.getpgrp()) is not None
-    assert memory.used_by(2**22 + 1) == ([], 0)
-    assert sys.platform != "linux" or memory.is_known()
+    assert system_calls.group_memory_mb(os.getpgrp()) is not None
+    assert system_calls.used_by(2**22 + 1) == ([], 0)
+    assert sys.platform != "linux" or system_calls.is_memory_known()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.process.npx_cache import incomplete_folder, remove
+from pflow_mcp_plugin.client.server_process import incomplete_folder, remove_folder
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
@@ -150,6 +150,6 @@ def test_a_folder_into_which_another_npx_installs_stays(half: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_removed_is_not_reported_as_gone(half: Path) -> None:
-    assert remove(half)
-    assert not remove(half)
+    assert remove_folder(half)
+    assert not remove_folder(half)
     assert [*half.parent.iterdir()] == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pflow_mcp_plugin.client.pagination import ToolPages
+from pflow_mcp_plugin.client.tool_lists import ToolPages
 
 
 def pages(*raw: Mapping[str, Any]) -> ToolPages:

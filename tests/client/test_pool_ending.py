@@ -18,13 +18,14 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.background_loop import background_loop
-from pflow_mcp_plugin.client.process.shutdown import ProcessEnd
-from pflow_mcp_plugin.client.process.spawning import ServerProcess, spawn
-from pflow_mcp_plugin.client.transport.transport_selection import over_lines
+from pflow_mcp_plugin.client.server_process import spawn
+from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
 from pflow_mcp_plugin.processes.reaper import shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
+from pflow_mcp_plugin.processes.shutdown import ProcessEnd
 from pflow_mcp_plugin.types import Server
 
 pytestmark = pytest.mark.programs
@@ -145,7 +146,7 @@ def test_a_connection_whose_end_is_broken_off_still_ends_its_server(
     process = spawn(server, f"{os.getpid()}-test", shared_reaper.acquire())
 
     async def broken_off() -> None:
-        lines = over_lines(server, process, print)
+        lines = line_transport(server, process, print)
         incoming, _ = await lines.__aenter__()
         assert [message async for message in incoming] == []
         lines.hung = True  # it gets no time to end by itself
@@ -192,10 +193,10 @@ def test_many_threads_that_use_a_failing_server_at_once_get_one_failure(demo: La
 def test_a_process_that_another_thread_starts_beside_an_opening_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started: list[ServerProcess] = []
+    started: list[ProcessGroup] = []
     spawn = Pool._spawn
 
-    def meddled_with(pool: Pool, launch: Launch) -> ServerProcess:
+    def meddled_with(pool: Pool, launch: Launch) -> ProcessGroup:
         if not started and threading.current_thread() is not beside:
             beside.start()
             beside.join(0.2)
@@ -334,7 +335,7 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> N
     wait_until(lambda: not any(each.name == "pflow-mcp" for each in threading.enumerate()))
 
 
-class Watched(ServerProcess):
+class Watched(ProcessGroup):
     """Counts how often somebody looks whether the process has ended."""
 
     looks = 0

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from pflow_mcp_plugin.client.transport.retry_after import retry_after
+from pflow_mcp_plugin.client.deadlines import retry_after
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.transport.sockets import connect
+from pflow_mcp_plugin.client.transport.line_transports import connect
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.processes.reaper_process import marked_processes

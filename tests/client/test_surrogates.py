@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.client.transport.surrogates import replace_lone_surrogates
+from pflow_mcp_plugin.client.transport.messages import replace_lone_surrogates
 
 TEXTS = st.text(st.one_of(st.characters(categories=["Cs"]), st.sampled_from('\\"ud8Dcé\n😀a')))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.config.code_variables import decides_code
+from pflow_mcp_plugin.config.display import decides_code
 
 DECIDE = """
     PATH PYTHONPATH PYTHONSTARTUP LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES NODE_OPTIONS

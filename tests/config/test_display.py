@@ -99,6 +99,16 @@ CODE = [
     ("run", "--secret=\u202eevil"),
     ("run", "--token=$'\\x65evil'"),
     ("run", "https://github.com:x@evil.example/mcp"),
+    ("bash", "-c", "X=1; . ./xapp-evil1234567890"),
+    ("sh", "-c", "PATH=. ghp_evilaaaaaaaaaaaaaaaaaaaaaa"),
+    ("run", "--exec", "TAAAAAAA/BAAAAAAAA/evilaaaaaaaaaaaaaaaaaa"),
+    (
+        "gosu",
+        "me",
+        "sh",
+        "-c",
+        f"-----BEGIN PRIVATE KEY-----\n{'A' * 64}\n/tmp/evil\n-----END PRIVATE KEY-----",
+    ),
 ]
 
 

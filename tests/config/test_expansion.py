@@ -322,6 +322,24 @@ ACCOUNT = {"type": "service_account", "private_key": KEY, "private_key_id": "012
         ({"env": {"PG": "host=h user=me password=in-libpq dbname=x"}}, {}, ["in-libpq"]),
         ({"env": {"DB": "postgres://me:p%40ssword@h/d"}}, {}, ["p%40ssword", "p@ssword"]),
         ({"env": {"COOKIES": "a=b; session=in-cookie"}}, {}, ["in-cookie"]),
+        ({"env": {"DB": "Driver={SQL};UID=me;PWD={in-odbc}"}}, {}, ["in-odbc"]),
+        ({"env": {"DB": "me:in-go-dsn@tcp(h:3306)/d"}}, {}, ["in-go-dsn"]),
+        ({"args": ["jdbc:oracle:thin:me/in-oracle@//h:1521/d"]}, {}, ["in-oracle"]),
+        ({"env": {"DB": "${D}"}}, {"D": "me/in-oracle@h:1521/d"}, ["in-oracle"]),
+        ({"env": {"REDIS": "redis://t0ken0without0user@h:1"}}, {}, ["t0ken0without0user"]),
+        ({"env": {"DB": "${D}"}}, {"D": b64encode(b"postgres://me:encoded@h/d").decode()}, ["encoded"]),
+        ({"env": {"AUTH": "Basic " + b64encode(b"me:in-basic").decode()}}, {}, ["in-basic"]),
+        ({"args": ["-c", "exec server --password in-a-line --port 1"]}, {}, ["in-a-line"]),
+        ({"env": {"CONFIG": "<add><password>in-xml</password></add>"}}, {}, ["in-xml"]),
+        (
+            {"env": {"CONFIG": '{"headers": [{"name": "Authorization", "value": "Bearer in-a-header"}]}'}},
+            {},
+            ["in-a-header"],
+        ),
+        ({"args": ["${API_KEY:-the-default}"]}, {"API_KEY": "set"}, ["the-default"]),
+        ({"args": ["--token", "${X}-beside-it"]}, {"X": "x"}, ["beside-it"]),
+        ({"args": ["API_KEY=beside-it${X}"]}, {"X": "x"}, ["beside-it"]),
+        ({"args": ["https://h/?key=beside-it${X}"]}, {"X": "x"}, ["beside-it"]),
     ],
 )
 def test_row_57_secrets_inside_other_values_are_told(fields, values, secrets):
@@ -344,6 +362,9 @@ def test_what_is_no_secret_inside_other_values_is_not_told():
         "CONFIG": '{"region": "eu-central-1", "auth": "none", "max_tokens": 4096, "key_file": "/srv/k"}',
         "DB": "Server=database.example.com;Authentication=basic;Timeout=500",
         "AUTH_HOME": "${HOME}",
+        "PLACES": "https://git-user@example.com npm:pkg@1.2 image:latest@sha256:ab scope/name@1.0",
+        "LINE": "run --key-file /srv/k --max-tokens 4096 --no-auth -x > password.txt",
+        "LABELS": '[{"name": "region", "value": "eu-central-1"}]',
     }
     assert expand(Server(name="s", command="run", env=env), {"HOME": "/home/someone"}.get).secrets == ()
 

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.config.field_checks import advice, fault
-from pflow_mcp_plugin.config.project_file import ProjectReading
-from pflow_mcp_plugin.config.project_notices import notices, server_lines, server_notices, variables
+from pflow_mcp_plugin.config.project_file import (
+    ProjectReading,
+    notices,
+    server_lines,
+    server_notices,
+    variables,
+)
 
 FILE, OWN = Path("/p/.mcp.json"), Path("/home/mcp-servers.toml")
 

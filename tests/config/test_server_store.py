@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config import server_schema, toml_codec
+from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.storage import CorruptFile, StoreError
-from pflow_mcp_plugin.trust.egress import refusal_of_url
+from pflow_mcp_plugin.network.egress import refusal_of_url
+from pflow_mcp_plugin.storage import CorruptFile, StoreError, toml_text
 
 ADD_MANY = """
 import sys
@@ -206,8 +206,8 @@ def test_comments_that_are_lost_go_to_a_copy_that_is_never_written_over(store, p
     ],
 )
 def test_a_comment_is_told_from_a_hash_in_a_text(text, has):
-    toml_codec.decode(None, text.encode())
-    assert bool(toml_codec.comments(text.encode())) is has
+    toml_text.decode(None, text.encode())
+    assert bool(toml_text.comments(text.encode())) is has
 
 
 def test_a_change_from_outside_is_seen(store, path):
@@ -273,7 +273,7 @@ def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
     table = {"command": command, "args": args, "env": env, "x-extra": extra}
     document = {"mcpServers": {name: server_schema.clean(table)}}
     try:
-        again = toml_codec.decode(None, toml_codec.encode(document))
+        again = toml_text.decode(None, toml_text.encode(document))
     except ValueError:
         assert server_schema._holds_null(extra)
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config import stored_files
+from pflow_mcp_plugin.config import locations
 from pflow_mcp_plugin.config.locations import pin_folder, sign_in_folder, tool_folder
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.storage import write_atomic
@@ -19,9 +19,9 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def test_files_for_the_user_alone_are_no_problem(paths: Paths) -> None:
-    assert [*stored_files.check(paths)] == []
+    assert [*locations.check_stored(paths)] == []
     write_atomic(sign_in_folder(paths) / "1-1.json", b"{}")
-    assert [*stored_files.check(paths)] == []
+    assert [*locations.check_stored(paths)] == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
@@ -29,14 +29,14 @@ def test_a_file_that_others_may_read_is_a_warning(paths: Paths) -> None:
     file = sign_in_folder(paths) / "1-1.json"
     write_atomic(file, b"{}")
     file.chmod(0o644)
-    (problem,) = stored_files.check(paths)
+    (problem,) = locations.check_stored(paths)
     assert problem.message == f"{file} holds tokens and can be read by others"
     assert (problem.severity, problem.suggestion) == ("warning", f"chmod 600 {file}")
 
 
 def test_a_folder_that_cannot_be_read_is_a_warning(paths: Paths) -> None:
     sign_in_folder(paths).write_text("")
-    (problem,) = stored_files.check(paths)
+    (problem,) = locations.check_stored(paths)
     assert (problem.severity, str(sign_in_folder(paths)) in problem.message) == ("warning", True)
 
 
@@ -48,7 +48,7 @@ def test_row_60_what_others_may_write_is_an_error_once_for_each_file_or_folder(p
     (pin_folder(paths) / "a.json").chmod(0o620)
     (pin_folder(paths) / "b.json").chmod(0o666)
     tool_folder(paths).chmod(0o777)
-    found = [*stored_files.check(paths)]
+    found = [*locations.check_stored(paths)]
     assert {problem.severity for problem in found} == {"error"}
     named = [Path(problem.source) for problem in found]
     if os.geteuid() == 0:  # whose private group may write

@@ -6,7 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.expansion import expand
-from pflow_mcp_plugin.config.token_shapes import tokens
+from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
 
 BODY = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

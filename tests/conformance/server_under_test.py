@@ -179,13 +179,12 @@ class WithToken:
 
 def main() -> int:
     """Print the URL, and serve until a signal."""
-    from pflow_mcp_plugin.server.http.bearer_token import BearerToken
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer
     from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
-    from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.serving_options import ServingOptions
-    from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+    from pflow_mcp_plugin.server.http.request_tokens import BearerToken
+    from pflow_mcp_plugin.server.offer import ALL_TOOLS
+    from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
     from pflow_mcp_plugin.testing import open_pflow_host
 
     every = (*ALL_TOOLS, *tools())

@@ -12,7 +12,7 @@ from foreign_host import ForeignHost
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 
 
 class Embedded:

@@ -39,7 +39,7 @@ from pflow_mcp_plugin.contract import (
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
-from pflow_mcp_plugin.trust.egress import Refusal
+from pflow_mcp_plugin.network.egress import Refusal
 
 CROSSINGS = {
     "copied": copy.copy,

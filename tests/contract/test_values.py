@@ -89,6 +89,11 @@ VALUES = [
 ]
 
 
+def test_a_node_of_a_compiled_workflow_equals_only_itself_and_may_be_a_key():
+    one, other = (NodeRef(id="n", type="n", entry=Entry(**NODE), host=None, params={"a": []}) for _ in "ab")
+    assert {one: 1, other: 2}[one] == 1
+
+
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]

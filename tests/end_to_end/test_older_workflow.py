@@ -128,5 +128,5 @@ def test_a_registry_of_the_older_shape_is_told_with_what_to_do(pflow, pflow_home
         done = pflow(*command)
         told = done.stdout + done.stderr
         assert done.exit_code == 0
-        assert "Remove them, as the plugin mcp provides such nodes itself; Run: pflow mcp add github" in told
+        assert "as a plugin's nodes need no entry" in told
         assert "registry.json: " in told

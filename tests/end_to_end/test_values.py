@@ -282,9 +282,9 @@ def test_two_hundred_items_of_a_megabyte_come_through_a_batch(pflow_host):
 def test_the_words_of_a_large_file_are_counted_as_in_the_readme(
     pflow, configured, filesystem_command, tmp_path, no_leftovers, megabytes
 ):
-    configured("demo", DEMO)
     program, *arguments = filesystem_command
-    configured("files", {"command": program, "args": arguments, "call_timeout": 100})
+    for name, server in (("demo", DEMO), ("files", {"command": program, "args": arguments})):
+        configured(name, {**server, "call_timeout": 100})
     (tmp_path / "files" / "large.txt").write_text("four " * (megabytes * 200_000))
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     workflow = readme.partition("<!-- file: count.json -->\n```json\n")[2].partition("```")[0]

@@ -434,16 +434,24 @@ class CrashesOnce(Plain):
 
 
 class Changes(Plain):
-    """Says what the file `$SCRIPT` contains at each start: `{"tools": [...], "instructions": "..."}`."""
+    """Says what the file `$SCRIPT` contains at each start: `{"tools": [...], "instructions": "..."}`.
+
+    Its other members: `initialize` and `results`, by method, add to what is answered.
+    """
 
     def start(self) -> None:
         self.script = json.loads(Path(os.environ["SCRIPT"]).read_text(encoding="utf-8"))
 
     def initialize(self, request: Message) -> None:
-        self.reply(request, {**INITIALIZE, "instructions": self.script.get("instructions", "")})
+        said = {"instructions": self.script.get("instructions", ""), **self.script.get("initialize", {})}
+        self.reply(request, {**INITIALIZE, **said})
 
     def tools(self, request: Message) -> None:
         self.reply(request, {"tools": self.script["tools"]})
+
+    def call(self, request: Message) -> None:
+        results = self.script.get("results", {})
+        self.reply(request, results.get(request["method"], text("done")))
 
 
 if __name__ == "__main__":

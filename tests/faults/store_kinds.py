@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 from pflow_mcp_plugin.storage import default_paths
 from pflow_mcp_plugin.types import ServerInfo
 
-_ENTRY = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}
+_ENTRY = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.value_nodes"}
 
 
 @attrs.frozen

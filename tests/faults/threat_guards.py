@@ -12,7 +12,6 @@ from mutations import (
     drop,
     gives,
     instead,
-    keyword,
     never,
     outside,
 )
@@ -39,15 +38,19 @@ popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=su
 _UNMARKED = 'self._marker = "nothing"'
 _UNASKED = "prepared = call"
 _AS_NAMED = "yield from _findings(synced)"
+_AS_FOUND = "shown, is_approved = self.tool, True"
+_CLAIMED_NOW = "return _is_harmless(record.found.annotations, hint)"
 _ONE_FOR_ALL = 'return "one"'
 
 GUARDS = (
-    Guard(1, "tool_danger._verdict", gives("any", False), "description"),
-    Guard(1, "Runtime._of_record", never("problem")),
-    Guard(1, "_Check.check_node", never("withheld")),
-    Guard(2, "pin_comparison.compare", instead("origins", "renamed", code="origins = {}")),
-    Guard(3, "tool_danger._annotations", keyword("dangerous", False)),
-    Guard(4, "Comparison.unapproved", never("instructions")),
+    Guard(1, "ToolUse.problems", instead("_affected", "violation", code="pass")),
+    Guard(1, "ToolUse.check", never("what")),
+    Guard(1, "_Found.record", instead("shown", "approved", "is_approved", code=_AS_FOUND)),
+    Guard(2, "_Found.record", never("is_approved")),
+    Guard(3, "use_changes.objections", instead("worse_hints", code="pass")),
+    Guard(3, "tool_claims._claims", instead("all", code=_CLAIMED_NOW)),
+    Guard(4, "pin_comparison.first_pins", instead("new", "hidden_in_instructions", code="return everything")),
+    Guard(5, "Comparison.withheld", instead("hidden", "tools", code="hidden = {}")),
     Guard(5, "printable_text.printable", instead("sub", code="return text")),
     Guard(6, "shadowing.shadowing", never("other")),
     Guard(7, "claimed_names.claimed_names", never("alike")),

@@ -11,7 +11,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Outcome, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.running import WorkflowRunner
 
 MODULE = "nodes_on_the_bench"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pflow_mcp_plugin.presets.collection import OfferedPreset
-from pflow_mcp_plugin.presets.manifest_check import difference
+from pflow_mcp_plugin.presets.collection import OfferedPreset, manifest_difference
 from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
 
 DECLARED, OTHER = ("sha256:" + digit * 64 for digit in "ab")
@@ -24,7 +23,7 @@ SERVER = Server(name="work", command="/opt/node/bin/npx", args=("-y", "acme@1.2.
 
 
 def test_a_difference_is_warned_of_and_names_server_preset_and_both_hashes():
-    problem = difference(OFFER, SERVER, OTHER)
+    problem = manifest_difference(OFFER, SERVER, OTHER)
     assert problem.severity == "warning"
     for word in ("work", "acme (plugin acme-plugin)", DECLARED[:19], OTHER[:19]):
         assert word in problem.message
@@ -41,4 +40,4 @@ def test_a_difference_is_warned_of_and_names_server_preset_and_both_hashes():
     ids=["the same", "another version", "another program", "none known"],
 )
 def test_nothing_is_said_if_it_is_the_same_or_not_comparable(offer, server, found):
-    assert difference(offer, server, found) is None
+    assert manifest_difference(offer, server, found) is None

@@ -83,6 +83,13 @@ ESCAPES = {
     "octal": "\\{:03o}",
     "HTML": "&#{};",
     "HTML in hex": "&#x{:X};",
+    "HTML twice": "&amp;#{};",
+    "old JavaScript": "%u{:04x}",
+    "Perl": "\\x{{{:x}}}",
+    "JSON in a URL": "%5Cu{:04x}",
+    "HTML in a URL": "%26%23{}%3B",
+    "percent in HTML": "&#37;{:02x}",
+    "percent in JSON": "\\u0025{:02x}",
 }
 
 
@@ -107,6 +114,8 @@ def test_escaped_letters_of_other_words_stay():
 
 def test_a_text_of_escaped_letters_is_searched_in_linear_time():
     for text in (
+        "%25" * 30_000 + "41" * 30_000,
+        "&amp;" * 60_000,
         "%41" * 100_000,
         r"\u0041" * 100_000,
         "%41 " * 100_000,

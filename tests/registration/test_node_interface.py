@@ -138,6 +138,30 @@ def test_arguments_of_a_composed_schema_are_found():
     assert found == {"page": True, "id": False, "only_demanded": True, "name": False}
 
 
+def test_a_parameter_that_only_some_objects_have_is_of_any_type():
+    text, number = {"type": "string"}, {"type": "integer"}
+    schema = {
+        "properties": {"kind": text},
+        "oneOf": [
+            {"properties": {"size": text, "a": text}},
+            {"$ref": "#/$defs/b", "properties": {"kind": number}},
+        ],
+        "if": {"properties": {"seen": text}},
+        "then": {"properties": {"both": text, "yes": text}},
+        "else": {"properties": {"both": number, "no": {"anyOf": [{"properties": {"inner": text}}]}}},
+        "allOf": [{"then": {"properties": {"never": text}}, "else": {"properties": {"never": text}}}],
+        "dependentSchemas": {"a": {"anyOf": [{"properties": {"deep": text}}]}},
+        "$defs": {"b": {"properties": {"size": number}, "required": ["b"]}},
+    }
+    params = interface(Tool(name="t", input_schema=schema)).params
+    assert {field.key: field.type for field in params} == {
+        "kind": "str | int",
+        "size": "str | int",
+        "both": "str | int",
+        **dict.fromkeys(("a", "b", "seen", "yes", "no", "never", "deep"), "any"),
+    }
+
+
 @pytest.mark.parametrize(
     ("schema", "is_open"),
     [

@@ -13,7 +13,7 @@ import livemcpbench
 import pytest
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.pagination import ToolPages
+from pflow_mcp_plugin.client.tool_lists import ToolPages
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery import tool_file
 from pflow_mcp_plugin.discovery.catalog import Catalog

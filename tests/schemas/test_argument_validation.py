@@ -293,6 +293,19 @@ def test_plain_arguments_do_not_load_jsonschema():
     assert found.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize(("levels", "is_checked"), [(57, True), (70, False)])
+def test_a_schema_is_checked_to_a_bounded_depth(levels, is_checked):
+    schema = {"minimum": 1}
+    for _ in range(levels):
+        schema = {"items": schema}
+    validator = Validator({"properties": {"a": schema}, "minProperties": 1}, WHERE)
+    if is_checked:
+        validator.check({"a": []})
+    else:
+        with pytest.raises(McpError, match="expands too far"):
+            validator.check({"a": []})
+
+
 @given(JUNK, OBJECTS)
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_schema_whatever_makes_the_check_itself_fail(schema, arguments):

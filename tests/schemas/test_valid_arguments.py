@@ -11,6 +11,7 @@ import livemcpbench
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from jsonschema import Draft202012Validator
+from jsonschema.validators import validator_for
 from probes import pointed
 from schema_values import from_schema
 
@@ -20,6 +21,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.schemas.schema_properties import declaration
+from pflow_mcp_plugin.trust.json_equality import is_same
 from pflow_mcp_plugin.types import Tool
 
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}
@@ -88,7 +90,7 @@ def check(host, answers, server, name, schema, examples):
         arguments = {key: value for key, value in arguments.items() if not is_reserved(key)}
         assume(Draft202012Validator(schema).is_valid(arguments))
         for layer, sent in through_every_layer(host, answers, server, name, arguments):
-            assert sent == arguments, f"{name}: {layer}"
+            assert is_same(sent, arguments), f"{name}: {layer}: {sent}"
 
     passes()
 
@@ -193,6 +195,84 @@ def test_arguments_that_fit_a_nasty_schema_reach_the_tool_by_every_way(name, pfl
     answers = pflow_host.stub("nasty", [Tool(name=name, input_schema=schema)])
     answers.give(name, {"ok": True})
     check(pflow_host, answers, "nasty", name, schema, 5 * EXAMPLES)
+
+
+OF_SOME = {
+    "properties": {"kind": {"enum": ["a", "b"]}},
+    "if": {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+    "then": {"properties": {"more": {"type": "string"}, "word": {"enum": ["x", "y"]}}},
+}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        pytest.param(
+            OF_SOME, {"kind": "b", "more": {"x": 1}, "word": 3}, id="a condition that does not hold"
+        ),
+        pytest.param(
+            {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {"type": "integer"}}}}},
+            {"b": [None]},
+            id="a dependence on what is absent",
+        ),
+        pytest.param(
+            {
+                "anyOf": [
+                    {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                    {"properties": {"b": {"type": "string"}}, "required": ["b"]},
+                ]
+            },
+            {"a": "1", "b": "x"},
+            id="one alternative only",
+        ),
+        pytest.param(
+            {
+                **DRAFT_7,
+                "properties": {"a": {"$ref": "#/definitions/t", "maxLength": 1, "required": ["x"]}},
+                "definitions": {"t": {"type": "string"}},
+            },
+            {"a": "abc"},
+            id="beside a reference of draft 7",
+        ),
+        pytest.param(
+            {
+                **DRAFT_7,
+                "$ref": "#/definitions/t",
+                "required": ["x"],
+                "definitions": {"t": {"type": "object"}},
+            },
+            {},
+            id="a whole schema beside a reference of draft 7",
+        ),
+        pytest.param(
+            {**DRAFT_7, "properties": {"a": {"prefixItems": [{"type": "string"}], "maxContains": 1}}},
+            {"a": [1, 2]},
+            id="keywords that draft 7 does not have",
+        ),
+        pytest.param(
+            {**DRAFT_4, "properties": {"a": {"const": 1, "if": True, "then": False}}},
+            {"a": 2},
+            id="keywords that draft 4 does not have",
+        ),
+        pytest.param(
+            {
+                "properties": {"a": {"properties": {"b": {"type": "string"}}, "default": None}},
+                "required": ["a"],
+            },
+            {"a": None},
+            id="a required null that the schema accepts",
+        ),
+    ],
+)
+def test_arguments_that_are_rarely_made_reach_the_tool_by_every_way(schema, arguments, pflow_host):
+    schema = {"type": "object", **schema}
+    assert validator_for(schema, default=Draft202012Validator)(schema).is_valid(arguments)
+    answers = pflow_host.stub("nasty", [Tool(name="odd", input_schema=schema)])
+    answers.give("odd", {"ok": True})
+    for layer, sent in through_every_layer(pflow_host, answers, "nasty", "odd", arguments):
+        assert is_same(sent, arguments), f"{layer}: {sent}"
 
 
 @pytest.mark.slow

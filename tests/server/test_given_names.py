@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.server.given_names import nearest, shown
+from pflow_mcp_plugin.server.served_tool import nearest, shown
 
 
 def test_a_long_name_is_shortened():

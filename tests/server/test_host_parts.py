@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.host_parts import library_of, runner_of, settings_of, traces_of
+from pflow_mcp_plugin.server.served_tool import library_of, runner_of, settings_of, traces_of
 
 PARTS = {"runner": runner_of, "library": library_of, "settings": settings_of, "traces": traces_of}
 

@@ -12,7 +12,7 @@ import pytest
 import real_servers
 
 from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.server.known_secrets import KnownSecrets
+from pflow_mcp_plugin.server.envelopes import KnownSecrets
 
 TYPED = [str(real_servers.HERE / "typed_server.py")]
 PLANTED = "Zx81-planted/secret+value==9Q"

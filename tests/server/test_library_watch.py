@@ -12,8 +12,7 @@ from conversations import talk
 from mcp.client.subscriptions import listen
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.library_watch import watched
-from pflow_mcp_plugin.server.list_changes import ListChanges
+from pflow_mcp_plugin.server.list_changes import ListChanges, watched
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import build_server
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.offer import Offer
-from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
+from pflow_mcp_plugin.server.offer import ALL_TOOLS, Offer
 
 READS = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "hello"}}]}
 WRITES = {"nodes": [{"id": "run", "type": "shell", "params": {"command": ["true"]}}]}

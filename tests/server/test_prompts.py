@@ -8,9 +8,8 @@ import pytest
 from conversations import MODES, talk
 from mcp.shared.exceptions import MCPError
 
-from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.offer import ALL_TOOLS, Offer
 from pflow_mcp_plugin.server.pflow_server import build_server
-from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
 
 @pytest.fixture

@@ -10,11 +10,9 @@ from conversations import MODES, talk
 from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin.contract import PflowError, RunOrigin
-from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.offer import ALL_TOOLS, Offer, PflowResources
 from pflow_mcp_plugin.server.pflow_server import build_server
-from pflow_mcp_plugin.server.resources import PflowResources
 from pflow_mcp_plugin.server.served_tool import ServedRequest
-from pflow_mcp_plugin.server.tools.all_tools import ALL_TOOLS
 
 GREET = {
     "description": "Greet",

@@ -45,11 +45,34 @@ def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
         served,
         local={"command": "python", "args": ["${SCRIPT}", "--token", "${API_KEY}"], "cwd": "${FOLDER}"},
         remote={"type": "http", "url": "https://${HOST}/mcp", "env": {"HOST": "${PLACE}"}},
+        believed={
+            "type": "http",
+            "url": "https://example.com/mcp",
+            "ca_bundle": "${AUTHORITIES}",
+            "tls_pins": "${PINS}",
+            "auth": {
+                "type": "oauth",
+                "issuer": "${ISSUER}",
+                "client_secret": "${CLIENT_SECRET}",
+                "client_id": "x",
+            },
+        },
         socket={"type": "uds", "path": "${SOCKET}"},
         code={"command": "x", "env": {"PYTHONPATH": "${LIBRARIES}", "SERVICE_TOKEN": "${SERVICE_TOKEN}"}},
     )
     settings = served.pflow.host.settings
-    for key in ("SCRIPT", "API_KEY", "FOLDER", "HOST", "PLACE", "SOCKET", "LIBRARIES"):
+    for key in (
+        "SCRIPT",
+        "API_KEY",
+        "FOLDER",
+        "HOST",
+        "PLACE",
+        "SOCKET",
+        "LIBRARIES",
+        "AUTHORITIES",
+        "PINS",
+        "ISSUER",
+    ):
         error = served.error("settings_set", key=key, value="evil")
         assert error["type"] == "validation"
         assert (
@@ -57,7 +80,8 @@ def test_row_55_an_agent_sets_nothing_that_decides_what_is_started(served):
         )
         assert error["suggestions"] == [f"Ask the user to set it: pflow settings set {key} -"]
         assert settings.get(key) is None
-    assert served.data("settings_set", key="SERVICE_TOKEN", value=TOKEN)["saved"]
+    for key in ("SERVICE_TOKEN", "CLIENT_SECRET"):
+        assert served.data("settings_set", key=key, value=TOKEN)["saved"]
 
 
 def test_row_55_an_agent_sets_nothing_of_pflow_itself_and_nothing_kept_elsewhere(served):

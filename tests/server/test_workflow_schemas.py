@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pflow_mcp_plugin.contract import Field, Interface
-from pflow_mcp_plugin.server.workflow_schemas import input_schema, output_schema, type_words
+from pflow_mcp_plugin.server.saved_workflow_tools import input_schema, output_schema, type_words
 
 
 def output(kind="dict", schema=None):

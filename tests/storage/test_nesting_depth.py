@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import server_input, toml_codec
+from pflow_mcp_plugin.config import server_input
 from pflow_mcp_plugin.config.interchange import document_text
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.storage.nesting_depth import DEEPEST, is_too_deep
+from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.file_errors import DEEPEST, is_too_deep
 
 
 def nested(levels):
@@ -30,7 +31,7 @@ def test_the_limit_counts_tables_and_lists():
 @pytest.mark.parametrize("levels", [DEEPEST, 400, 20_000])
 def test_a_config_of_many_levels_is_corrupt(levels):
     with pytest.raises(storage.CorruptFile, match="nested too deeply"):
-        toml_codec.decode(Path("a.toml"), ("[" + ".".join("a" * levels) + ".a]").encode())
+        toml_text.decode(Path("a.toml"), ("[" + ".".join("a" * levels) + ".a]").encode())
 
 
 def test_json_of_many_levels_is_refused(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.storage import CorruptFile
-from pflow_mcp_plugin.storage.nesting_depth import DEEPEST
+from pflow_mcp_plugin.storage.file_errors import DEEPEST
 from pflow_mcp_plugin.storage.toml_text import decode
 
 MANY = 200_000

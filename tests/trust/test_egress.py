@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.trust import egress
+from pflow_mcp_plugin.network import egress
+from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 
@@ -28,8 +29,8 @@ def web(url, **fields):
     ],
 )
 def test_https_and_this_machine_are_fine(url):
-    assert egress.advise(web(url)) is None
-    egress.require_safe(web(url))
+    assert server_egress.advise(web(url)) is None
+    server_egress.require_safe(web(url))
 
 
 @pytest.mark.parametrize(
@@ -45,23 +46,23 @@ def test_https_and_this_machine_are_fine(url):
     ],
 )
 def test_plain_http_to_another_machine_is_a_warning_first_and_an_error_at_connect(url):
-    assert egress.advise(web(url)).severity == "warning"
+    assert server_egress.advise(web(url)).severity == "warning"
     with pytest.raises(McpError) as caught:
-        egress.require_safe(web(url))
+        server_egress.require_safe(web(url))
     assert caught.value.where.phase == "connect"
     assert "insecure = true" in caught.value.suggestions[0]
-    assert egress.advise(web(url, insecure=True)) is None
-    egress.require_safe(web(url, insecure=True))
+    assert server_egress.advise(web(url, insecure=True)) is None
+    server_egress.require_safe(web(url, insecure=True))
 
 
 def test_a_host_that_is_yet_to_be_expanded_is_not_judged():
-    assert egress.advise(web("http://${HOST}/mcp")) is None
+    assert server_egress.advise(web("http://${HOST}/mcp")) is None
 
 
 def test_an_invalid_url_is_refused():
-    assert "is not an http or https address" in egress.advise(web("http://[::1")).message
+    assert "is not an http or https address" in server_egress.advise(web("http://[::1")).message
     with pytest.raises(McpError, match="is not an http or https address"):
-        egress.require_safe(web("ftp://example.com", insecure=True))
+        server_egress.require_safe(web("ftp://example.com", insecure=True))
 
 
 def rules(**fields):
@@ -225,10 +226,10 @@ def test_of_several_addresses_those_that_are_allowed_are_left():
 def test_row_18_a_url_that_a_server_names_is_checked_like_its_own(url):
     server = web("https://mcp.example.com", insecure=True, **rules(deny=("denied.*",)))
     with pytest.raises(McpError) as caught:
-        egress.require_url(server, url)
+        server_egress.require_url(server, url)
     assert caught.value.where.phase == "connect"
     assert caught.value.suggestions
-    egress.require_url(server, "https://auth.example.com/authorize")
+    server_egress.require_url(server, "https://auth.example.com/authorize")
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,10 @@ from cryptography.hazmat.primitives.serialization import (
 from http_server import FaultServer, Proxy, Reply, Request
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.request_failures import HostRefused
-from pflow_mcp_plugin.client.transport.http_client import make_client
+from pflow_mcp_plugin.client.transport.http_requests import make_client
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
 from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 ACT = ToolCall(server="web", tool="act")

@@ -9,42 +9,39 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
-from pflow_mcp_plugin.trust.tool_danger import judge
-from pflow_mcp_plugin.trust.tool_difference import lines, unmistakable
+from pflow_mcp_plugin.trust.tool_difference import differences, lines, unmistakable
 from pflow_mcp_plugin.types import Tool
 
 LONG = " ".join(f"word{number}" for number in range(200))
 
 
 def shown(old, new):
-    return list(lines("files", judge(Tool(name="t", description=old), Tool(name="t", description=new))))
+    return list(lines("files", differences(Tool(name="t", description=old), Tool(name="t", description=new))))
 
 
 def test_a_changed_text_is_shown_with_the_words_around_it():
     before = "word94 word95 word96 word97 word98 word99"
     after = "word101 word102 word103 word104 word105 word106"
     assert shown(LONG, LONG.replace("word100", "secret")) == [
-        "files: changed",
-        "  ! description: text changed",
+        "files: changed since it was approved",
+        "  ~ description: changed",
         f"      - ... {before} word100 {after} ...",
         f"      + ... {before} secret {after} ...",
     ]
 
 
-def test_a_corrected_text_is_shown_too():
-    assert shown("Lists files", "Lists files.")[:2] == [
-        "files: compatible",
-        "  ~ description: text corrected",
-    ]
+def test_a_change_of_white_space_is_named():
     assert shown("Lists files", "Lists  files")[2] == "      (whitespace only)"
 
 
 def test_a_new_argument_is_shown_with_its_place():
     new = Tool(name="t", input_schema={"properties": {"a": {"type": "string"}}, "required": ["a"]})
-    assert list(lines("files", judge(Tool(name="t"), new))) == [
-        "files: changed",
-        "  ! inputSchema.properties.a: added, required",
-        '      + {"type": "string"}',
+    assert list(lines("files", differences(Tool(name="t"), new))) == [
+        "files: changed since it was approved",
+        "  ~ inputSchema.properties: added",
+        '      + {"a": {"type": "string"}}',
+        "  ! inputSchema.required: added",
+        '      + ["a"]',
     ]
 
 
@@ -59,15 +56,12 @@ def test_what_people_can_read_is_not_escaped():
         assert unmistakable(text) == text
 
 
-def test_dangerous_differences_are_shown_before_others_where_there_are_too_many():
+def test_what_may_affect_a_use_is_shown_before_the_rest_where_there_is_too_much():
     known = {f"p{number}": {} for number in range(500)}
-    new = Tool(name="t", description="Deletes", input_schema={"properties": {**known}}, annotations={"x": 1})
-    found = list(lines("files", judge(Tool(name="t"), new)))
-    assert [line.split(":")[0] for line in found[1:4]] == [
-        "  ! description",
-        "      + Deletes",
-        "  ! annotations.x",
-    ]
+    old = Tool(name="t", input_schema={"properties": {}})
+    new = Tool(name="t", description="Deletes", input_schema={"properties": known}, annotations={"x": 1})
+    found = list(lines("files", differences(old, new)))
+    assert found[1] == "  ! annotations.x: added"
     assert len(found) < 100
     assert found[-1] == "  and 462 more"
 
@@ -75,7 +69,9 @@ def test_dangerous_differences_are_shown_before_others_where_there_are_too_many(
 @settings(deadline=None)
 @given(st.text(), st.text(), st.text())
 def test_lines_are_printable_whatever_a_server_sent(name, old, new):
-    found = lines(name, judge(Tool(name=name, description=old, title=new), Tool(name=new, description=new)))
+    found = lines(
+        name, differences(Tool(name=name, description=old, title=new), Tool(name=new, description=new))
+    )
     assert all(one_line(line) == line for line in found)
 
 
@@ -84,9 +80,9 @@ def test_lines_and_the_json_form_are_bounded():
     for _ in range(5_000):
         deep = {"b": deep}
     new = Tool(name="t", description=LONG * 1_000, output_schema=deep, annotations={"n" * 10**6: 10**5_000})
-    verdict = judge(Tool(name="t", description=LONG), new)
-    assert sum(map(len, lines("files", verdict))) < 50_000
-    assert len(json.dumps(verdict.to_dict())) < 200_000
+    found = differences(Tool(name="t", description=LONG), new)
+    assert sum(map(len, lines("files", found))) < 50_000
+    assert len(json.dumps([each.to_dict() for each in found])) < 200_000
 
 
 def test_an_excerpt_of_a_small_value_is_the_value():

@@ -1,4 +1,4 @@
-"""Failures of a server's process and of the lines it writes."""
+"""Failures of a server's process, of the lines it writes, and on the way to its socket."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 import signal
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json
-from pflow_mcp_plugin.client.process.package_runners import runner
+from pflow_mcp_plugin.client.request_failures import leaves
+from pflow_mcp_plugin.client.server_process import runner
 from pflow_mcp_plugin.config.display import command_line
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
@@ -126,3 +127,24 @@ def ended(returncode: int) -> str:
         return f"was killed by {signal.Signals(-returncode).name}"
     except ValueError:
         return f"was killed by signal {-returncode}"
+
+
+def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
+    """Explain why a Unix socket or a named pipe could not be connected to."""
+    leaf = next(leaves(error))
+    opening = evidence.phase in ("start", "connect")
+    if evidence.server.transport not in ("uds", "pipe") or not opening or not isinstance(leaf, OSError):
+        return None
+    server = evidence.server
+    start = "check that it runs" if server.command else "start it, or set command so that pflow starts it"
+    text, step = {
+        FileNotFoundError: (f"socket not found: {server.path}", f"check its path; {start}"),
+        ConnectionRefusedError: (f"nothing listens on the socket at {server.path}", start),
+        PermissionError: (f"permission denied: {server.path}", "check the permissions of the socket"),
+    }.get(type(leaf), (f"no connection to {server.path}: {leaf.strerror or leaf}", "check its path"))
+    return failure(
+        f"Server {server.name}: {text}",
+        evidence,
+        retryable=isinstance(leaf, ConnectionRefusedError),
+        next_step=step,
+    )

@@ -1,44 +1,99 @@
-"""The authorization code grant with PKCE (RFC 6749, 4.1; RFC 7636): a person signs in, in a browser."""
+"""A login in a browser: the authorization code grant with PKCE (RFC 6749, 4.1; RFC 7636).
+
+The redirect at its end is received on a port of this machine (RFC 8252, 7.3), or pasted.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from hashlib import sha256
+from html import escape
 from http import HTTPStatus
-from secrets import token_urlsafe
-from typing import Protocol
+from secrets import compare_digest, token_urlsafe
+from types import TracebackType
+from typing import Literal, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests
-from pflow_mcp_plugin.client.oauth.authorization_response import code_of, fields_of
-from pflow_mcp_plugin.client.oauth.person import Person
-from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
-from pflow_mcp_plugin.client.oauth.token_endpoint import CLIENT_UNKNOWN, TokenRefused, requested_tokens
+import attrs
+
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.token_endpoint import (
+    CLIENT_UNKNOWN,
+    TokenRefused,
+    error_of,
+    requested_tokens,
+)
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 
 _IF_UNKNOWN = """If the page says that it does not know the client, press Ctrl-C, and register another one:
   pflow mcp logout {name}
   pflow mcp login {name}"""
 _ERRORS = range(HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR)
+_MOST_FIELDS = 50
+_REMEDIES: Mapping[str, Literal["login", "later", "credentials"]] = {
+    "access_denied": "login",
+    "invalid_scope": "credentials",
+    "server_error": "later",
+    "temporarily_unavailable": "later",
+}
+_SCOPE_STEP = "correct the scopes: those of --scope, and scopes in auth"
+_HOST = "127.0.0.1"
+_PATH = "/callback"
+
+_MINUTES = 5
+"""How long a person may take to sign in."""
+_HEAD_LIMIT = 1 << 16
+_HEAD_SECONDS = 10.0
+_LAST_SECONDS = 2.0
+"""How long the browser may take to fetch the page that says what happened."""
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>pflow: {title}</title>
+<style>
+body {{ font: 1.1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1rem }}
+</style>
+<h1>{title}</h1>
+<p>{text}</p>
+"""
+_OTHER = "pflow is waiting for the answer to another login. Use the page that it opened last."
+_HEADERS = (
+    "Content-Type: text/html; charset=utf-8",
+    "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Referrer-Policy: no-referrer",
+    "X-Content-Type-Options: nosniff",
+    "Cache-Control: no-store",
+    "Connection: close",
+)
+_ASKED = """When you have signed in, your browser goes to {where}?code=...
+It need not be able to open that page. Copy the whole URL from its address bar, and paste it here:"""
 
 
-class Redirects(Protocol):
-    """What receives the redirect at the end of an authorization: `LoopbackListener`, `PastedRedirect`."""
+@attrs.frozen(kw_only=True)
+class Person:
+    """The ways of a login to the person who signs in.
 
-    @property
-    def redirect_uri(self) -> str:
-        """Where the authorization server has to send the browser."""
+    Attributes:
+        show: Shows them lines, such as a URL or a code to type.
+        open_url: Opens a URL in their browser, which may fail unnoticed; None if there is none here.
+        read_redirect: Shows them a text and reads the line that they paste, without showing it; empty if they
+            paste nothing.
+    """
 
-    async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the request with a state."""
+    show: Callable[[str], None]
+    open_url: Callable[[str], None] | None = None
+    read_redirect: Callable[[str], str] = lambda _: ""
 
 
 async def code_tokens(
     requests: AuthorizationRequests,
     sign_in: SignIn,
     person: Person,
-    redirects: Redirects,
+    redirects: LoopbackListener | PastedRedirect,
     *,
     is_stored: bool = False,
 ) -> Tokens:
@@ -105,6 +160,37 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
     return endpoint._replace(query=urlencode([*own, *fields.items()])).geturl()
 
 
+def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
+    """Return the code of an answer that comes from this authorization server.
+
+    Raises:
+        NoAccessToken: It comes from another issuer (RFC 9207), or has no code.
+        TokenRefused: The authorization server does not know the client.
+    """
+    _require_issuer(fields, found)
+    error, said = error_of(fields)
+    if error:
+        text = f"{place(found.authorization_endpoint)} answered {said}"
+        if error in CLIENT_UNKNOWN:
+            raise TokenRefused(error, text)
+        step = _SCOPE_STEP if error == "invalid_scope" else ""
+        raise NoAccessToken(f"nobody was signed in: {text}", _REMEDIES.get(error, "operator"), step=step)
+    if not fields.get("code"):
+        raise NoAccessToken(f"{place(found.authorization_endpoint)} answered without a code", "operator")
+    return fields["code"]
+
+
+def _require_issuer(fields: Mapping[str, str], found: AuthorizationServer) -> None:
+    issuer = fields.get("iss")
+    if issuer is None and found.authorization_response_iss_parameter_supported:
+        wrong = "does not say which issuer it is from (iss), as its metadata promises"
+    elif issuer is not None and issuer != found.issuer:  # as strings: RFC 9207, section 2.4
+        wrong = f"is from another issuer (iss), {place(issuer)}"
+    else:
+        return
+    raise NoAccessToken(f"the answer of {place(found.issuer)} to the login {wrong}; refused", "operator")
+
+
 async def _is_forgotten(
     requests: AuthorizationRequests, sign_in: SignIn, url: str, redirect_uri: str
 ) -> bool:
@@ -132,3 +218,184 @@ async def _is_unknown_at_token_endpoint(requests: AuthorizationRequests, sign_in
     except NoAccessToken:
         pass
     return False
+
+
+def fields_of(query: str) -> Mapping[str, str]:
+    """Return the fields of a redirect's query; none if it repeats one, or is no query."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return {}
+    return {} if max(Counter(name for name, _ in pairs).values(), default=0) > 1 else dict(pairs)
+
+
+def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
+    """Whether a redirect answers the request with this state; none does before there is one."""
+    return bool(state) and compare_digest(state.encode(), fields.get("state", "").encode(errors="replace"))
+
+
+class LoopbackListener:
+    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection.
+
+    Args:
+        port: The port to listen on; 0 for any.
+
+    Raises:
+        OSError: Another program uses the port (when it is entered).
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        self._state = ""
+        self._unanswered: set[asyncio.Task[None]] = set()
+        self._arrived: set[asyncio.Task[None]] = set()
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the authorization server has to send the browser."""
+        return f"http://{_HOST}:{self._port}{_PATH}"
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._fields: asyncio.Future[Mapping[str, str]] = loop.create_future()
+        self._outcome: asyncio.Future[tuple[str, str]] = loop.create_future()
+        self._server = await asyncio.start_server(self._serve, _HOST, self._port, limit=_HEAD_LIMIT)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tell("Not signed in", "The login has failed. The terminal says why.")
+        self._server.close()
+        for task in self._unanswered - self._arrived:
+            task.cancel()
+        if self._arrived:
+            await asyncio.wait(self._arrived, timeout=_LAST_SECONDS)
+        for task in self._unanswered:
+            task.cancel()
+
+    async def response(self, state: str) -> Mapping[str, str]:
+        """Return the fields of the redirect that answers the request with a state; others are refused.
+
+        Raises:
+            NoAccessToken: None came in time.
+        """
+        self._state = state
+        try:
+            async with asyncio.timeout(_MINUTES * 60):
+                return await self._fields
+        except TimeoutError:
+            raise NoAccessToken(f"nobody signed in within {_MINUTES} minutes", "login") from None
+
+    def tell(self, title: str, text: str) -> None:
+        """Show the person in the browser what has come of the redirect; the first word counts."""
+        if not self._outcome.done():
+            self._outcome.set_result((title, text))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - the server makes one for each connection
+        self._unanswered.add(task)
+        try:
+            async with asyncio.timeout(_HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(await self._answer(head, task))
+            await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # no browser that follows a redirect
+        except asyncio.CancelledError:
+            pass  # Python 3.11 would report it as the failure of a callback
+        finally:
+            self._unanswered.discard(task)
+            self._arrived.discard(task)
+            writer.close()
+
+    async def _answer(self, head: bytes, task: asyncio.Task[None]) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        path, _, query = rest.rpartition(" ")[0].partition("?")
+        if path != _PATH:
+            return _page(HTTPStatus.NOT_FOUND, "Not found", "There is nothing here.")
+        if method != "GET":
+            return _page(HTTPStatus.METHOD_NOT_ALLOWED, "Not allowed", "Only GET is.")
+        fields = fields_of(query)
+        if not is_answer_to(self._state, fields):
+            return _page(HTTPStatus.BAD_REQUEST, "Another login", _OTHER)
+        if not self._fields.done():
+            self._fields.set_result(fields)
+        self._arrived.add(task)
+        return _page(HTTPStatus.OK, *await asyncio.shield(self._outcome))
+
+
+def _page(status: HTTPStatus, title: str, text: str) -> bytes:
+    body = _PAGE.format(title=escape(title), text=escape(text)).encode()
+    head = (f"HTTP/1.1 {status.value} {status.phrase}", *_HEADERS, f"Content-Length: {len(body)}", "", "")
+    return "\r\n".join(head).encode("ascii") + body
+
+
+class PastedRedirect:
+    """Waits for a redirect that is pasted; used as `LoopbackListener` is.
+
+    Args:
+        person: Who pastes it.
+        port: The port of the redirect, at which nothing listens; 0 for any.
+    """
+
+    def __init__(self, person: Person, port: int = 0) -> None:
+        self._person = person
+        self._port = port
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the authorization server has to send the browser."""
+        return f"http://{_HOST}:{self._port}{_PATH}"
+
+    async def __aenter__(self) -> Self:
+        self._port = self._port or _free_port()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is open."""
+
+    async def response(self, state: str) -> Mapping[str, str]:
+        """Return the fields of the redirect that answers the request with a state; others are refused.
+
+        Raises:
+            NoAccessToken: Nothing more was pasted.
+        """
+        asked = _ASKED.format(where=self.redirect_uri)
+        while line := self._person.read_redirect(asked).strip():
+            wrong, fields = self._read(line, state)
+            if not wrong:
+                return fields
+            asked = f"{wrong} Paste the whole URL:"
+        raise NoAccessToken("no redirect was pasted", "login")
+
+    def tell(self, title: str, text: str) -> None:
+        """Show nothing: the browser has no page of ours."""
+
+    def _read(self, line: str, state: str) -> tuple[str, Mapping[str, str]]:
+        """Return what is wrong with a pasted line, or the fields in it."""
+        where, mark, query = line.partition("?")
+        if not mark and "=" in line:  # what follows the mark
+            where, query = self.redirect_uri, line
+        fields = fields_of(urlsplit(f"?{query}").query)
+        if where != self.redirect_uri:
+            is_url = "://" in where
+            wrong = f"a URL of {place(where)}, not of {self.redirect_uri}" if is_url else "not a URL"
+            return f"That is {wrong}.", {}
+        if "state" not in fields:
+            return "That is not all of it: it has no state.", {}
+        if not is_answer_to(state, fields):
+            return "That is the answer to another login: its state differs.", {}
+        return "", fields
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind((_HOST, 0))
+        return int(found.getsockname()[1])

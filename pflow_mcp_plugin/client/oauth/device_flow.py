@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 
 import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.client_assertion import PrivateKey
-from pflow_mcp_plugin.client.oauth.client_authentication import authentication
 from pflow_mcp_plugin.client.oauth.metadata import require_url
-from pflow_mcp_plugin.client.oauth.person import Person
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
     DEVICE_GRANT,
     TokenRefused,
+    authentication,
     refusal,
     requested_tokens,
     seconds_of,
@@ -66,15 +64,9 @@ async def device_tokens(
     requests: AuthorizationRequests,
     sign_in: SignIn,
     scopes: Sequence[str],
-    person: Person,
+    show: Callable[[str], None],
 ) -> Tokens:
     """Return the tokens of a device that a person has approved, in a browser on any device.
-
-    Args:
-        requests: Makes the requests.
-        sign_in: The sign-in that begins, with its client.
-        scopes: What to ask for; if empty, the authorization server decides.
-        person: Is shown the page and the code.
 
     Raises:
         TokenRefused: The authorization server refused, such as a client that it does not know.
@@ -83,14 +75,14 @@ async def device_tokens(
         KeyNotPinned: The authorization server has none of the pinned keys.
     """
     device = await _device(requests, sign_in, scopes)
-    person.show("\n".join(_instructions(device)))
+    show("\n".join(_instructions(device)))
     return await _polled(requests, sign_in, device)
 
 
 async def _device(requests: AuthorizationRequests, sign_in: SignIn, scopes: Sequence[str]) -> _Device:
     """Request the codes of a device."""
     client, found = sign_in.registration, sign_in.authorization_server
-    fields, headers = authentication(client, found, PrivateKey.of(requests.server.auth))
+    fields, headers = authentication(client, found, requests.server.auth)
     form = {"client_id": client.client_id, "resource": sign_in.resource, **fields}
     if scopes:
         form["scope"] = " ".join(scopes)

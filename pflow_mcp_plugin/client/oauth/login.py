@@ -6,27 +6,48 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 import attrs
 
-from pflow_mcp_plugin.client.oauth.authorization_code import code_tokens
-from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.daemon_thread import in_daemon_thread
-from pflow_mcp_plugin.client.oauth.loopback_listener import LoopbackListener
+from pflow_mcp_plugin.client.oauth.authorization_code import (
+    LoopbackListener,
+    PastedRedirect,
+    Person,
+    code_tokens,
+)
+from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
-from pflow_mcp_plugin.client.oauth.pasted_redirect import PastedRedirect
-from pflow_mcp_plugin.client.oauth.person import Person
-from pflow_mcp_plugin.client.oauth.registration import client_of
-from pflow_mcp_plugin.client.oauth.revocation import why_not_revoked
-from pflow_mcp_plugin.client.oauth.sign_in_state import Registration, SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_state import (
+    AuthorizationServer,
+    Method,
+    Registration,
+    SignIn,
+    Tokens,
+)
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore, store_of
-from pflow_mcp_plugin.client.oauth.token_endpoint import CLIENT_UNKNOWN, TokenRefused
+from pflow_mcp_plugin.client.oauth.sign_out import why_not_revoked
+from pflow_mcp_plugin.client.oauth.token_endpoint import (
+    CLIENT_UNKNOWN,
+    DEVICE_GRANT,
+    TokenRefused,
+    error_of,
+    registered_client,
+    seconds_of,
+)
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.config.auth import DEVICE, wanted_scopes
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import in_daemon_thread
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
+
+_CODE_GRANT = "authorization_code"
+
+_METHODS: Sequence[Method] = ("none", "client_secret_basic", "client_secret_post")
+"""How a client that registers itself would authenticate, the best first: it can keep no secret."""
 
 
 async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> SignIn:
@@ -96,7 +117,10 @@ class _Attempt:
 
     async def made(self, stored: Registration | None) -> SignIn:
         """Sign in, by the stored client if the authorization server still knows it."""
-        flow = self._by_device if self._is_by_device else self._by_code
+        known = self.found.authorization_server
+        only_device = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
+        is_device = self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only_device)
+        flow = self._by_device if is_device else self._by_code
         try:
             try:
                 return await flow(stored)
@@ -111,12 +135,6 @@ class _Attempt:
     @property
     def _auth(self) -> JSONObject:
         return self.launch.server.auth
-
-    @property
-    def _is_by_device(self) -> bool:
-        known = self.found.authorization_server
-        only = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
-        return self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only)
 
     async def _by_code(self, stored: Registration | None) -> SignIn:
         known = self.found.authorization_server
@@ -149,7 +167,7 @@ class _Attempt:
             raise NoAccessToken(f"{missing}: remove flow from auth", "credentials")
         client = await client_of(self.requests, self._auth, known, stored=stored)
         sign_in = self._begun(client)
-        tokens = await device_tokens(self.requests, sign_in, self.scopes, self.person)
+        tokens = await device_tokens(self.requests, sign_in, self.scopes, self.person.show)
         return attrs.evolve(sign_in, tokens=tokens)
 
     def _begun(self, client: Registration) -> SignIn:
@@ -172,7 +190,8 @@ class _Attempt:
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
         """Receive redirects at the configured port, or at that of the earlier login: servers may insist."""
         configured = self._auth.get("redirect_port")
-        ports = [int(configured)] if isinstance(configured, int | float) else [_port(stored), 0]
+        former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
+        ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]
         if self.person.open_url is None:
             async with PastedRedirect(self.person, ports[0]) as pasted:
                 yield pasted
@@ -190,11 +209,6 @@ class _Attempt:
         why = os.strerror(failed.errno) if failed and failed.errno else failed
         reason = f"port {ports[-1]} of this machine cannot be listened on: {why}"
         raise NoAccessToken(f"{reason}; end the program that uses it, or change redirect_port", "credentials")
-
-
-def _port(stored: Registration | None) -> int:
-    uri = next(iter(stored.redirect_uris), "") if stored else ""
-    return urlsplit(uri).port or 0
 
 
 def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:
@@ -216,3 +230,98 @@ def _wanted(
     if wanted and "offline_access" in found.authorization_server.scopes_supported:
         wanted.append("offline_access")  # without it, some servers issue no refresh token
     return tuple(dict.fromkeys(wanted))
+
+
+async def client_of(
+    requests: AuthorizationRequests,
+    auth: JSONObject,
+    found: AuthorizationServer,
+    *,
+    redirect_uri: str = "",
+    stored: Registration | None = None,
+) -> Registration:
+    """Return the client for a login; it is registered if that is necessary.
+
+    Args:
+        requests: Makes the request.
+        auth: The server's `auth` table.
+        found: The authorization server.
+        redirect_uri: Where the browser will be sent; empty for the device flow.
+        stored: The client of an earlier login with this authorization server.
+
+    Returns:
+        The client: `stored` itself if that can be used again.
+
+    Raises:
+        NoAccessToken: There is no client, and none can be registered.
+        HostRefused: The endpoint must not be requested.
+    """
+    redirect_uris = (redirect_uri,) if redirect_uri else ()
+    known = registered_client(auth, found)
+    if known is not None:
+        return attrs.evolve(known, redirect_uris=redirect_uris)
+    document = auth.get("client_metadata_url")
+    if isinstance(document, str) and document and found.client_id_metadata_document_supported:
+        return Registration(client_id=document, redirect_uris=redirect_uris)
+    if stored is not None and _is_usable(stored, redirect_uris):
+        return stored
+    if not found.registration_endpoint:
+        wrong = f"its authorization server {place(found.issuer)} registers no clients"
+        raise NoAccessToken(
+            f"{wrong}: set client_id in auth to that of a client which it knows", "credentials"
+        )
+    asked = _metadata(found, redirect_uris)
+    answer = await requests.post_json(found.registration_endpoint, asked)
+    return _registered(answer, asked, redirect_uris)
+
+
+def _is_usable(stored: Registration, redirect_uris: tuple[str, ...]) -> bool:
+    """Whether a client can be used again: for the same flow, which decides about its grants.
+
+    That of a document cannot once the config no longer names it.
+    """
+    expired = stored.expires_at is not None and stored.expires_at <= time.time()
+    fits = bool(redirect_uris) == bool(stored.redirect_uris) and set(redirect_uris) <= set(
+        stored.redirect_uris
+    )
+    return fits and not expired and "://" not in stored.client_id
+
+
+def _metadata(found: AuthorizationServer, redirect_uris: tuple[str, ...]) -> dict[str, Any]:
+    """Return the metadata of the client that is registered (RFC 7591, section 2)."""
+    known = found.token_endpoint_auth_methods_supported
+    asked: dict[str, Any] = {
+        "client_name": "pflow",
+        "application_type": "native",
+        "grant_types": [_CODE_GRANT if redirect_uris else DEVICE_GRANT, "refresh_token"],
+        "token_endpoint_auth_method": next((each for each in _METHODS if each in known), _METHODS[0]),
+    }
+    if redirect_uris:
+        asked |= {"redirect_uris": list(redirect_uris), "response_types": ["code"]}
+    return asked
+
+
+def _registered(answer: Answer, asked: JSONObject, redirect_uris: tuple[str, ...]) -> Registration:
+    content: JSONObject = answer.content or {}
+    client_id, secret = content.get("client_id"), content.get("client_secret")
+    where = place(answer.url)
+    if (
+        answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED)
+        or not isinstance(client_id, str)
+        or not client_id
+    ):
+        _, text = error_of(content, f"HTTP {answer.status}")
+        advice = "set client_id in auth to that of a client which it knows"
+        raise NoAccessToken(f"{where} registered no client: it answered {text}; {advice}", "credentials")
+    method = content.get("token_endpoint_auth_method", asked["token_endpoint_auth_method"])
+    if method not in get_args(Method) or method == "private_key_jwt":
+        raise NoAccessToken(f"{where} registered a client that must authenticate otherwise", "operator")
+    if secret and "token_endpoint_auth_method" not in content and method == "none":
+        method = "client_secret_basic"  # the default of RFC 7591
+    return Registration(
+        client_id=client_id,
+        client_secret=secret if isinstance(secret, str) else "",
+        method=cast("Method", method),
+        redirect_uris=redirect_uris,
+        expires_at=seconds_of(content.get("client_secret_expires_at")) or None,  # 0 is for ever
+    )

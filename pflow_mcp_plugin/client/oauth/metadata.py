@@ -19,7 +19,7 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.trust.addresses import is_loopback
+from pflow_mcp_plugin.network.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")

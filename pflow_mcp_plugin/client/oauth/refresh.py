@@ -9,23 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 
 import attrs
 
-from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests
-from pflow_mcp_plugin.client.oauth.client_authentication import basic_pair, registered_client
-from pflow_mcp_plugin.client.oauth.client_credentials import signed_in
-from pflow_mcp_plugin.client.oauth.kept_sign_in import FILE_ERRORS, KeptSignIn, unreadable
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.metadata import discovered, resource_of
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
-from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy
-from pflow_mcp_plugin.client.oauth.token_endpoint import CLIENT_UNKNOWN, TokenRefused, requested_tokens
+from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, store_of
+from pflow_mcp_plugin.client.oauth.token_endpoint import (
+    CLIENT_UNKNOWN,
+    TokenRefused,
+    basic_pair,
+    registered_client,
+    requested_tokens,
+)
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.config.auth import is_machine, wanted_scopes
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.types import Server
 
 _NAMED = 10
 _ASKED_AGAIN_SECONDS = 60.0
 """How long a machine does not ask again for scopes that it was not granted; they may be, in the meantime."""
+FILE_ERRORS = (CorruptFile, StoreError)
+"""What the files of a kept sign-in may fail with."""
 
 
 class Refresh:
@@ -57,8 +67,10 @@ class Refresh:
             async with self._kept.locked():
                 known = await self._kept.latest()
                 tokens = known.tokens if known else None
-                if known and tokens and known.missing_scopes(self._auth):
-                    return await self._widened(known, tokens, challenge)
+                if known and tokens and known.missing_scopes(self._auth):  # perhaps just added to the config
+                    if is_machine(self._auth) and not _is_just_asked(tokens, wanted_scopes(self._auth)):
+                        return await self._by_credentials(challenge)
+                    return self._complete(known)
                 if known and tokens and tokens.access != refused and tokens.is_fresh(time.time()):
                     return known  # perhaps of another process, or connection
                 return await self._obtained(known, challenge)
@@ -69,12 +81,6 @@ class Refresh:
             if not is_machine(self._auth):
                 raise unreadable(error) from error
             return await self._by_credentials(challenge)  # nothing can be stored there
-
-    async def _widened(self, known: SignIn, tokens: Tokens, challenge: str | None) -> SignIn:
-        """Return a sign-in with the scopes that have been added to the config, for a machine."""
-        if is_machine(self._auth) and not _is_just_asked(tokens, wanted_scopes(self._auth)):
-            return await self._by_credentials(challenge)
-        return self._complete(known)
 
     async def _obtained(self, known: SignIn | None, challenge: str | None) -> SignIn:
         """Return a sign-in with new tokens: by its refresh token, or the credentials of a machine."""
@@ -126,7 +132,7 @@ class Refresh:
     async def _by_credentials(self, challenge: str | None) -> SignIn:
         """Return a new sign-in of a machine."""
         self._learn(str(self._auth.get("client_id", "")), str(self._auth.get("client_secret", "")))
-        sign_in = await signed_in(self._launch.server, challenge)
+        sign_in = await _machine_sign_in(self._launch.server, challenge)
         await self._kept.write(sign_in)
         return self._complete(sign_in)
 
@@ -140,7 +146,9 @@ class Refresh:
         if not missing:
             return sign_in
         scope = " ".join(missing)
-        note = _known_scopes(missing, sign_in.authorization_server.scopes_supported)
+        supported, note = sign_in.authorization_server.scopes_supported, ""
+        if supported and not set(missing) <= set(supported):
+            note = f"; the scopes that its authorization server names are {', '.join(supported[:_NAMED])}"
         text = f"the scope {scope} was not granted{note}"
         if not is_machine(self._auth):
             raise NoAccessToken(text, "login", scope)
@@ -159,8 +167,172 @@ def _is_just_asked(tokens: Tokens, wanted: list[str]) -> bool:
     return set(wanted) <= set(tokens.requested_scopes) and 0 <= age < _ASKED_AGAIN_SECONDS
 
 
-def _known_scopes(missing: list[str], supported: tuple[str, ...]) -> str:
-    """Return a note about scopes that the authorization server does not name, empty if it names them."""
-    if not supported or set(missing) <= set(supported):
-        return ""
-    return f"; the scopes that its authorization server names are {', '.join(supported[:_NAMED])}"
+class KeptSignIn:
+    """The stored sign-in of a server, or the one of this run that could not be stored.
+
+    Args:
+        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
+        warn: Called with each warning for the user.
+    """
+
+    def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
+        self._launch = launch
+        self._warn = warn
+        self._issuer = str(launch.server.auth.get("issuer", ""))
+        self._key = SignInKey.of(launch.server)
+        self._store = store_of(launch)
+        self._unstored: SignIn | None = None
+
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of the kept sign-in, against other processes and connections of this one.
+
+        Raises:
+            SignInBusy: Another holds it for too long.
+            StoreError: It cannot be created.
+        """
+        return self._store.locked(self._key)
+
+    async def latest(self) -> SignIn | None:
+        """Return the kept sign-in of this run if it could not be stored, else the stored one; see `read`."""
+        return self._unstored or await self.read()
+
+    async def read(self) -> SignIn | None:
+        """Return the kept sign-in as it is stored now; None if there is none.
+
+        For a machine, none takes the place of one that cannot be read: it gets another.
+
+        Raises:
+            NoAccessToken: It cannot be read.
+        """
+        machine = is_machine(self._launch.server.auth)
+        try:
+            found = await asyncio.to_thread(self._store.read, self._key, self._issuer)
+        except FILE_ERRORS as error:
+            if machine:
+                return None
+            raise unreadable(error) from error
+        if found is not None and found.tokens is not None and not found.tokens.access:
+            if machine:
+                return None
+            raise NoAccessToken("its tokens are in the keyring, which cannot be read", "keyring")
+        if found is not None:
+            self._launch.learn(found.secrets)
+        return found
+
+    async def write(self, sign_in: SignIn) -> None:
+        """Keep a sign-in with new tokens; if it cannot be stored, it is good for this run only."""
+        self._launch.learn(sign_in.secrets)
+        auth = self._launch.server.auth
+        sign_in = sign_in.without_configured_secret(auth)
+        try:
+            await asyncio.to_thread(self._store.write, self._key, sign_in)
+            self._unstored = None
+        except FILE_ERRORS as error:
+            self._unstored = sign_in
+            name = self._launch.server.name
+            next_run = "" if is_machine(auth) else f"; unless it can at the end, run: pflow mcp login {name}"
+            self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
+
+    async def end(self, refused: Tokens) -> None:
+        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile."""
+        if self._unstored is not None and self._unstored.tokens == refused:
+            self._unstored = None
+        stored = await self.read()
+        if stored is not None and stored.tokens is not None and stored.tokens.refresh == refused.refresh:
+            await asyncio.to_thread(self._store.write, self._key, attrs.evolve(stored, tokens=None))
+
+    @asynccontextmanager
+    async def room(self, issuer: str) -> AsyncIterator[None]:
+        """Keep room for what takes the place of a refresh token, which may be good for one use only.
+
+        Raises:
+            NoAccessToken: There is none.
+        """
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._store.reserved(self._key, issuer))
+            except StoreError as error:
+                reason = f"a new token could not be stored, so that none was requested: {error}"
+                raise NoAccessToken(reason, "storage") from error
+            yield
+
+    async def store_late(self) -> None:
+        """Store what could not be stored before, if that is possible by now and it is still wanted."""
+        sign_in = self._unstored
+        if sign_in is None or is_machine(self._launch.server.auth):
+            return
+        with suppress(*FILE_ERRORS, SignInBusy, NoAccessToken):
+            async with self.locked():
+                stored = await self.read()  # there may have been a logout meanwhile, or a login
+                if stored is not None and stored.signed_in_at <= sign_in.signed_in_at:
+                    await asyncio.to_thread(self._store.write, self._key, sign_in)
+
+    def absence(self) -> str:
+        """Return in words that no sign-in is kept, and which one there is under the server's name; blocks."""
+        server = self._launch.server
+        text = f"nobody is signed in at {place(server.url)}"
+        known = (entry.sign_in for entry in self._store.entries())
+        former = next((each for each in known if each and each.server == server.name), None)
+        if former is None:
+            return text
+        where = f"{place(former.server_url)}, with {place(former.issuer)}"
+        return f"{text}; its last login was at {where}, and is good there only"
+
+
+def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
+    """Return the failure of a kept sign-in whose file cannot be read or locked."""
+    reason = f"its sign-in could not be read: {error}"
+    if isinstance(error, CorruptFile):  # the next login takes its place
+        return NoAccessToken(reason, "login")
+    return NoAccessToken(reason, "storage", step="".join(error.suggestions[:1]))
+
+
+async def _machine_sign_in(server: Server, challenge: str | None = None) -> SignIn:
+    """Return a new sign-in of a machine, by the client credentials in its config.
+
+    Args:
+        server: The server; `issuer` in its `auth` names the only authorization server that gets the
+            credentials.
+        challenge: The `WWW-Authenticate` header of a refused request, if there was one.
+
+    Raises:
+        NoAccessToken: The credentials were refused, or no token could be obtained.
+        HostRefused: A URL must not be requested.
+    """
+    auth = server.auth
+    async with AuthorizationRequests(server) as requests:
+        found = await discovered(requests, server, issuer=str(auth.get("issuer", "")), challenge=challenge)
+        client = registered_client(auth, found.authorization_server)
+        if client is None:
+            raise NoAccessToken("auth has no client_id", "credentials")
+        sign_in = SignIn(
+            server=server.name,
+            server_url=resource_of(server.url),
+            resource=found.resource,
+            authorization_server=found.authorization_server,
+            registration=client,
+            signed_in_at=time.time(),
+        )
+        form = {"grant_type": "client_credentials"}
+        scopes = wanted_scopes(auth)
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        try:
+            tokens = await requested_tokens(requests, sign_in, form)
+        except TokenRefused as refusal:
+            if refusal.code == "invalid_scope":
+                known = found.authorization_server.scopes_supported
+                raise _scope_refused(refusal, server, scopes, known) from refusal
+            raise NoAccessToken(refusal.text, "credentials") from refusal
+    return attrs.evolve(sign_in, tokens=attrs.evolve(tokens, requested_scopes=scopes))
+
+
+def _scope_refused(
+    refusal: TokenRefused, server: Server, scopes: Sequence[str], known: Sequence[str]
+) -> NoAccessToken:
+    """Return the failure of a request whose scopes were refused: those that the metadata does not name."""
+    unknown = [scope for scope in scopes if known and scope not in known]
+    scope = " ".join(unknown or scopes)
+    reason = f"the scope {scope} was not granted: {refusal.text}" if scope else refusal.text
+    step = f"correct scopes in auth of server {server.name}"
+    return NoAccessToken(reason, "credentials", scope, step=step)

@@ -1,21 +1,27 @@
-"""Where sign-ins are kept: a file for each server URL and issuer, in one folder, with a lock for each URL."""
+"""Where sign-ins are kept: a file for each server URL and issuer, in one folder, with a lock for each URL.
+
+The secrets in it are kept in the keyring of the operating system if possible (the extra `[keyring]`). The
+file says what can be shown of the sign-in, so that listing it does not open the keyring.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from hashlib import sha256
 from os import urandom
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+from uuid import uuid4
 
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.client.oauth import sign_in_file
-from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn
+from pflow_mcp_plugin.client.oauth.sign_in_state import SCHEMA_VERSION, SignIn, as_json, from_json
 from pflow_mcp_plugin.config.locations import sign_in_folder
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.types import Server
 
@@ -24,6 +30,10 @@ _LOCK_SECONDS = 60.0
 _POLL = 0.02
 _ROOM = 65_536
 """Bytes that are kept free for a new sign-in; tokens may be long."""
+_KEYRING = "keyring"
+_SECRETS = ("access", "refresh")
+_SERVICE = "pflow sign-in"
+_FAILED = object()
 
 
 class SignInBusy(Exception):
@@ -90,16 +100,12 @@ class SignInStore:
 
         If the keyring has its tokens and cannot be read, they are empty.
 
-        Args:
-            key: The server's URL, and the client.
-            issuer: The issuer that is wanted; if empty, the latest sign-in counts.
-
         Raises:
             StoreError: It cannot be read, or a newer version of the program wrote it.
         """
         if issuer:
-            return sign_in_file.read(self._path(key, issuer))
-        found = [sign_in for path in self._paths(key.digest) if (sign_in := sign_in_file.read(path))]
+            return _read_file(self._path(key, issuer))
+        found = [sign_in for path in self._paths(key.digest) if (sign_in := _read_file(path))]
         return max(found, key=lambda sign_in: sign_in.signed_in_at, default=None)
 
     def write(self, key: SignInKey, sign_in: SignIn) -> None:
@@ -111,7 +117,7 @@ class SignInStore:
         path = self._path(key, sign_in.issuer)
         with suppress(OSError):
             _reserve(path).unlink(missing_ok=True)  # now the room is needed
-        sign_in_file.write(path, sign_in)
+        _write_file(path, sign_in)
 
     @asynccontextmanager
     async def reserved(self, key: SignInKey, issuer: str) -> AsyncIterator[None]:
@@ -136,7 +142,7 @@ class SignInStore:
         """Yield every sign-in of the store, also those that cannot be read; the keyring is not opened."""
         for path in sorted(self._paths("")):
             try:
-                found = sign_in_file.read_public(path)
+                found = _read_public(path)
             except (storage.CorruptFile, storage.StoreError) as error:
                 yield StoredSignIn(name=path.name, sign_in=None, problem=error.message)
                 continue
@@ -158,10 +164,10 @@ class SignInStore:
         """
         path = self._folder / entry.name
         try:
-            sign_in = sign_in_file.read(path)
+            sign_in = _read_file(path)
         except (storage.CorruptFile, storage.StoreError):
             sign_in = None
-        sign_in_file.remove(path)
+        _remove_file(path)
         return sign_in
 
     @asynccontextmanager
@@ -214,3 +220,142 @@ def _reserve(path: Path) -> Path:
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _read_file(path: Path) -> SignIn | None:
+    """Return a stored sign-in, None if there is none; without tokens' values if the keyring cannot be read.
+
+    Raises:
+        CorruptFile: It is not that of a sign-in.
+        StoreError: It cannot be read, or a newer version of the program wrote it.
+    """
+    content = _content(path)
+    if content is None:
+        return None
+    secrets = content.pop("secrets", None)
+    if secrets == _KEYRING:
+        text = _from_keyring(path.stem, str(content.get("revision")))
+        if text is None:
+            return _parsed(path, content)
+        secrets = _unpacked(text)
+    _put_back(content, secrets if isinstance(secrets, dict) else {})
+    return _parsed(path, content)
+
+
+def _read_public(path: Path) -> tuple[SignIn, bool] | None:
+    """Return a stored sign-in without its secrets, and whether it has a refresh token; None if there is none.
+
+    The exceptions are those of `_read_file`.
+    """
+    content = _content(path)
+    if content is None:
+        return None
+    content.pop("secrets", None)
+    return _parsed(path, content), content.get("refreshable") is True
+
+
+def _write_file(path: Path, sign_in: SignIn) -> None:
+    """Store a sign-in in place of the stored one.
+
+    Raises:
+        StoreError: It cannot be written, or a newer version of the program wrote what is there.
+    """
+    with suppress(storage.CorruptFile):  # the new one takes its place
+        _content(path)
+    content: dict[str, Any] = {**as_json(sign_in), "revision": uuid4().hex}
+    content["refreshable"] = bool(sign_in.tokens and sign_in.tokens.refresh)
+    secrets = _taken_out(content)
+    if not secrets:
+        _ask_keyring("delete_password", path.stem)
+    elif not _to_keyring(path.stem, {**secrets, "revision": content["revision"]}):
+        content["secrets"] = secrets
+    else:
+        content["secrets"] = _KEYRING
+    storage.write_atomic(path, storage.encode_json(path, content))
+
+
+def _remove_file(path: Path) -> None:
+    """Remove a stored sign-in, its secrets included.
+
+    Raises:
+        StoreError: It cannot be removed.
+    """
+    _ask_keyring("delete_password", path.stem)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage.StoreError(path, f"could not be removed: {error.strerror or error}") from error
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    found: dict[str, Any] = storage.JsonStore(path=path, schema_version=SCHEMA_VERSION, what="sign-in").read()
+    return found or None
+
+
+def _parsed(path: Path, content: dict[str, Any]) -> SignIn:
+    try:
+        return from_json(content)
+    except ValueError as error:
+        raise storage.CorruptFile(path, f"not a sign-in: {error}") from error
+
+
+def _taken_out(content: dict[str, Any]) -> dict[str, JSON]:
+    """Take the secrets out of a sign-in's JSON and return them."""
+    secrets = {}
+    if secret := content["registration"].pop("client_secret", ""):
+        secrets["client_secret"] = secret
+    for name in _SECRETS if content["tokens"] else ():
+        secrets[name] = content["tokens"].pop(name)
+    return secrets
+
+
+def _put_back(content: dict[str, Any], secrets: dict[str, JSON]) -> None:
+    """Put the secrets back into a sign-in's JSON; without them, it has no tokens."""
+    registration, tokens = content.get("registration"), content.get("tokens")
+    if isinstance(registration, dict):
+        registration["client_secret"] = secrets.get("client_secret") or ""
+    if isinstance(tokens, dict):
+        if secrets.get("access"):
+            tokens |= {name: secrets.get(name) for name in _SECRETS}
+        else:
+            content["tokens"] = None
+
+
+def _unpacked(text: str) -> dict[str, JSON]:
+    import json
+
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:  # someone else wrote there
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@lru_cache(maxsize=64)
+def _from_keyring(key: str, revision: str) -> str | None:  # noqa: ARG001 - a part of the cache's key
+    """Return what the keyring holds under a key, `""` if it holds nothing, None if it cannot be read.
+
+    It is asked once per process for each revision of a value: a locked one may ask the user each time.
+    """
+    value = _ask_keyring("get_password", key)
+    return None if value is _FAILED else str(value or "")
+
+
+def _to_keyring(key: str, secrets: dict[str, JSON]) -> bool:
+    """Store secrets in the keyring; return whether they are there now."""
+    import json
+
+    value = json.dumps(secrets)
+    if _ask_keyring("set_password", key, value) is _FAILED:
+        return False
+    return bool(_ask_keyring("get_password", key) == value)  # a disabled keyring accepts everything silently
+
+
+def _ask_keyring(question: str, key: str, *more: str) -> Any:
+    """Ask the keyring; `_FAILED` if there is none, or it cannot be used."""
+    try:
+        import keyring
+
+        return getattr(keyring, question)(_SERVICE, key, *more)
+    except Exception:  # noqa: BLE001 - the keyring's backends are foreign code, and may raise anything
+        return _FAILED

@@ -1,22 +1,36 @@
-"""Requests to the token endpoint of an authorization server."""
+"""Requests to the token endpoint of an authorization server, and how a client authenticates there.
+
+With a secret, an assertion that it signs with its private key (RFC 7523), or not at all.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import time
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
 
 import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.client_assertion import PrivateKey
-from pflow_mcp_plugin.client.oauth.client_authentication import authentication
-from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_state import (
+    AuthorizationServer,
+    Method,
+    Registration,
+    SignIn,
+    Tokens,
+)
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.storage import read_regular
 
 CLIENT_UNKNOWN = ("invalid_client", "unauthorized_client")
 """The `error` of a request by a client that the authorization server does not know, or no longer."""
@@ -32,6 +46,12 @@ _SHOWN = 200
 _CLOCK_SECONDS = 60.0
 """How far this machine's clock may be off before a refusal says so."""
 _LONGEST_LIFE = 10 * 365 * 86_400
+_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+"""What an assertion is, in the request that it belongs to (RFC 7523, section 2.2)."""
+
+_ASSERTION_SECONDS = 120
+_ALGORITHMS = ("RS256", "ES256", "ES384", "ES512", "EdDSA")
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512", "secp256k1": "ES256K"}
 
 
 class TokenRefused(Exception):
@@ -56,11 +76,6 @@ async def requested_tokens(
 ) -> Tokens:
     """Request tokens from the token endpoint, for the resource of a sign-in and by its client.
 
-    Args:
-        requests: Makes the request.
-        sign_in: The sign-in, with the metadata of the authorization server.
-        form: The grant, and what belongs to it.
-
     Returns:
         The tokens; what the answer leaves out is that of the sign-in. Without scopes in either, those that
         were requested are granted (RFC 6749, 5.1).
@@ -71,7 +86,7 @@ async def requested_tokens(
         HostRefused: The endpoint must not be requested.
     """
     found = sign_in.authorization_server
-    fields, headers = authentication(sign_in.registration, found, PrivateKey.of(requests.server.auth))
+    fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
     answer = await requests.post(
         found.token_endpoint, {**form, **fields, "resource": sign_in.resource}, headers
@@ -95,6 +110,7 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
     if isinstance(kind, str) and kind.lower() != "bearer":
         raise NoAccessToken(f"the token endpoint {place(answer.url)} issued no bearer token", "operator")
     refresh, scope = content.get("refresh_token"), content.get("scope")
+    words = scope if isinstance(scope, list) else [scope]  # some servers send a list
     seconds = seconds_of(content.get("expires_in"))
     if seconds is not None and not 0 < seconds <= _LONGEST_LIFE:  # some mean by 0 that it does not expire
         seconds = None
@@ -103,14 +119,8 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
         refresh=refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else "",
         expires_at=None if seconds is None else sent + seconds,
         issued_at=sent,
-        scopes=_scopes(scope),
+        scopes=[each for word in words if isinstance(word, str) for each in word.split()],
     )
-
-
-def _scopes(value: JSON) -> list[str]:
-    """Return the scopes in an answer; some servers send a list of them."""
-    words = value if isinstance(value, list) else [value]
-    return [scope for word in words if isinstance(word, str) for scope in word.split()]
 
 
 def seconds_of(value: JSON) -> float | None:
@@ -125,13 +135,7 @@ def seconds_of(value: JSON) -> float | None:
 
 
 def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
-    """Return the refusal of a request in words, without the secrets that were sent.
-
-    Args:
-        answer: The answer.
-        what: The endpoint, such as `token endpoint`.
-        form: What was sent.
-    """
+    """Return the refusal of a request in words, without the secrets that were sent."""
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
@@ -149,12 +153,7 @@ def _clock_note(answer: Answer) -> str:
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
-    """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages.
-
-    Args:
-        content: The answer.
-        otherwise: What messages say in place of an error that the answer does not name.
-    """
+    """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages."""
     code = _as_said(content.get("error"))
     description = _as_said(content.get("error_description"))
     text = code or otherwise
@@ -165,3 +164,116 @@ def _as_said(value: JSON) -> str:
     """Return a text of an authorization server for messages: one printable line, cut."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     return "".join(char if char.isprintable() else "?" for char in text)[:_SHOWN]
+
+
+def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registration | None:
+    """Return the client that an `auth` table names, None if it names none.
+
+    Its authentication is the one that the authorization server knows; with a private key, an assertion.
+    """
+    client_id, secret = auth.get("client_id"), auth.get("client_secret")
+    if not isinstance(client_id, str):
+        return None
+    known = found.token_endpoint_auth_methods_supported
+    method: Method = "none"
+    if auth.get("private_key"):
+        method = "private_key_jwt"
+    elif secret:
+        only_post = "client_secret_post" in known and "client_secret_basic" not in known
+        method = "client_secret_post" if only_post else "client_secret_basic"
+    return Registration(
+        client_id=client_id, client_secret=secret if isinstance(secret, str) else "", method=method
+    )
+
+
+def authentication(
+    client: Registration, found: AuthorizationServer, auth: JSONObject
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the form fields and the headers with which a client authenticates.
+
+    Raises:
+        NoAccessToken: The private key cannot be read or used.
+    """
+    if client.method == "client_secret_basic":
+        return {}, {"authorization": f"Basic {basic_pair(client.client_id, client.client_secret)}"}
+    fields = {"client_id": client.client_id}
+    if client.method == "client_secret_post":
+        return {**fields, "client_secret": client.client_secret}, {}
+    if client.method == "private_key_jwt" and auth.get("private_key"):
+        signed = _assertion(
+            client.client_id, found, str(auth["private_key"]), str(auth.get("private_key_id", ""))
+        )
+        return {**fields, "client_assertion_type": _ASSERTION_TYPE, "client_assertion": signed}, {}
+    return fields, {}
+
+
+def basic_pair(client_id: str, client_secret: str) -> str:
+    """Return a client's id and secret as its authentication header contains them (RFC 6749, 2.3.1)."""
+    pair = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
+    return b64encode(pair.encode()).decode()
+
+
+def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: str) -> str:
+    """Return an assertion of a client, signed with the private key in a file, for one authorization server.
+
+    The file is PEM, or a JWK; without an id, the key has that of the JWK.
+
+    Raises:
+        NoAccessToken: The key cannot be read or used.
+    """
+    import jwt
+
+    try:
+        content = read_regular(Path(file).expanduser())
+    except OSError as error:
+        reason = f"the private key {file} cannot be read: {error.strerror or error}"
+        raise NoAccessToken(reason, "credentials") from error
+    loaded, own_id = _loaded(content)
+    signing = _signing_key(loaded, found.token_endpoint_auth_signing_alg_values_supported)
+    if signing is None:
+        why = "it is not an unencrypted RSA, elliptic curve or Ed25519 key in PEM, or a JWK of one"
+        raise NoAccessToken(f"the private key {file} cannot be used: {why}", "credentials")
+    key, algorithm = signing
+    now = int(time.time())
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": found.issuer,  # only this authorization server can use it
+        "iat": now,
+        "exp": now + _ASSERTION_SECONDS,
+        "jti": uuid4().hex,
+    }
+    key_id = key_id or own_id
+    return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": key_id} if key_id else None)
+
+
+def _loaded(content: bytes) -> tuple[Any, str]:
+    """Return a key as PyJWT takes it, and its id if it is a JWK that has one."""
+    import jwt
+
+    try:
+        value = read_json(content)
+        key = jwt.PyJWK(value) if isinstance(value, dict) else None
+    except (ValueError, RecursionError, jwt.PyJWTError):  # PEM, or nothing that is a key
+        return content, ""
+    if key is None:
+        return content, ""
+    return key.key, key.key_id if isinstance(key.key_id, str) else ""
+
+
+def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
+    """Return a private key and the algorithm with which it signs, None if it is no such key."""
+    import jwt
+
+    for algorithm in _ALGORITHMS:
+        try:
+            key: Any = jwt.get_algorithm_by_name(algorithm).prepare_key(loaded)
+        except (jwt.PyJWTError, TypeError, ValueError):  # a key of another kind, or none
+            continue
+        kind = "RS" if hasattr(key, "decrypt") else "ES" if hasattr(key, "curve") else "Ed"
+        if not (hasattr(key, "sign") and kind == algorithm[:2]):  # older PyJWT takes any kind
+            continue
+        if not hasattr(key, "curve") or _CURVES.get(key.curve.name) == algorithm:
+            pss = algorithm == "RS256" and "PS256" in known and "RS256" not in known
+            return key, "PS256" if pss else algorithm
+    return None

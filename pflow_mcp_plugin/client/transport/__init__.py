@@ -1,13 +1,8 @@
 """The transports: how messages travel to a server and back.
 
-- `transport_selection`: the transport that a server's config asks for
-- `stdio`, `sockets`: lines of JSON over a process's pipes, over a Unix socket or a named pipe
-- `pipes`, `line_framing`: reading and writing pipes, and splitting bytes into lines in linear time
+- `line_transports`: lines of JSON over a process's pipes, over a Unix socket or a named pipe
+- `pipes`: reading and writing pipes, and splitting bytes into lines in linear time
 - `streamable_http`, `sse`: the two HTTP transports
-- `http_client`, `http_requests`: the HTTP client that both use, and the requests sent with it
-- `checked_transport`, `checked_network`: what that client connects to: allowed hosts and addresses only
-- `environment_proxies`, `key_pins`: the proxy for a URL; pinned public keys
-- `retry_after`: repeats a request once that a busy server refused
+- `http_requests`: the HTTP client that both use, and the requests sent with it
 - `messages`: JSON-RPC messages from bytes, and back
-- `surrogates`: lone surrogates, which JSON allows and UTF-8 does not
 """

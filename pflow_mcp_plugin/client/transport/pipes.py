@@ -1,14 +1,15 @@
-"""asyncio protocols for the pipes of a process: keep the tail, read chunks, write with a deadline."""
+"""asyncio protocols for the pipes of a process, and lines from chunks of bytes in linear time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import IO
 
 from pflow_mcp_plugin.client.request_failures import Undelivered
+from pflow_mcp_plugin.processes.system_calls import unread_bytes
 
 _TAIL = 64 * 1024
 """Bytes that are kept of the tail of a drained pipe."""
@@ -89,7 +90,7 @@ class PipeWriter(asyncio.BaseProtocol):
         """Whether nothing has been read from the pipe yet; None if unknown."""
         if self._transport is None or self._transport.is_closing():
             return None
-        left = _bytes_left(self._transport.get_extra_info("pipe"))
+        left = unread_bytes(self._transport.get_extra_info("pipe"))
         return None if left is None else left == self._taken(self._transport)
 
     async def connect(self, pipe: IO[bytes]) -> None:
@@ -112,7 +113,7 @@ class PipeWriter(asyncio.BaseProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Record that the reading end of the pipe was closed, and whether anything had been read."""
         pipe = self._transport.get_extra_info("pipe") if self._transport is not None else None
-        self.unread = pipe is not None and _bytes_left(pipe) == self._given
+        self.unread = pipe is not None and unread_bytes(pipe) == self._given
         self.lost = True
         self._room.set()
 
@@ -121,9 +122,6 @@ class PipeWriter(asyncio.BaseProtocol):
 
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.
-
-        Args:
-            data: The message, with its newline.
 
         Raises:
             BrokenPipeError: The reader is gone; it may have received the message before.
@@ -180,18 +178,64 @@ class PipeWriter(asyncio.BaseProtocol):
             self._transport.abort()
 
 
-def _bytes_left(pipe: IO[bytes]) -> int | None:
-    """Return the number of unread bytes in a pipe, None if unknown."""
-    if sys.platform != "linux" or pipe.closed:
-        return None
-    import fcntl
-    import termios
-
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
 async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.ReadTransport:
     """Connect a protocol to the read end of a pipe."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe)
     return transport
+
+
+class LineTooLong(Exception):
+    """A line reached its cap before its newline.
+
+    Attributes:
+        size: Bytes of the line received so far.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+class LineBuffer:
+    """Splits a byte stream into lines, examining each byte once.
+
+    A line in several chunks grows in one buffer, which becomes the line: joining a list of chunks
+    would need twice the memory.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._begun = BytesIO()
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes of the line whose newline is still missing."""
+        return self._begun.tell()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that a chunk of bytes completes, without their newlines.
+
+        Raises:
+            LineTooLong: The current line is longer than the cap.
+        """
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield self._complete(end)
+        if rest:
+            self._check(rest)
+            self._begun.write(rest)
+
+    def _complete(self, end: bytes) -> bytes:
+        self._check(end)
+        if not self.pending:
+            return end
+        begun, self._begun = self._begun, BytesIO()
+        begun.write(end)
+        return begun.getvalue()
+
+    def _check(self, more: bytes) -> None:
+        size = self.pending + len(more)
+        if size > self._cap:
+            self._begun = BytesIO()  # frees the memory, which may be large
+            raise LineTooLong(size)

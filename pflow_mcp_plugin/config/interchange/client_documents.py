@@ -11,14 +11,19 @@ import attrs
 from pflow_mcp_plugin.config import dialects, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, kind_of
 from pflow_mcp_plugin.config.interchange import (
-    bundle_manifest,
     document_text,
-    registry_manifest,
     server_format,
     variable_syntax,
 )
-from pflow_mcp_plugin.config.interchange.client_files import FoundFile, Machine, owner
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
+from pflow_mcp_plugin.config.interchange.install_manifests import (
+    bundle_references,
+    bundle_server,
+    is_bundle,
+    is_registry_manifest,
+    registry_server,
+    unwrapped,
+)
 from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, ServerReading, Table
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.variable_references import VariableReference
@@ -92,11 +97,11 @@ def read_any(path: Path, machine: Machine, client: Client | None = None) -> File
     document = document_text.load(path)
     if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
-    document = registry_manifest.unwrapped(document)
+    document = unwrapped(document)
     if isinstance(document, Mapping) and client is None:
-        if registry_manifest.is_manifest(document):
+        if is_registry_manifest(document):
             return _registry_file(document, path)
-        if bundle_manifest.is_manifest(document):
+        if is_bundle(document):
             return _bundle_file(document, path, machine)
     chosen = client or owner(path, machine) or _recognised(document)
     servers = tuple(_servers(document, chosen, path, machine))
@@ -192,7 +197,8 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
             continue
         for project, servers in _at(document, place):
             if not isinstance(servers, Mapping | list | None):
-                raise _misshapen(path, place, servers)
+                wrong = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
+                raise PflowError(wrong, kind="config", details={"path": str(path)})
             items = server_input.tables_in(servers, str(path)) if isinstance(servers, list) else servers
             yield from ((project, str(name), table) for name, table in (items or {}).items())
 
@@ -212,11 +218,6 @@ def _below(document: Any, place: tuple[str, ...]) -> Any:
     for key in place:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
-
-
-def _misshapen(path: Path, place: tuple[str, ...], servers: object) -> PflowError:
-    message = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
-    return PflowError(message, kind="config", details={"path": str(path)})
 
 
 def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[str, str]:
@@ -247,7 +248,7 @@ def _inputs(holder: Any) -> Iterator[tuple[str, str]]:
 
 def _registry_file(document: Mapping[str, Any], path: Path) -> FileContent:
     try:
-        name, table, lost = registry_manifest.server(document)
+        name, table, lost = registry_server(document)
     except NoEquivalent as error:
         return _one("MCP Registry", "server.json", path, document["name"], ServerReading(reason=str(error)))
     return _one("MCP Registry", "server.json", path, name, ServerReading(table=table, lost=lost))
@@ -256,11 +257,11 @@ def _registry_file(document: Mapping[str, Any], path: Path) -> FileContent:
 def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
     folder = path.absolute().parent
     try:
-        name, table = bundle_manifest.server(document, machine.system)
+        name, table = bundle_server(document, machine.system)
     except NoEquivalent as error:
         name, reading = str(document.get("name")), ServerReading(reason=str(error))
         return _one("MCP bundle", "manifest.json", path, name, reading)
-    known = {**bundle_manifest.known(document, folder)}
+    known = bundle_references(document, folder)
     place = server_schema.server_path(next(iter(dialects.fitted_names([name]).values())))
     reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
     return _one("MCP bundle", "manifest.json", path, name, reading)

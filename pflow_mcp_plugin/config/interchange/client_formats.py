@@ -5,12 +5,12 @@ What a format does not name here is reported as lost, in both directions.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange import codex_format
 from pflow_mcp_plugin.config.interchange.server_format import (
     FormatField,
     NoEquivalent,
@@ -259,6 +259,49 @@ GOOSE = ServerFormat(
     names_itself=True,
 )
 
+# Codex names variables in fields of their own; it expands none in values.
+_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_BEARER = re.compile(r"Bearer \$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}", re.IGNORECASE)
+
+
+def _codex_unpacked(table: Table) -> Table:
+    """Return a server of Codex with references in its values, instead of variables named in fields."""
+    forwarded = table.pop("env_vars", None)
+    for entry in forwarded if isinstance(forwarded, list) else ():
+        name = entry.get("name") if isinstance(entry, dict) else entry
+        table["env"] = {str(name): f"${{{name}}}", **_mapping(table.get("env"))}
+    headers = {
+        name: f"${{{variable}}}" for name, variable in _mapping(table.pop("env_http_headers", None)).items()
+    }
+    token = table.pop("bearer_token_env_var", None)
+    if token:
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        table["http_headers"] = {**_mapping(table.get("http_headers")), **headers}
+    return table
+
+
+def _codex_packed(table: Table, _: list[str]) -> Table:
+    """Return a server with its references in the fields that name variables."""
+    env = table.pop("env", {})
+    passed = [name for name, value in env.items() if value == f"${{{name}}}"]
+    headers = table.pop("http_headers", {})
+    named: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for name, value in headers.items():
+        bearer = _BEARER.fullmatch(value) if name.lower() == "authorization" else None
+        reference = _REFERENCE.fullmatch(value)
+        if bearer:
+            table["bearer_token_env_var"] = bearer["name"]
+        elif reference:
+            named[name] = reference["name"]
+        else:
+            written[name] = value
+    kept = {name: value for name, value in env.items() if name not in passed}
+    extra = {"env": kept, "env_vars": passed, "http_headers": written, "env_http_headers": named}
+    return {**table, **{key: value for key, value in extra.items() if value}}
+
+
 CODEX = ServerFormat(
     fields=(
         *_LOCAL,
@@ -274,11 +317,15 @@ CODEX = ServerFormat(
     ),
     types={"stdio": "", "http": ""},
     variables=NONE,
-    unpack=codex_format.unpack,
-    pack=codex_format.pack,
+    unpack=_codex_unpacked,
+    pack=_codex_packed,
     rearranged=("env_vars", "env_http_headers", "bearer_token_env_var"),
 )
 
 
 def _strings(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -9,16 +9,16 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import toml_codec
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     document_text,
-    literal_secrets,
     server_format,
 )
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_format import ServerWriting
+from pflow_mcp_plugin.config.interchange.variable_syntax import extracted
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.storage import toml_text
 
 _LONGEST = 2**20
 """Characters. Of a longer JSON text without comments, an export does not keep the layout."""
@@ -88,7 +88,7 @@ def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
         writing = server_format.write_server(table, client.format)
         if table.get("disabled") and "disabled" in writing.lost:
             writing = ServerWriting(reason="it is disabled, which this client cannot say")
-        _, secrets = literal_secrets.extracted(name, dict(table), lambda *_: False)
+        _, secrets = extracted(name, dict(table), lambda *_: False)
         fields = () if writing.reason else tuple(secret.field for secret in secrets)
         servers.append(ExportedServer(name=name, writing=writing, literals=fields))
     return ExportPlan(client=client, servers=tuple(servers))
@@ -135,7 +135,7 @@ def _edited_toml(text: str, made: ExportPlan, document: Mapping[str, Any]) -> st
     for path, table in _changes(made, document):
         layout.put(path, table)
     try:
-        same = toml_codec.decode(Path("edited"), str(layout).encode()) == document
+        same = toml_text.decode(Path("edited"), str(layout).encode()) == document
     except storage.CorruptFile:
         return ""
     return str(layout) if same else ""
@@ -143,11 +143,9 @@ def _edited_toml(text: str, made: ExportPlan, document: Mapping[str, Any]) -> st
 
 def _edited_json(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
     """Return a JSON text with the servers put in and the rest as it was; empty if that fails."""
-    from pflow_mcp_plugin.config.interchange.json_edit import JsonText
-
     if made.client.form != "json" or (len(text) > _LONGEST and not document_text.has_comments(text, "json")):
         return ""
-    edited = JsonText(text)
+    edited = document_text.JsonText(text)
     try:
         for path, table in _changes(made, document):
             edited.put(path, table)

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import attrs
 
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange import literal_secrets
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
-from pflow_mcp_plugin.config.interchange.literal_secrets import IsTaken, LiteralSecret
 from pflow_mcp_plugin.config.interchange.server_format import Table
+from pflow_mcp_plugin.config.interchange.variable_syntax import IsTaken, LiteralSecret, extracted
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.variable_references import references
 
@@ -136,7 +135,7 @@ def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: I
     errors = errors or list(check(server.name, reading.table))
     if errors:
         return PlannedServer(file=file, server=server, action="refuse", problems=tuple(errors))
-    table, secrets = literal_secrets.extracted(server.name, reading.table, is_taken)
+    table, secrets = extracted(server.name, reading.table, is_taken)
     return PlannedServer(
         file=file,
         server=server,

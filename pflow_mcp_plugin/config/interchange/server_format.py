@@ -307,7 +307,7 @@ def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) 
     theirs: Table = {}
     for path, value in _leaves(ours):
         field = names.get(path)
-        if field and not (path.startswith("tools.") and _holds_glob(value) and not form.is_ours):
+        if field and not (path.startswith("tools.") and any(map(_GLOB.search, value)) and not form.is_ours):
             _put(theirs, field.theirs, _converted(value, field, reading=False))
         elif not _says_nothing(path, value, ours, names):
             lost.append(path)
@@ -320,10 +320,6 @@ def _leaves(ours: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"tools.{inner}", globs) for inner, globs in value.items())
         elif key != "type":
             yield key, value
-
-
-def _holds_glob(names: list[str]) -> bool:
-    return any(map(_GLOB.search, names))
 
 
 def _says_nothing(path: str, value: Any, ours: Mapping[str, Any], names: Mapping[str, FormatField]) -> bool:

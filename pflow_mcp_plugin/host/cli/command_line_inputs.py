@@ -10,8 +10,7 @@ from pathlib import Path
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.direct.flag_files import file_text
-from pflow_mcp_plugin.host.standard_input import piped_text, whole_input
-from pflow_mcp_plugin.host.standard_streams import is_terminal
+from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""
@@ -89,7 +88,7 @@ def _text(word: str) -> str:
 
 def _object(file: str) -> JSONObject:
     from pflow_mcp_plugin.host.workflow import load_workflow
-    from pflow_mcp_plugin.host.workflow.workflow_file import read_text
+    from pflow_mcp_plugin.host.workflow.workflow_text import read_text
 
     text = whole_input() if file == "-" else read_text(Path(file).expanduser())
     return load_workflow(text, "standard input" if file == "-" else file, "the value of --inputs")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import attrs
+from functools import partial
+from typing import Any
 
 from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -12,9 +12,10 @@ from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.workflow import Compiled
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import Known
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, follow, resolve
+from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.redaction import REDACTED
 
 _COLUMNS = (
@@ -41,13 +42,13 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
     secret = {name for name, spec in compiled.document.inputs.items() if spec.secret}
     inputs = {name: REDACTED if name in secret else value for name, value in values.items()}
     known = _Known(compiled, inputs)
-    nodes = [(node, known.of(node)) for node in compiled.every()]
-    labels = (node.ref.entry.labels.get(_SERVER) for node, _ in nodes)
+    nodes = [(node, known.params(node), partial(known.value, node)) for node in compiled.every()]
+    labels = (node.ref.entry.labels.get(_SERVER) for node, _, _ in nodes)
     servers = list(dict.fromkeys(label for label in labels if label))
     data = {"inputs": inputs, "nodes": [_described(*it) for it in nodes], "servers": servers}
     rows = [
-        (node.ref.id, node.ref.type, "; ".join(_how(node, values)), _shown(values.params))
-        for node, values in nodes
+        (node.ref.id, node.ref.type, "; ".join(_how(node, value)), _shown(params))
+        for node, params, value in nodes
     ]
     lines = [f"{compiled.name} is valid; nothing was run"]
     lines += [f"input {name} = {to_json(value)}" for name, value in inputs.items()]
@@ -57,14 +58,6 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
     )
 
 
-@attrs.frozen(kw_only=True)
-class _Values:
-    """What is known of a node before a run: its params, and the number of items of its batch."""
-
-    params: dict[str, JSON]
-    items: int | None
-
-
 class _Known:
     """Fills in what is known before a run: the inputs, in the templates of the outermost workflow."""
 
@@ -72,27 +65,23 @@ class _Known:
         self._outermost = {node.ref.id for node in compiled.nodes}
         self._inputs = inputs
 
-    def of(self, node: PlannedNode) -> _Values:
+    def params(self, node: PlannedNode) -> dict[str, JSON]:
         params = {key: value for key, value in node.ref.params.items() if not key.startswith("__")}
-        items = node.batch.items if node.batch else None
-        if node.ref.id in self._outermost:  # names in others are those of their own inputs
-            inner = {_INNER: params[_INNER]} if node.sub and _INNER in params else {}
-            params = {**resolve(params, self._value, keep_missing=True), **inner}
-            items = resolve(items, self._value, keep_missing=True)
-        return _Values(params=params, items=len(items) if isinstance(items, list) else None)
+        inner = {_INNER: params[_INNER]} if node.sub and _INNER in params else {}
+        return {**self.value(node, params), **inner}
 
-    def _value(self, reference: TemplateReference) -> object:
-        return follow(self._inputs, reference.path)
+    def value(self, node: PlannedNode, value: object) -> Any:
+        if node.ref.id not in self._outermost:
+            return value  # names in it are those of other inputs
+        return resolve(value, lambda reference: follow(self._inputs, reference.path), keep_missing=True)
 
 
-def _described(node: PlannedNode, values: _Values) -> dict[str, JSON]:
+def _described(node: PlannedNode, params: dict[str, JSON], known: Known) -> dict[str, JSON]:
     return {
         "id": node.ref.id,
         "type": node.ref.type,
-        "params": values.params,
-        "when": node.when,
-        "batch": node.batch is not None,
-        "items": values.items,
+        "params": params,
+        **node.constructs.described(known),
         "kept_seconds": node.ttl,
         "server": node.ref.entry.labels.get(_SERVER, ""),
     }
@@ -102,14 +91,7 @@ def _shown(params: Mapping[str, JSON]) -> str:
     return ", ".join(f"{key}={cut(' '.join(to_json(value).split()))}" for key, value in params.items())
 
 
-def _how(node: PlannedNode, values: _Values) -> list[str]:
+def _how(node: PlannedNode, known: Known) -> list[str]:
     """Return what is special about how a node would run."""
-    return [
-        *([f"if {node.when}"] if node.when else []),
-        *([_each(values.items)] if node.batch else []),
-        *([f"or its result of the last {node.ttl:g} s"] if node.ttl is not None else []),
-    ]
-
-
-def _each(items: int | None) -> str:
-    return "for each item" if items is None else f"for each of {items:,} item{'' if items == 1 else 's'}"
+    kept = [] if node.ttl is None else [f"or its result of the last {node.ttl:g} s"]
+    return [*node.constructs.words(known), *kept]

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Answer, build_cli, wrong_usage
 from pflow_mcp_plugin.host.cli.output import Output, wants_json
 from pflow_mcp_plugin.host.embedded_host import open_host, warning_lines
-from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.foreign_code import interrupts_kept
 from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output, write
 
 

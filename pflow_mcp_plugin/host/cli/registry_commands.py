@@ -12,6 +12,7 @@ import click
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.printable_text import barred_lines
 from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
@@ -152,9 +153,8 @@ def run_node(
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
-    from pflow_mcp_plugin.host.running.node_params import typed_params
-    from pflow_mcp_plugin.host.running.outcome_report import outcome_report
-    from pflow_mcp_plugin.host.running.shown_run import shown_run
+    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+    from pflow_mcp_plugin.host.running.single_node import typed_params
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
@@ -185,7 +185,7 @@ def describe_entry(entry: Entry) -> list[str | Table]:
     """Return an entry as `registry describe` shows it to people."""
     interface = entry.interface
     claims = entry.claimed_purity != "" and entry.purity == "impure"
-    lines: list[str | Table] = [entry.node, *(f"  {line}" for line in entry.description.splitlines())]
+    lines: list[str | Table] = [entry.node, *(f"  {line}" for line in barred_lines(entry.description))]
     lines += _fields("Parameters", interface.params)
     lines += _fields("Outputs", interface.outputs)
     lines += ["  and others, known only when it runs"] if interface.open_outputs else []

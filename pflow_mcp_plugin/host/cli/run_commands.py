@@ -21,16 +21,15 @@ from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds, tim
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.time_limit import TimeLimit
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.outcome_report import outcome_report
-from pflow_mcp_plugin.host.running.shown_run import shown_run
+from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
-from pflow_mcp_plugin.host.workflow.repetition import USUAL_TTL
-from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow, similar_files
+from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
+from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
 from pflow_mcp_plugin.host.workflow_name import is_name
 
 if TYPE_CHECKING:  # loaded only for a terminal, and when a lock is checked
     from pflow_mcp_plugin.host.running.terminal_display import Detail
-    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
 
 _NO_FLOWS = (
     "No data flows found: no untrusted output reaches a node that is destructive or sends data, "
@@ -213,7 +212,7 @@ def _tried(host: EmbeddedHost, workflow: str, **options: bool) -> Report:
 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
     """Return the report of `pflow validate` on one workflow."""
-    from pflow_mcp_plugin.host.workflow.problem_places import located
+    from pflow_mcp_plugin.host.workflow.workflow_text import located
 
     with _locating(host, workflow):
         document = find_workflow(host, workflow)
@@ -260,7 +259,7 @@ def _findings(report: Report) -> object:
 
 def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
     """Return where the lock file of a workflow may be: beside its file, if it is one."""
-    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
 
     file = place_of(host, word).file
     return LockPlace(folder=file.parent if file else None)
@@ -272,7 +271,7 @@ def _locating(host: EmbeddedHost, word: str) -> Iterator[None]:
     try:
         yield
     except PflowError as error:
-        from pflow_mcp_plugin.host.workflow.problem_places import locate
+        from pflow_mcp_plugin.host.workflow.workflow_text import locate
 
         locate(error, _file(host, word))
         raise

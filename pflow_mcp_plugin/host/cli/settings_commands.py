@@ -8,7 +8,7 @@ from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.name_completion import setting_names
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.standard_input import input_text
+from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
 
 _COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title="PLACE"))

@@ -13,6 +13,7 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.printable_text import barred_lines
 from pflow_mcp_plugin.contract.tables import Cell, Column, Table
 from pflow_mcp_plugin.contract.terminal_look import Look
 from pflow_mcp_plugin.host.cli.name_completion import runs
@@ -251,7 +252,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
         yield f"{name}: {flat if len(flat) <= _LONGEST else flat[:_LONGEST] + '…'}"
     error = trace.get("error")
     if isinstance(error, Mapping):
-        first, *rest = f"Error: {error.get('message')}".splitlines()
+        first, *rest = barred_lines(f"Error: {error.get('message')}")
         yield Table(columns=(Column(whole=True),), rows=[((first, "bad"),)], below={0: rest})
     if any(map(failures, steps)):
         yield f"Failed: pflow trace show {trace.get('run_id')} --failed"

@@ -10,8 +10,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
 from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, SEPARATORS, read_chain
-from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
-from pflow_mcp_plugin.host.registry.node_type_completion import node_types
+from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, node_types
 
 _INPUT = "--input"
 _WITH_VALUE = (_INPUT, PARAM, "--save", "--description")

@@ -14,9 +14,8 @@ from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.running.outcome_report import outcome_report, printed
-from pflow_mcp_plugin.host.running.shown_run import Around, shown_run
-from pflow_mcp_plugin.host.standard_input import piped_text
+from pflow_mcp_plugin.host.running.shown_run import Around, outcome_report, printed, shown_run
+from pflow_mcp_plugin.host.standard_streams import piped_text
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
 from pflow_mcp_plugin.host.workflow.findings import unwritten
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.standard_input import input_text
+from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.storage import read_regular, read_special
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")

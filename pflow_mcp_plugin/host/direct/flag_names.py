@@ -18,21 +18,23 @@ class FlagNames:
 
     Attributes:
         fields: The parameters by their keys.
+        shown: Those that messages may name.
     """
 
     def __init__(self, entry: Entry) -> None:
-        self.fields = {field.key: field for field in entry.interface.params}
+        self.fields = entry.interface.fields
+        self.shown = entry.interface.params
 
     def find(self, name: str) -> Field | None:
         """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
 
-        Hyphens count as underscores; then case and separators are ignored if only one parameter fits.
+        Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
         """
         for key in (name, name.replace("-", "_")):
             if key in self.fields:
                 return self.fields[key]
-        alike = [field for key, field in self.fields.items() if folded(key) == folded(name)]
-        return alike[0] if len(alike) == 1 else None
+        alike = [field.key for field in self.shown if folded(field.key) == folded(name)]
+        return self.fields[alike[0]] if len(alike) == 1 else None
 
 
 def flag_of(field: Field) -> str:

@@ -21,9 +21,8 @@ from pflow_mcp_plugin.host.direct.flag_names import (
     shown_flag,
 )
 from pflow_mcp_plugin.host.direct.link_words import PARAM, PARAMS
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name, typed
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 from pflow_mcp_plugin.host.workflow.templates import lone
 
 STDIN = "${stdin}"
@@ -114,7 +113,8 @@ class FlagReader:
         """Return the parameter with exactly this name; report that there is none."""
         field = self.names.fields.get(key) or (Field(key=key) if self._entry.interface.open else None)
         if field is None:
-            hint = did_you_mean(key, self.names.fields, f"It takes {listing(self.names.fields)}")
+            shown = [field.key for field in self.names.shown]
+            hint = did_you_mean(key, shown, f"It takes {listing(shown)}")
             self._wrong(f"{self._entry.node} has no parameter {key}", hint)
         return field
 
@@ -196,7 +196,7 @@ class FlagReader:
         return None
 
     def _every_flag(self) -> str:
-        flags = [shown_flag(field) for field in self.names.fields.values()]
+        flags = [shown_flag(field) for field in self.names.shown]
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _close(self, name: str) -> str:
@@ -206,7 +206,7 @@ class FlagReader:
         # A node that takes any parameter may mean the name as it stands.
         cutoff = 0.8 if self._entry.interface.open else 0.6
         by_name: dict[str, list[str]] = {}
-        for field in self.names.fields.values():
+        for field in self.names.shown:
             by_name.setdefault(folded(field.key), []).append(shown_flag(field))
         close = get_close_matches(folded(name), by_name, 1, cutoff)
         return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
@@ -222,9 +222,7 @@ class FlagReader:
     def _misspelt(self, flag: str) -> None:
         """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
         name = folded(flag.lstrip(_DASHES))
-        begun = [
-            shown_flag(field) for key, field in self.names.fields.items() if folded(key).startswith(name)
-        ]
+        begun = [shown_flag(field) for field in self.names.shown if folded(field.key).startswith(name)]
         step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
         self._wrong(
             f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
@@ -249,7 +247,7 @@ class FlagReader:
 
     def _meant_by(self, words: Sequence[str]) -> str:
         """Return the suggestion for words without a flag: the flags, pairs or object that they may be."""
-        fields = self.names.fields
+        fields = {field.key: field for field in self.names.shown}
         needed = [field for field in fields.values() if field.needs_value]
         pairs = [word.partition(":") for word in words]
         if words[0].startswith("{"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import selectors
-import signal
 import subprocess
 import threading
 import time
@@ -17,7 +16,8 @@ from typing import IO, Self
 
 import attrs
 
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.daemon_threads import Threads
+from pflow_mcp_plugin.processes.process_group import end_groups
 from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
 
@@ -30,8 +30,6 @@ _GRACE = 2.0
 _NAP = 0.1
 """Seconds of one wait: a Ctrl-C just before a wait does not interrupt it, nor does the end of a process
 whose pipes another one keeps open."""
-_POLL = 0.002
-"""Seconds between the first two looks at a process group that is ending; it doubles up to `_NAP`."""
 _CHUNK = 1 << 16
 _numbers = itertools.count(1)
 
@@ -116,7 +114,7 @@ class Processes:
         with self._changed:
             self._closed = True
             running = list(self._running)
-        end_groups(running)
+        end_groups(running, _GRACE)
         with self._changed:  # their threads close the pipes
             self._changed.wait_for(lambda: not self._running, 2 * DRAIN)
             reaper, self._reaper = self._reaper, None
@@ -151,12 +149,12 @@ class Processes:
         try:
             with closing(_Pipes(process, command)) as pipes:
                 in_time = pipes.serve(command.timeout, lambda: self._closed)
-                end_groups([process])  # also the processes that it left running
+                end_groups([process], _GRACE)  # also the processes that it left running
                 if not in_time:
                     pipes.drain()
             return Finished(exit_code=process.returncode, timed_out=not in_time)
         finally:
-            end_groups([process])
+            end_groups([process], _GRACE)
             self._forget(process)
 
     def _start(self, command: ChildCommand) -> subprocess.Popen[bytes]:
@@ -260,47 +258,3 @@ class _Pipes:
         if not pipe.closed:
             self._selector.unregister(pipe)
             pipe.close()
-
-
-def end_groups(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End child processes with their groups: SIGTERM, and SIGKILL after a grace period."""
-    ending = [process for process in processes if _signal_group(process, signal.SIGTERM)]
-    end = time.monotonic() + _GRACE
-    pause = _POLL
-    while time.monotonic() < end and any(map(_goes_on, ending)):
-        time.sleep(pause)
-        pause = min(2 * pause, _NAP)
-    for process in ending:
-        _signal_group(process, signal.SIGKILL)
-    for process in processes:
-        process.wait()
-
-
-def _goes_on(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process, or another one of its group, still runs."""
-    if process.poll() is None:
-        return True
-    return _signal_group(process, 0) and _has_members(process.pid)
-
-
-def _has_members(group: int) -> bool:
-    """Return whether a group has more than zombies, which nobody may be there to reap; needs /proc."""
-    try:
-        pids = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  # much faster
-    except OSError:
-        return True
-    for pid in pids:
-        with suppress(OSError, ValueError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # much faster
-            state, _, found = file.read().rpartition(b")")[2].split()[:3]
-            if int(found) == group and state != b"Z":
-                return True
-    return False
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
-    """Return whether the group had a process to send the signal to."""
-    try:
-        os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True

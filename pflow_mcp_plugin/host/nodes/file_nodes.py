@@ -121,7 +121,10 @@ class WriteFile(pocketflow.Node):
         """
         content = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
-        return _file(self.params, shared), _as_text(content), append, shared.get("__run__")
+        text = content
+        if not isinstance(content, str):
+            text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+        return _file(self.params, shared), text, append, shared.get("__run__")
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
         """Write the file, create its folder if necessary, and return its new length in bytes.
@@ -176,7 +179,3 @@ def _file_problem(doing: str, path: Path, reason: str, *suggestions: str) -> Pfl
     return PflowError(
         f"Cannot {doing} {path}: {reason}", details={"file_path": str(path)}, suggestions=suggestions
     )
-
-
-def _as_text(content: object) -> str:
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2) + "\n"

@@ -85,13 +85,7 @@ class Llm(pocketflow.Node):
         raise undone from exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
-        """Write the language model's `response`, its name as `model`, and `usage`.
-
-        Args:
-            shared: The node's view of the shared store.
-            prep_res: What `prep` returned.
-            exec_res: What `exec` returned.
-        """
+        """Write the language model's `response`, its name as `model`, and `usage`."""
         shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
         shared["model"] = exec_res.model
         shared["usage"] = exec_res.usage
@@ -144,9 +138,6 @@ def _parsed(text: str) -> JSON:
     try:
         answer: JSON = json.loads(text)
     except ValueError as error:
-        raise PflowError(f"The model's answer is not JSON: {_beginning(text)}") from error
+        beginning = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise PflowError(f"The model's answer is not JSON: {beginning}") from error
     return answer
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

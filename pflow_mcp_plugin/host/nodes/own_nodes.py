@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract import Entry, Field, Host, Interface, NodeSource, Run, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSON
 
 _FILE_PATH = Field(
@@ -30,8 +31,8 @@ _ENTRIES = (
     Entry(
         node="echo",
         class_name="Echo",
-        module="pflow_mcp_plugin.host.nodes.echo",
-        file_path="pflow_mcp_plugin/host/nodes/echo.py",
+        module="pflow_mcp_plugin.host.nodes.value_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/value_nodes.py",
         source="pflow",
         description="Pass a message on: show a value, or gather several in one string",
         purity="flow_safe",
@@ -152,8 +153,8 @@ _ENTRIES = (
     Entry(
         node="branch",
         class_name="Branch",
-        module="pflow_mcp_plugin.host.nodes.branch",
-        file_path="pflow_mcp_plugin/host/nodes/branch.py",
+        module="pflow_mcp_plugin.host.nodes.value_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/value_nodes.py",
         source="pflow",
         description="Decide which node is next: if, else, switch; conditions are JMESPath expressions over "
         "the inputs and the outputs of earlier nodes",
@@ -176,8 +177,8 @@ _ENTRIES = (
     Entry(
         node="transform",
         class_name="Transform",
-        module="pflow_mcp_plugin.host.nodes.transform",
-        file_path="pflow_mcp_plugin/host/nodes/transform.py",
+        module="pflow_mcp_plugin.host.nodes.value_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/value_nodes.py",
         source="pflow",
         description="Shape data with JMESPath expressions: pick, filter, count, zip, group, sort, flatten, "
         "join text, split lines, parse and print JSON and CSV",
@@ -234,8 +235,8 @@ _ENTRIES = (
     Entry(
         node="workflow",
         class_name="SubRun",
-        module="pflow_mcp_plugin.host.running.sub_run",
-        file_path="pflow_mcp_plugin/host/running/sub_run.py",
+        module="pflow_mcp_plugin.host.running.flow",
+        file_path="pflow_mcp_plugin/host/running/flow.py",
         source="pflow",
         description="Run another workflow as a step: a saved one by its name, a file, or one written in "
         "place; its inputs are further parameters, and its outputs those of the node",
@@ -275,3 +276,21 @@ class OwnNodes(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES
+
+
+@hookimpl
+def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
+    """Register the built-in nodes `echo`, `read-file`, `write-file`, `shell` and `llm`."""
+    return [OwnNodes()]
+
+
+@hookimpl
+def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
+    """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
+    if not any(node.entry.node == "shell" for node in run.workflow.nodes):
+        return None
+    from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
+
+    processes = run.resources[RESOURCE] = Processes()
+    run.on_cancel(processes.stop)
+    return processes

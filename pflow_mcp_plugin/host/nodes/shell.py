@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, repeat
 from typing import Any
 
 import attrs
 import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.contract import PflowError, Run
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.child_processes import (
     RESOURCE,
     ChildCommand,
@@ -19,11 +21,10 @@ from pflow_mcp_plugin.host.nodes.child_processes import (
     Finished,
     Processes,
 )
-from pflow_mcp_plugin.host.nodes.command_strings import command_strings
 from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
+from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
-from pflow_mcp_plugin.host.workflow.json_text import any_json_in, lines_of
-from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""
@@ -72,10 +73,11 @@ class Shell(pocketflow.Node):
             stdout=CommandOutput("stdout", most),
             stderr=CommandOutput("stderr", most),
         )
+        nodes, own = run.workflow.nodes if run else (), self.params.get("__node_id__")
         return _Job(
             command=command,
             check=self.params.get("check", True),
-            written=_as_written(run, self.params.get("__node_id__")),
+            written=next((node.params for node in nodes if node.id == own), {}),
             processes=Processes() if kept is None else nullcontext(kept),
         )
 
@@ -90,7 +92,12 @@ class Shell(pocketflow.Node):
                 return processes.run(prep_res.command)
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno == errno.E2BIG:
-                raise _too_long(command_strings(self.params, prep_res.written)) from error
+                strings = command_strings(self.params, prep_res.written)
+                raise PflowError(
+                    f"the command cannot be started: {too_long(strings)}",
+                    suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
+                    ran="not ran",
+                ) from error
             raise _not_started(prep_res, error) from error
 
     def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
@@ -105,17 +112,13 @@ class Shell(pocketflow.Node):
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
-        failure = _failure(prep_res, exec_res, _tail(redact(stderr[-_REDACTED:]).strip()))
+        end = redact(stderr[-_REDACTED:]).strip()
+        failure = _failure(prep_res, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
         shared["error"] = None if failure is None else failure.message
         if failure is None:
             return "default"
         shared["__error__"] = failure
         return failure.action
-
-
-def _as_written(run: Run | None, node_id: object) -> Mapping[str, Any]:
-    nodes = run.workflow.nodes if run else ()
-    return next((node.params for node in nodes if node.id == node_id), {})
 
 
 def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
@@ -126,10 +129,6 @@ def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
     if isinstance(command, (list, tuple)) and command:
         return [as_text(word) for word in command], {}
     raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
-
-
-def _tail(stderr: str) -> str:
-    return stderr if len(stderr) <= _TAIL else f"...{stderr[-_TAIL:]}"
 
 
 def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
@@ -143,26 +142,14 @@ def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
     elif finished.timed_out:
         reason, action = f"it was ended after {job.command.timeout:g} s", "timeout"
     elif finished.exit_code and job.check:
-        reason = _ended(finished.exit_code)
+        code = finished.exit_code
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        reason = f"the command {how}"
     else:
         return None
     message = f"{reason}: {tail}" if tail else reason
     details = {"exit_code": finished.exit_code, "stderr": tail}
     return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
-
-
-def _ended(code: int) -> str:
-    return (
-        f"the command was ended by signal {-code}" if code < 0 else f"the command ended with exit code {code}"
-    )
-
-
-def _too_long(strings: Mapping[str, Mapping[str, str]]) -> PflowError:
-    return PflowError(
-        f"the command cannot be started: {too_long(strings)}",
-        suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
-        ran="not ran",
-    )
 
 
 def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
@@ -176,3 +163,42 @@ def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
     else:
         message = f"{program} cannot be started: {error}"
     return PflowError(message, details={"command": program}, ran="not ran")
+
+
+def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the strings that a command is started with, by names for messages, in groups."""
+    env, raw = params.get("env", {}), written.get("env")
+    variables = {
+        _named(f"env.{key}", raw.get(key) if isinstance(raw, Mapping) else raw): f"{key}={as_text(value)}"
+        for key, value in env.items()
+    }
+    inherited = {
+        f"{key} in the environment of pflow": f"{key}={value}"
+        for key, value in os.environ.items()
+        if key not in env
+    }
+    return {
+        "parameter command": _command_parts(params.get("command"), written.get("command")),
+        "parameter env": variables,
+        "the environment of pflow": inherited,
+    }
+
+
+def _command_parts(command: Any, raw: Any) -> dict[str, str]:
+    if isinstance(command, Mapping):
+        templates = (part.text for part in parse(raw or "") if isinstance(part, TemplateReference))
+        values = zip(chain(templates, repeat("a template")), command["variables"].items(), strict=False)
+        named = {f"the value of {text} in parameter command": "=".join(item) for text, item in values}
+        return {"parameter command": command["line"], **named}
+    if isinstance(command, str):
+        return {"parameter command": command}
+    words = raw if isinstance(raw, list) else repeat(raw)
+    return {
+        _named(f"command[{index}]", word): as_text(value)
+        for index, (value, word) in enumerate(zip(command, words, strict=False))
+    }
+
+
+def _named(parameter: str, raw: Any) -> str:
+    template = lone(raw)
+    return f"parameter {parameter}" + (f" ({template.text})" if template else "")

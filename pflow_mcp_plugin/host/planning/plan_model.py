@@ -9,12 +9,12 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.language_model import http_status, llm_library, turned_away, unknown_model
 from pflow_mcp_plugin.host.model_keys import kept_key
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, json_object
 from pflow_mcp_plugin.host.planning.plan_prompt import visible, with_schema
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
 
 _NO_SCHEMA = (400, 404, 415, 422, 501)

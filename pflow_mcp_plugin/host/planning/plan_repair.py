@@ -28,10 +28,10 @@ from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
+from pflow_mcp_plugin.host.workflow.node_uses import reads
 from pflow_mcp_plugin.host.workflow.scope import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
-from pflow_mcp_plugin.host.workflow.unused_inputs import reads
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 
@@ -61,7 +61,7 @@ class PlanRepair:
     def join(self) -> None:
         """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
         for node in self._nodes.values():
-            for _, part in references([node.params, node.batch.items if node.batch else None]):
+            for _, part in references([node.params, *(place.value for place in node.constructs.templates())]):
                 if isinstance(part, TemplateReference) and not self._is_known(part.root):
                     self._settle(node, part)
         for node_id, mapping in self._checked.document.mappings.items():
@@ -139,7 +139,7 @@ class PlanRepair:
 
     def _is_known(self, root: str) -> bool:
         node = root in self._nodes or root in self.workflow.get("inputs", {})
-        return node or any(root == item.batch.name for item in self._nodes.values() if item.batch)
+        return node or any(root in item.constructs.names for item in self._nodes.values())
 
     def _names(self) -> list[str]:
         return [*self._nodes, *self.workflow.get("inputs", {})]

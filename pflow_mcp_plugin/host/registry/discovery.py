@@ -7,16 +7,21 @@ chosen one by one; a need that is already answered counts less for the next choi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import Discovery, Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.matching.task_fit import Described, Place, roots
-from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus
+from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
+from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
+from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, roots
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, shipped_thesaurus, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 
 if TYPE_CHECKING:
@@ -136,7 +141,7 @@ def discover_by_clause(
         weights: The weights of the scores; by default those tuned for one node a clause.
     """
     needs = _Matching(index, weights or _ONE_A_CLAUSE).needs(parts)
-    best = [nlargest(limit, need.items(), key=_by_score) for need in needs]
+    best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
     rows = index.rows_of({number for need in best for number, _ in need})
     return [[rows[number]._replace(score=score) for number, score in need] for need in best]
 
@@ -182,7 +187,7 @@ class _Matching:
             node: score + weights.family * company[families[node]] + weights.task * whole[node]
             for node, score in self._sum(part).items()
         }
-        return dict(nlargest(weights.candidates, scores.items(), key=_by_score))
+        return dict(nlargest(weights.candidates, scores.items(), key=itemgetter(1)))
 
     def _sum(self, words: Iterable[str]) -> dict[int, float]:
         total: dict[int, float] = {}
@@ -231,8 +236,11 @@ def _spread(
         del worth[chosen]
         for number, need in enumerate(needs):
             left[number] *= 1 - (1 - weights.answered) * need.get(chosen, 0.0) / tops[number]
-        for node in _twins(chosen, worth, rows):
-            worth[node] *= weights.twin
+        description = rows[chosen].description
+        for node in worth:
+            # Described in the same words, as a node of a second such server is.
+            if description and rows[node].description == description:
+                worth[node] *= weights.twin
     return taken
 
 
@@ -241,11 +249,75 @@ def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
     return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
 
 
-def _twins(node: int, others: Iterable[int], rows: Mapping[int, NodeRow]) -> list[int]:
-    """Return the nodes that are described in the same words, such as those of a second such server."""
-    description = rows[node].description
-    return [other for other in others if description and rows[other].description == description]
+@attrs.frozen(eq=False)
+class NodeDiscovery:
+    """Discovers nodes by their words, by meaning with the extra `[semantic]`, and by a model if chosen.
 
+    Attributes:
+        index: The index of all nodes.
+        find: Returns the entry of a node type, None if it is gone.
+        setting: Returns one of the user's settings.
+        semantic: The search by meaning; None without the extra.
+    """
 
-def _by_score(item: tuple[int, float]) -> float:
-    return item[1]
+    index: Index
+    find: Callable[[str], Entry | None]
+    setting: Callable[[str], str | None]
+    semantic: Callable[[Index, str, int], Found] | None
+
+    def whole(self, task: str, limit: int) -> Discovery[FoundNode]:
+        """Return the nodes that a task needs, best first.
+
+        Args:
+            task: The task in words.
+            limit: How many nodes to return at most.
+        """
+        ranking = ModelRanking("nodes", self.setting)
+        candidates = min(ranking.candidates(limit), sys.maxsize)
+        first = self._found(task, max(candidates, RIVALS))
+        rows = {row.node: row for row in first.rows}
+        offered = {name: row.description for name, row in islice(rows.items(), candidates)}
+        order = ranking.rank(task, offered, limit, first.ranked_by)
+        confidence = self._confidence(task, first)
+        found = ((rows[name], self.find(name)) for name in order.names)
+        known = ((row, entry) for row, entry in found if entry is not None)
+        matches = []
+        for row, entry in known:
+            sure, reason = confidence.judge(described(entry))
+            found_node = FoundNode(row=row, entry=entry)
+            matches.append(Match(item=found_node, confidence=sure, reason=reason or first.wordless))
+        note = "; ".join(filter(None, (first.note, order.note)))
+        return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
+
+    def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
+        """Return the nodes that fit each clause of a task by their words.
+
+        Args:
+            task: The task in words.
+            most: How many clauses to read; a longer task is cut.
+            limit: How many nodes to return at most for a clause.
+        """
+        texts = clause_texts(task)[:most]
+        fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
+        found = []
+        for number, rows in enumerate(discover_by_clause(self.index, list(map(words, texts)), limit)):
+            known = ((row, entry) for row in rows if (entry := self.find(row.node)))
+            fits = ((row, entry, fit.clause(number, described(entry))) for row, entry in known)
+            matches = [
+                Match(item=FoundNode(row=row, entry=entry), confidence=one.degree, reason=one.reason)
+                for row, entry, one in fits
+            ]
+            found.append(ClauseNodes(text=texts[number], matches=matches))
+        return found
+
+    def _found(self, task: str, limit: int) -> Found:
+        if self.semantic is None:
+            return Found(rows=discover(self.index, task, limit))
+        return self.semantic(self.index, task, limit)
+
+    def _confidence(self, task: str, first: Found) -> NodeConfidence:
+        """Return the judge of nodes, which compares each with the best by words."""
+        best = first.rows if first.by_words is None else first.by_words
+        rivals = (self.find(row.node) for row in islice(best, RIVALS))
+        fit = TaskFit(task, self.index.size(), self.index.frequency)
+        return NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])

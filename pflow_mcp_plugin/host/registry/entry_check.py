@@ -8,9 +8,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Host, NodeRef, PflowError, Problem
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, Overwritten
-from pflow_mcp_plugin.host.registry.outdated_entries import Uninstalled
+from pflow_mcp_plugin.host.registry.saved_entries import Uninstalled
 from pflow_mcp_plugin.host.workflow.coercion import is_type
-from pflow_mcp_plugin.host.workflow.node_class import load_node
+from pflow_mcp_plugin.host.workflow.compilation import load_node
 
 
 def check_nodes(

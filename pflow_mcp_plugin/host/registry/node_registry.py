@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch, Suggestion
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
-from pflow_mcp_plugin.host.registry.node_sources import Origin, asked, collect_sources
+from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, asked, collect_sources
 from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
 from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
-from pflow_mcp_plugin.host.registry.source_memory import Memory
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery
-    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode
-    from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+    from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
 """The most names in the registry that are compared one by one with a misspelt one."""
+_MANY = 200
+"""The most node types that are offered one by one."""
 
 
 class Overwritten(Problem):
-    """The node registry's warning that two sources have a node type, which the first of them provides."""
+    """A warning that two sources have a node type, which the first of them provides."""
 
 
 class NodeRegistry(Registry):
@@ -49,7 +49,7 @@ class NodeRegistry(Registry):
         self._plugins = plugins
         self._setting = setting
         self._report = plugins.report
-        self._saved = SavedEntries(paths.data / SAVED, self._report, self.plugin_origin)
+        self._saved = SavedEntries(paths.data / SAVED, self._report)
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -64,7 +64,7 @@ class NodeRegistry(Registry):
         return origins
 
     def get(self, node_type: str) -> Entry:
-        """Return the registry's entry of a node type or alias.
+        """Return the entry of a node type or alias.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest names and where to get the node.
@@ -104,30 +104,30 @@ class NodeRegistry(Registry):
         return self._no_code is None or not entry.runs_code
 
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Yield the registry's entries by name, those whose name contains `pattern` if one is given."""
+        """Yield the entries by name, those whose name contains `pattern` if one is given."""
         wanted = pattern.lower()
         found = (entry for entry in self._all(Origin.entries, []) if wanted in entry.node.lower())
         yield from sorted(filter(self._is_listed, found), key=lambda entry: entry.node)
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
-        """Return what the registry's `entries` lists as rows, read from the index, not from the sources."""
+        """Return what `entries` lists as rows, read from the index, not from the sources."""
         return self._opened().rows(pattern)
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the registry's node types that begin so, sorted, each with its description."""
+        """Return the node types that begin so, sorted, each with its description."""
         return self._opened().beginning(prefix)
 
     def search(self, words: str, limit: int = 20) -> list[tuple[Entry, float]]:
-        """Search the registry's index; return the entries that match, best first, with their scores."""
+        """Search the index; return the entries that match, best first, with their scores."""
         found = ((self.find(row.node), row.score) for row in self.search_rows(words, limit))
         return [(entry, score) for entry, score in found if entry is not None and self._is_listed(entry)]
 
     def count(self, words: str) -> int:
-        """Return how many entries the registry's `search` would find without a limit."""
+        """Return how many entries `search` would find without a limit."""
         return self._opened().count(words)
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
-        """Return what the registry's `search` finds as rows of the index."""
+        """Return what `search` finds as rows of the index."""
         return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
@@ -147,7 +147,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what the registry's `discover` finds, with rows of the index.
+        """Return what `discover` finds, with rows of the index.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
@@ -165,7 +165,7 @@ class NodeRegistry(Registry):
         return self._discovery().by_clause(task, most, limit)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
-        """Return the registry's names closest to an unknown one, closest first."""
+        """Return the names closest to an unknown one, closest first."""
         from difflib import get_close_matches
 
         names = self._opened().names()
@@ -184,7 +184,7 @@ class NodeRegistry(Registry):
         return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
 
     def unmet(self, node_types: Iterable[str]) -> list[Problem]:
-        """Return what the registry's sources warn of: what nodes need and this machine lacks."""
+        """Return what the sources warn of: what nodes need and this machine lacks."""
         wanted = dict.fromkeys(node_types)
         found: list[Problem] = []
         for origin in self.sources:
@@ -194,7 +194,7 @@ class NodeRegistry(Registry):
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Return what the registry's source of a node finds wrong with its use; its failure is an error."""
+        """Return what the source of a node finds wrong with its use; its failure is an error."""
         named = (origin for origin in self.sources if origin.name == use.entry.source)
         origin = next(named, None)
         if origin is None or origin.plugin.own:
@@ -205,15 +205,12 @@ class NodeRegistry(Registry):
             return [attrs.evolve(failed.as_warning(), severity="error")]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a workflow node rewritten by the registry's first source that knows its shape, or None."""
+        """Return a workflow node rewritten by the first source that knows its shape, or None."""
         answers = (asked(partial(origin.upgrade, node), self._report) for origin in self.sources)
         return next((answer for answer in answers if answer is not None), None)
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
         """Add entries to the registry by saving them in `registry.json`; those of other names stay.
-
-        Args:
-            nodes: The JSON form of an entry by node type.
 
         Raises:
             PflowError: The file cannot be written.
@@ -225,7 +222,7 @@ class NodeRegistry(Registry):
         return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
 
     def refresh(self) -> None:
-        """Bring the node registry's index up to date, so that no list or search has to wait for it.
+        """Bring the index up to date, so that no list or search has to wait for it.
 
         So are the embeddings, where the extra `[semantic]` is installed.
         """
@@ -235,24 +232,21 @@ class NodeRegistry(Registry):
         try:
             self._semantic.refresh(index)
         except PflowError as error:
-            self._report(_not_embedded(error))
+            message = f"Discovery goes by words only: {error.message}"
+            step = next(iter(error.suggestions), "")
+            self._report(Problem(message=message, suggestion=step, severity="warning", kind=error.kind))
 
     def close(self) -> None:
-        """Close the registry's index."""
+        """Close the index."""
         with self._lock:
             index, self._index = self._index, None
         if index is not None:
             index.close()
 
-    def plugin_origin(self, node_type: str) -> Origin | None:
-        """Return the plugin's source that the node registry asks for this name, None if no plugin has one."""
-        fitting = (origin for origin in self.sources if origin.fits(node_type) and not origin.plugin.own)
-        return next(fitting, None)
-
     def plugin_of(self, node_type: str) -> Plugin | None:
         """Return the plugin that the registry has a node type from; None for the host's and saved ones."""
-        origin = self.plugin_origin(node_type)
-        return origin.plugin if origin else None
+        fitting = (it.plugin for it in self.sources if it.fits(node_type) and not it.plugin.own)
+        return next(fitting, None)
 
     @shared_part
     def _semantic(self) -> SemanticSearch | None:
@@ -266,9 +260,10 @@ class NodeRegistry(Registry):
         return SemanticSearch(self._cache, self._setting, self._drawn)
 
     def _discovery(self) -> NodeDiscovery:
-        from pflow_mcp_plugin.host.registry.node_discovery import NodeDiscovery
+        from pflow_mcp_plugin.host.registry.discovery import NodeDiscovery
 
-        return NodeDiscovery(self._opened(), self.find, self._setting, self._semantic)
+        semantic = self._semantic.discover if self._semantic else None
+        return NodeDiscovery(self._opened(), self.find, self._setting, semantic)
 
     def _drawn(self) -> tuple[list[Sketch], bool]:
         """Return a sketch of every entry, and whether all sources could be read."""
@@ -278,7 +273,10 @@ class NodeRegistry(Registry):
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report the entries that were left out of it
-        fingerprint = "\n".join(self._fingerprint(origin) for origin in self.sources)
+        fingerprint = "\n".join(
+            f"{origin.name} {origin.plugin.name} {asked(origin.fingerprint, self._report)}"
+            for origin in self.sources
+        )
         with self._lock:
             index = self._index
             if index is None or not index.fits(fingerprint):
@@ -288,10 +286,6 @@ class NodeRegistry(Registry):
                 # The previous one closes itself when the last thread that reads from it is done.
                 self._index = index
             return index
-
-    def _fingerprint(self, origin: Origin) -> str:
-        answer = asked(origin.fingerprint, self._report)
-        return f"{origin.name} {origin.plugin.name} {answer}"
 
     def _all(self, ask: Callable[[Origin], Iterable[_Drawn]], lacking: list[Origin]) -> Iterator[_Drawn]:
         """Yield what the sources list; those that fail are reported and added to `lacking`."""
@@ -341,17 +335,43 @@ def _left_out(origin: Origin, error: PflowError) -> Problem:
     )
 
 
-def _not_embedded(error: PflowError) -> Problem:
-    return Problem(
-        message=f"Discovery goes by words only: {error.message}",
-        suggestion=next(iter(error.suggestions), ""),
-        severity="warning",
-        kind=error.kind,
-    )
-
-
 def _exported(entry: Entry) -> dict[str, JSON]:
     data = entry.to_dict()
     del data["node"]
     interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
     return {**data, "interface": {"description": entry.description, **interface}}
+
+
+def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
+    """Return the node types that begin as typed.
+
+    If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
+    """
+    about = dict(registry.beginning(beginning))
+    if len(about) <= _MANY:
+        return [Suggestion(value=name, help=text) for name, text in about.items()]
+    return [
+        Suggestion(value=stem, type="stem")
+        if len(names) > 1
+        else Suggestion(value=names[0], help=about[names[0]])
+        for stem, names in by_stem(list(about), beginning).items()
+    ]
+
+
+def by_stem(names: Sequence[str], beginning: str, many: int = _MANY) -> dict[str, list[str]]:
+    """Return too many names by their stems: what goes up to the next hyphen, else is one letter longer."""
+    while True:
+        length = len(beginning)
+        found = _grouped((name[: name.find("-", length) + 1 or len(name)], name) for name in names)
+        if len(found) > many:
+            found = _grouped((name[: length + 1], name) for name in names)
+        if len(found) != 1:
+            return found
+        (beginning,) = found
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for stem, name in pairs:
+        groups.setdefault(stem, []).append(name)
+    return groups

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore
 
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.registry.outdated_entries import OriginOf
-
 NAME = "registry.json"
+_NAMED = 3
+_OF_THE_FILE = ("nodes", "schema_version")
+_MARKS = {"module", "class_name"}
+"""Keys by which an entry is recognised."""
+
+
+class Uninstalled(Problem):
+    """A warning about saved entries whose module is not installed: they cannot run."""
 
 
 class SavedEntries(NodeSource):
@@ -22,19 +28,15 @@ class SavedEntries(NodeSource):
 
     Args:
         path: The file.
-        report: Called with problems: a corrupt file, invalid entries, and those of an older pflow.
-        origin_of: Looks up the plugin's source that provides a name.
+        report: Called with problems: a corrupt file, and entries that are invalid or cannot run.
     """
 
     name = NAME
     prefixes: tuple[str, ...] = ("",)
 
-    def __init__(
-        self, path: Path, report: Callable[[Problem], None], origin_of: OriginOf = lambda _: None
-    ) -> None:
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
         self.store = JsonStore(path=path, schema_version=1, what="registry", rebuildable=True, report=report)
         self._report = report
-        self._origin_of = origin_of
         self._read_as = ""
         self._entries: dict[str, Entry] = {}
 
@@ -84,16 +86,31 @@ class SavedEntries(NodeSource):
 
     def _usable(self, data: JSONObject) -> dict[str, Entry]:
         """Return the valid entries, and report the parts of the file that cannot be used."""
-        from pflow_mcp_plugin.host.registry.outdated_entries import uninstalled_problems, unused_problems
-
-        path, origin_of = str(self.store.path), self._origin_of
-        for problem in unused_problems(path, data, origin_of):
-            self._report(problem)
+        others = {name: value for name, value in data.items() if name not in _OF_THE_FILE}
+        unused = [
+            name for name, value in others.items() if isinstance(value, Mapping) and _MARKS & value.keys()
+        ]
+        if unused:
+            fix = 'Remove them, as a plugin\'s nodes need no entry, or move your own into "nodes"'
+            self._report(self._warning(f'entries outside "nodes" are not used: {_some(unused)}', fix))
         found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
         entries = {entry.node: entry for entry in found}
-        for problem in uninstalled_problems(path, entries.values(), origin_of):
-            self._report(problem)
+        modules: dict[str, list[str]] = {}
+        for entry in entries.values():
+            modules.setdefault(entry.module, []).append(entry.node)
+        for module, names in modules.items():
+            if not is_installed(module):
+                message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
+                fix = (
+                    "Install the package that provides it, or remove them, as a plugin's nodes need no entry"
+                )
+                self._report(self._warning(message, fix, Uninstalled))
         return entries
+
+    def _warning(self, message: str, suggestion: str, kind: type[Problem] = Problem) -> Problem:
+        path = str(self.store.path)
+        text = f"{path}: {message}"
+        return kind(message=text, suggestion=suggestion, severity="warning", kind="config", source=path)
 
     def _readable(self) -> JSONObject:
         """Return the content of the file, an empty one if its nodes are invalid."""
@@ -134,6 +151,29 @@ class SavedEntries(NodeSource):
                 )
             )
             return None
+
+
+def is_installed(module: str) -> bool:
+    """Return whether the module that an entry names is still installed, without importing anything."""
+    # Not `importlib.util.find_spec`: it imports the parent packages.
+    name, places = "", None
+    for part in module.split("."):
+        if not part or (name and places is None):  # an empty name, or inside a module that is not a package
+            return False
+        name = f"{name}.{part}" if name else part
+        if name in sys.modules:
+            places = getattr(sys.modules[name], "__path__", None)
+            continue
+        spec = next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, places))), None)
+        if spec is None:
+            return False
+        places = spec.submodule_search_locations
+    return True
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
 
 
 def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:

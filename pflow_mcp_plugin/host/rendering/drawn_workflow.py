@@ -10,8 +10,7 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, errors_in
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.normal_form import Upgrade, normalise
-from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_document import Upgrade, WorkflowDocument, normalise
 
 
 @attrs.frozen(kw_only=True)

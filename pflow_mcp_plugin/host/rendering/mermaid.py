@@ -48,15 +48,13 @@ def _box(node: NodeSpec) -> str:
     label = _label(node)
     if node.type == "branch":
         return f'{{"{label}"}}'
-    return f'[["{label}"]]' if node.batch else f'["{label}"]'
+    return f'[["{label}"]]' if node.constructs.repeats else f'["{label}"]'
 
 
 def _label(node: NodeSpec) -> str:
     kind = shown_type(node.type)
     label = _escaped(node.id) if node.id == kind else f"{_escaped(node.id)}<br>{_escaped(kind)}"
-    if node.when:
-        label += f"<br>if {_escaped(node.when)}"
-    return f"{label}<br>for each item" if node.batch and node.type != "branch" else label
+    return "<br>".join([label, *map(_escaped, node.constructs.words())])
 
 
 def _escaped(text: str) -> str:

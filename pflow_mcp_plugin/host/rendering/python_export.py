@@ -10,7 +10,8 @@ from pprint import pformat
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
-from pflow_mcp_plugin.host.workflow.normal_form import normalise
+from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS
+from pflow_mcp_plugin.host.workflow.workflow_document import normalise
 
 _RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})
@@ -84,9 +85,7 @@ def _node(
     params = {"workflow": whole(planned.sub), **ref.params} if planned.sub else ref.params
     if params:
         given.append(_argument("params", params))
-    given += [
-        _argument(key, raw[key]) for key in ("when", "batch", "retry", "cache") if raw.get(key) is not None
-    ]
+    given += [_argument(key, raw[key]) for key in CONSTRUCT_KEYS if raw.get(key) is not None]
     return _call(f"{names[ref.id]} = script.node", given)
 
 

@@ -315,8 +315,8 @@ def _beside(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
 
 def _box(node: NodeSpec, spot: _Spot, *, far: bool) -> str:
     kind = shown_type(node.type)
-    about = kind if node.batch is None else f"{kind} (for each item)"
-    about += f" if {node.when}" if node.when else ""
+    words = node.constructs.words()
+    about = f"{kind} ({', '.join(words)})" if words else kind
     left = spot.x - _WIDTH // 2
     reached = ' class="far"' if far else ""
     return (

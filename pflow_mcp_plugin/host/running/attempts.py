@@ -1,32 +1,39 @@
-"""Attempts to run a node: resolve its params, run it, and retry where that is safe."""
+"""Attempts to run a node: resolve its params, run it, and retry where that is safe.
+
+A node is attempted once. Where the workflow asks for more (`retry` of a node, `max_retries` of a
+batch), a failure is retried only if that does no harm:
+
+- the error is `retryable`: the work was not started, or the other side asks to retry later; or
+- the node's entry is `flow_safe`: running it twice does no harm;
+
+and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
-from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.interruption import end_if_interrupted
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.retry_rules import asked_wait, is_safe_to_repeat, waits
 from pflow_mcp_plugin.host.running.run_errors import (
     input_not_given,
     node_failure,
     node_skipped,
     value_unavailable,
 )
-from pflow_mcp_plugin.host.running.run_values import Values
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import Retry
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
+from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_WAIT
 from pflow_mcp_plugin.host.workflow.templates import (
     Absent,
     Lookup,
@@ -77,15 +84,7 @@ class Attempts:
         retry: Retry,
         note: Callable[[Mapping[str, object]], None],
     ) -> Result:
-        """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure.
-
-        Args:
-            planned: The node.
-            prepare: Builds the real node.
-            store: Its view of the shared store.
-            retry: How often to retry, and how long to wait.
-            note: Called with the params once they are resolved.
-        """
+        """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure."""
         failing = partial(node_failure, planned.ref)
         try:
             with foreign_code(failing):  # the values may be objects of other nodes
@@ -123,7 +122,8 @@ class Attempts:
         if not is_failure(action, reported):
             return Result(action)
         left = self.values.root.pop("__error__", None)
-        cause = left if isinstance(left, BaseException) else PflowError(_words(reported))
+        words = "it returned its error action without a reason" if reported is None else str(reported)
+        cause = left if isinstance(left, BaseException) else PflowError(words)
         end_if_interrupted(cause)
         return Result(routed(planned, action), node_failure(planned.ref, cause))
 
@@ -136,15 +136,17 @@ class Attempts:
         Raises:
             PflowError: A template has no value, or a value has the wrong type; names node and parameter.
         """
-        fields = {field.key: field for field in node.entry.interface.params}
+        fields = node.entry.interface.fields
         unresolved = expression_params(node.entry)
-        return {
-            key: _coerced(value, fields.get(key))
-            if key in unresolved
-            else self._param(key, value, fields.get(key))
-            for key, value in node.params.items()
-            if key in unresolved or not self.values.is_left_out(value) or _is_needed(fields.get(key), store)
-        }
+        params: dict[str, object] = {}
+        for key, value in node.params.items():
+            field = fields.get(key)
+            is_needed = field is not None and field.required and key not in store
+            if key in unresolved:
+                params[key] = _coerced(value, field)
+            elif is_needed or not self.values.is_left_out(value):
+                params[key] = self._param(key, value, field)
+        return params
 
     def _param(self, key: str, value: object, field: Field | None) -> object:
         user = f"parameter {key}"
@@ -184,15 +186,12 @@ class Attempts:
                 # `resolve` catches a missing value in permissive mode, and leaves the template as text.
                 if self.values.document.permissive:
                     raise
-                raise self._unavailable(reference, user, missing) from missing
+                name = reference.root
+                if name in self.values.document.inputs and name not in self.values.root:
+                    raise input_not_given(reference.text, user, name) from missing
+                raise value_unavailable(reference.text, user, missing) from missing
 
         return lookup
-
-    def _unavailable(self, reference: TemplateReference, user: str, missing: MissingValue) -> PflowError:
-        name = reference.root
-        if name in self.values.document.inputs and name not in self.values.root:
-            return input_not_given(reference.text, user, name)
-        return value_unavailable(reference.text, user, missing)
 
 
 def is_failure(action: str, reported: object) -> bool:
@@ -201,16 +200,12 @@ def is_failure(action: str, reported: object) -> bool:
     return action != "default" and (reported is not None or action == "error")
 
 
-def _is_needed(field: Field | None, store: NodeAwareSharedStore) -> bool:
-    return field is not None and field.required and field.key not in store
-
-
 def argument_types(entry: Entry) -> Fit:
     """Return what an attempt applies to each value that its node reads: coercion to the declared type.
 
     A value that does not fit is returned unchanged; the node decides what to do with it.
     """
-    fields = {field.key: field for field in entry.interface.params}
+    fields = entry.interface.fields
 
     def fit(key: str, value: object) -> object:
         try:
@@ -229,13 +224,7 @@ def routed(planned: PlannedNode, action: str) -> str:
 
 
 def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:
-    """End failed attempts at a node: set its output `error` to the cause, and return the result.
-
-    Args:
-        planned: The node.
-        failure: The failure, as from `node_failure`.
-        store: The node's view of the shared store.
-    """
+    """End failed attempts at a node: set its output `error` to the cause, and return the result."""
     store["error"] = said(failure.__cause__ or failure)
     return Result(routed(planned, failure.action), failure)
 
@@ -260,5 +249,19 @@ def _checked_action(action: object) -> str:
     raise PflowError(f"its action must be a string, it returned {type(action).__name__}")
 
 
-def _words(reported: object) -> str:
-    return "it returned its error action without a reason" if reported is None else str(reported)
+def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
+    """Return whether a retry after this failure does no harm."""
+    return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
+
+
+def asked_wait(failure: PflowError) -> float:
+    """Return the wait, in seconds, that a failure asks for before a node is retried, at most an hour."""
+    return min(max(failure.retry_after or 0.0, 0.0), LONGEST_WAIT)
+
+
+def waits(retry: Retry) -> Iterator[float]:
+    """Yield the seconds to wait before each retry that the workflow allows, at most an hour."""
+    wait = retry.wait
+    for _ in range(retry.max):
+        yield min(wait, LONGEST_WAIT)
+        wait *= retry.backoff

@@ -20,17 +20,17 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
 from pflow_mcp_plugin.host.running.run_errors import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens the executor of a batch, which runs the given number of items at a time."""
@@ -63,16 +63,7 @@ def run_batch(
     store: NodeAwareSharedStore,
     engine: Engine | None,
 ) -> Result:
-    """Run a node for each item of its batch and write `results`, `errors` and counts.
-
-    Args:
-        attempts: Runs the node on the values of the run.
-        planned: The node.
-        batch: Its batch.
-        prepare: Builds the real node.
-        store: The node's view of the shared store.
-        engine: Opens the executor that runs parallel items.
-    """
+    """Run a node for each item of its batch and write `results`, `errors` and counts."""
     try:
         with foreign_code(partial(node_failure, planned.ref)):  # the list may be an object of another node
             items = _items(attempts, batch)
@@ -217,7 +208,8 @@ class _Tally:
         self.items[done.index] = entry
         if done.result.failure is None:
             self.succeeded += 1
-            self.results[done.index] = entry["result"] = _without_no_error(done.outputs)
+            succeeded = {key: it for key, it in done.outputs.items() if key != "error" or it is not None}
+            self.results[done.index] = entry["result"] = succeeded
             return
         cause = done.result.failure.__cause__ or done.result.failure
         entry["error"] = said(cause)
@@ -262,7 +254,3 @@ class _Tally:
         failure = node_failure(planned.ref, cause, f" at item {planned.ref.id}{place}")
         failure.details |= {"item": first.index, **self.counts}
         return Result(first.result.action, failure)
-
-
-def _without_no_error(outputs: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in outputs.items() if not (key == "error" and value is None)}

@@ -1,4 +1,4 @@
-"""The handle that nodes and plugins get on their run."""
+"""The handle that nodes and plugins get on their run, and how far that has come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pflow_mcp_plugin.contract import (
     THE_USER,
@@ -17,19 +17,23 @@ from pflow_mcp_plugin.contract import (
     NodeRef,
     PflowError,
     Problem,
+    Progress,
     Run,
     RunControl,
     RunOrigin,
     Workflow,
 )
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.run_progress import Progressing, ProgressInside, RunProgress
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.repetition import MOST_CONCURRENT
+from pflow_mcp_plugin.host.workflow.table_rules import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
+
+_LONGEST = 200
+"""Characters of a message that are reported."""
 
 
 class CurrentRun(Run):
@@ -85,15 +89,15 @@ class CurrentRun(Run):
         control.on_cancel(self._stop)
 
     def cancelled(self) -> bool:
-        """Return whether the current run has been stopped, by the user or through its control."""
+        """Return whether the run has been stopped, by the user or through its control."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Mark the current run as stopped; nodes and plugins see it in `cancelled`."""
+        """Mark the run as stopped; nodes and plugins see it in `cancelled`."""
         self._cancelled.set()
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Call `stop` when the current run is cancelled through its control; at once if it already is."""
+        """Call `stop` when the run is cancelled through its control; at once if it already is."""
         with self._lock:
             if not self._cancelled.is_set():
                 self._stops.append(stop)
@@ -101,7 +105,7 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Do nothing unless the current run has been stopped.
+        """Do nothing unless the run has been stopped.
 
         Raises:
             PflowError: Kind `interrupted`: it has been stopped.
@@ -111,7 +115,7 @@ class CurrentRun(Run):
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the current run be cancelled until the end of the `with` block; afterwards it is too late.
+        """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
 
         Raises:
             PflowError: Kind `interrupted`: it was cancelled before or inside the block.
@@ -126,7 +130,7 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the current run is stopped.
+        """Wait for some seconds, or until the run is stopped.
 
         Raises:
             PflowError: The run has been stopped.
@@ -135,11 +139,11 @@ class CurrentRun(Run):
         self.check()
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Use the results of earlier runs in the current run only if `state` returned the same then."""
+        """Use the results of earlier runs in the run only if `state` returned the same then."""
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Ask those who distinguish the current run's results of a node from others.
+        """Ask those who distinguish the run's results of a node from others.
 
         Raises:
             PflowError: One of them failed.
@@ -148,40 +152,40 @@ class CurrentRun(Run):
             return [str(state()) for state in self._states.get(node_id, ())]
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
-        """Add JSON values to a node's step in the current run's trace."""
+        """Add JSON values to a node's step in the run's trace."""
         self.recorder.annotate(node_id, details)
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name a file wherever the current run shows a string shortened."""
+        """Name a file wherever the run shows a string shortened."""
         if self.recorder.files is not None:
             self.recorder.files.name(value, file)
 
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Redact these values in the trace and errors of the current run, and tell whoever started it."""
+        """Redact these values in the trace and errors of the run, and tell whoever started it."""
         secrets = tuple(values)
         self.redactor.add(secrets)
         self._control.add_secrets(secrets)
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Record and show that something begins which nodes of the current run wait for."""
+        """Record and show that something begins which nodes of the run wait for."""
         return self.recorder.prepare(label, node_ids)
 
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Report how far a node of the current run has come to whoever started the run."""
+        """Report how far a node of the run has come to whoever started the run."""
         self.watcher.progressed(node_id, done, total, self.redactor.text(message))
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef) -> tuple[CurrentRun, Step]:
-        """Return the handle for one item of a batch in the current run, and what records it."""
+        """Return the handle for one item of a batch in the run, and what records it."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         return inner, step
 
     @contextmanager
     def threads(self, wanted: int) -> Iterator[int]:
-        """Reserve threads of the current run for a batch: as many as are wanted and left, perhaps none.
+        """Reserve threads of the run for a batch: as many as are wanted and left, perhaps none.
 
         A batch that runs inside the items of another must not multiply its threads with theirs.
         """
@@ -193,13 +197,7 @@ class CurrentRun(Run):
                 self._threads.release(taken)
 
     def inside(self, node_id: str, expected: int, *, silent: bool = False) -> CurrentRun:
-        """Return the handle for what runs inside a node of the current run: with steps of its own.
-
-        Args:
-            node_id: The node.
-            expected: The number of nodes that run there.
-            silent: Whether only the node itself reports its progress.
-        """
+        """Return the handle for what runs inside a node of the run: with steps of its own."""
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = ProgressInside(self.progress, 0 if silent else expected)
@@ -221,3 +219,118 @@ class CurrentRun(Run):
 def new_run_id() -> str:
     """Return a unique id for a run that becomes the current one; ids sort by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+
+
+class Progressing(Protocol):
+    """Counts the progress of a run, or of what runs inside one of its nodes."""
+
+    def begin(self, node_id: str) -> None:
+        """A node begins."""
+
+    def end(self, node_id: str) -> None:
+        """A node has ended."""
+
+    def within(self, done: float, total: float | None, message: str) -> None:
+        """The node that runs now has come so far."""
+
+
+class RunProgress:
+    """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
+
+    Args:
+        report: Receives the progress. If it raises, nothing more is reported: a listener cannot fail a run.
+        redact: Redacts the run's secrets in a string.
+        expected: The number of nodes that run if each takes its default action; 0 if unknown.
+        warn: Called with a message if `report` raises.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[Progress], object],
+        redact: Callable[[str], str],
+        expected: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._report = report
+        self._redact = redact
+        self._expected = expected
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._begun = 0
+        self._ended = 0
+        self._furthest = 0.0
+        self._broken = False
+
+    def begin(self, node_id: str) -> None:
+        """Report that a node begins."""
+        with self._lock:
+            self._begun += 1
+        self._tell(0.0, f"node {node_id}")
+
+    def end(self, node_id: str) -> None:
+        """Report that a node has ended."""
+        with self._lock:
+            self._ended += 1
+        self._tell(0.0, f"node {node_id} done")
+
+    def within(self, done: float, total: float | None, message: str) -> None:
+        """Report how far the node that runs now has come.
+
+        Args:
+            done: What it has done.
+            total: What it has to do; None if unknown.
+            message: What it does, for people.
+        """
+        self._tell(done / total if total and 0 <= done <= total else 0.0, message)
+
+    def _tell(self, share: float, message: str) -> None:
+        with self._lock:
+            if self._broken:
+                return
+            # Never back: parallel items report in any order, and listeners may insist on progress that grows.
+            self._furthest = max(self._furthest, self._ended + min(share, 1.0))
+            total = max(self._expected, self._begun) if self._expected else None
+            progress = Progress(
+                done=self._furthest, total=total, message=self._redact(message)[:_LONGEST].strip()
+            )
+        try:
+            self._report(progress)
+        except Exception as error:  # noqa: BLE001 - the listener is the caller's code
+            self._broken = True
+            self._warn(f"The progress of the run is no longer reported: {described(error)}")
+
+
+class ProgressInside:
+    """Counts the progress of what runs inside a node, and reports it as that of the node.
+
+    Args:
+        outer: Counts the progress of the run around it.
+        expected: The number of nodes that run there; 0 to report nothing.
+    """
+
+    def __init__(self, outer: Progressing, expected: int) -> None:
+        self._outer = outer
+        self._expected = expected
+        self._ended = 0
+
+    def begin(self, node_id: str) -> None:
+        """Report that a node inside the node that runs begins."""
+        self.within(0.0, None, f"node {node_id}")
+
+    def end(self, node_id: str) -> None:
+        """Report that a node inside the node that runs has ended."""
+        self._ended += 1
+        self.within(0.0, None, f"node {node_id} done")
+
+    def within(self, done: float, total: float | None, message: str) -> None:
+        """Report how far a node inside the node that runs has come.
+
+        Args:
+            done: What it has done.
+            total: What it has to do; None if unknown.
+            message: What it does, for people.
+        """
+        if not self._expected:
+            return
+        share = done / total if total and 0 <= done <= total else 0.0
+        self._outer.within(min(self._ended + share, self._expected), self._expected, message)

@@ -1,4 +1,4 @@
-"""The workflow as a pocketflow `Flow`. Importing this imports pocketflow, and asyncio with it."""
+"""The workflow as a pocketflow `Flow`, and another that runs in it as a node. This imports pocketflow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any, cast
 
 import pocketflow
 
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Result
 from pflow_mcp_plugin.host.running.run_errors import endless
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.steps import Steps
-from pflow_mcp_plugin.host.running.sub_run import SubRun
-from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
-from pflow_mcp_plugin.host.workflow.node_class import load_node
+from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
+from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs, secret_values
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
+from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
@@ -99,7 +104,10 @@ def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> Rou
     Raises:
         PflowError: A class cannot be imported or instantiated.
     """
-    nodes = {planned.id: StepNode(planned, _node(planned, steps, most), steps) for planned in compiled.nodes}
+    nodes = {}
+    for planned in compiled.nodes:
+        node = SubRun(planned, steps, most) if planned.sub else load_node(planned.ref)
+        nodes[planned.id] = StepNode(planned, node, steps)
     for node in nodes.values():
         for action, target in node.planned.successors.items():
             node.next(nodes[target], action)
@@ -108,7 +116,115 @@ def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> Rou
     return RoutedFlow(nodes[compiled.graph.start], bound)
 
 
-def _node(planned: PlannedNode, steps: Steps, most: int | None) -> Any:
-    if planned.sub is None:
-        return load_node(planned.ref)
-    return SubRun(planned, steps, partial(build_flow, most=most))
+class SubRun:
+    """Runs a workflow as a node: on a shared store of its own, with the servers of the run around it.
+
+    Args:
+        planned: The node.
+        steps: Performs the steps of the workflow around it.
+        most: How many steps it may take, as for `build_flow`.
+    """
+
+    max_retries = 1
+    """As of pocketflow's nodes: a run decides itself what it repeats."""
+
+    def __init__(
+        self,
+        planned: PlannedNode | None = None,
+        steps: Steps | None = None,
+        most: int | None = None,
+    ) -> None:
+        self._planned = planned
+        self._steps = steps
+        self._most = most
+        self._params: Mapping[str, Any] = {}
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Set the inputs of the sub-run that the workflow gives as params."""
+        self._params = params
+
+    def run(self, store: MutableMapping[str, Any]) -> str:
+        """Run the workflow, write its outputs into the store of the node, and return `default`.
+
+        Raises:
+            PflowError: A step of it failed; says which.
+        """
+        planned, steps = self._planned, self._steps
+        if planned is None or planned.sub is None or steps is None:
+            raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
+        run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
+        given = self._inputs(planned.sub, store)
+        if secrets := secret_values(planned.sub.document, given):
+            run.add_secrets(secrets)
+        values = Values(planned.sub.document, {**given, "__run__": run})
+        inner = Steps(run, values, steps.engine, steps.reuse)
+        flow = build_flow(planned.sub, inner, self._most)
+        try:
+            flow.run(values.root)
+            outputs = collect_outputs(inner)
+        except PflowError as error:
+            done = set(flow.history)
+            nodes = [node.ref for node in planned.sub.nodes if node.ref.id in done]
+            if any(ref.entry.purity != "flow_safe" for ref in nodes):
+                # A retry of the whole would repeat what they did.
+                error.retryable = False
+                error.ran = "ran" if error.ran == "not ran" else error.ran
+            raise
+        store["error"] = None
+        store.update({key: value for key, value in outputs.items() if not is_reserved(key)})
+        return "default"
+
+    def _inputs(self, plan: Compiled, store: Mapping[str, Any]) -> dict[str, object]:
+        """Return the values that the sub-run begins with.
+
+        Raises:
+            PflowError: One is missing or of the wrong type.
+        """
+        given = {key: value for key, value in self._params.items() if not is_reserved(key)}
+        for name in plan.document.inputs:
+            if name not in given and name in store:
+                given[name] = store[name]
+        values, problems = bind_inputs(plan.document, given)
+        if problems:
+            said = "; ".join(problem.message for problem in problems)
+            steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
+            raise PflowError(
+                f"workflow {plan.name}: {said}", suggestions=steps, problems=tuple(problems), ran="not ran"
+            )
+        return values
+
+
+def collect_outputs(steps: Steps) -> dict[str, object]:
+    """Return the outputs of a run: those declared, else what the last node wrote.
+
+    A declared output is None when it names a node that the run did not reach, or recovered from, or an
+    optional input that was not given.
+
+    Raises:
+        PflowError: A node ran and did not write what an output names.
+    """
+    declared = steps.values.document.outputs
+    if declared:
+        return {name: _output(steps, output) for name, output in declared.items()}
+    values = steps.values
+    ran = (it for it in reversed(values.written.items()) if it[0] not in values.skipped)
+    last, written = next(ran, ("", {}))
+    nodes = steps.values.document.nodes
+    left_out = next((node.constructs.repeated_outputs for node in nodes if node.id == last), frozenset())
+    return {
+        key: value
+        for key, value in written.items()
+        if key not in left_out and not (key == "error" and value is None)
+    }
+
+
+def _output(steps: Steps, output: OutputSpec) -> object:
+    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
+    if any(steps.values.is_absent(part) for part in parts):
+        return None
+    with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
+        return steps.attempts.resolve(output.source, f"output {output.name}")
+
+
+def _unreadable(output: OutputSpec, error: BaseException) -> PflowError:
+    return PflowError(f"output {output.name} ({output.source}) cannot be read: {said(error)}")

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, Resu
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.repetition import LONGEST_TTL
+from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError
 
@@ -150,7 +150,7 @@ class NodeReuse:
             if planned.sub
             else [planned.ref.id]
         )
-        self._reads = frozenset({*planned.ref.entry.interface.inputs, *planned.mapping.inputs})
+        self._reads = frozenset({*planned.ref.entry.interface.reads, *planned.mapping.inputs})
         self._lock = threading.Lock()
         self.noted: dict[str, Any] = {}
 

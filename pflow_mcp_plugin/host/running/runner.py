@@ -21,14 +21,12 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.foreign_code import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.failed_items import failed_items
-from pflow_mcp_plugin.host.running.plugin_contexts import RunContexts
-from pflow_mcp_plugin.host.running.run_errors import redacted, with_done
-from pflow_mcp_plugin.host.running.signals import EndingSignals
+from pflow_mcp_plugin.host.running.run_contexts import EndingSignals, RunContexts
+from pflow_mcp_plugin.host.running.run_errors import failed_items, redacted, with_done
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
@@ -44,9 +42,9 @@ from pflow_mcp_plugin.host.workflow import (
     opened,
     trusted,
 )
+from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
 from pflow_mcp_plugin.host.workflow.findings import unwritten
-from pflow_mcp_plugin.host.workflow.flow_check import denied_flows, every_flow
 from pflow_mcp_plugin.host.workflow.run_inputs import secret_values
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE
 from pflow_mcp_plugin.storage import StoreError, decode_json
@@ -55,12 +53,12 @@ if TYPE_CHECKING:  # not every program runs something, and few ask for data flow
     from pflow_mcp_plugin.contract import NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
+    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
-    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
 
 
 class WorkflowRunner(Runner):
-    """The runner, which checks, compiles and runs workflows for the embedded host.
+    """Checks, compiles and runs workflows.
 
     Args:
         host: The handle that nodes and plugins get.
@@ -89,7 +87,7 @@ class WorkflowRunner(Runner):
         self._place = place or WorkflowPlace(library=host)
 
     def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
-        """Ask the runner for every problem of a workflow; nothing is run.
+        """Return every problem of a workflow; nothing is run.
 
         Args:
             workflow: Any JSON value.
@@ -101,17 +99,17 @@ class WorkflowRunner(Runner):
     def validate_flows(
         self, workflow: JSONObject, lock: LockPlace | None = None
     ) -> tuple[Sequence[Problem], FoundFlows]:
-        """Ask the runner for every problem of a workflow, and for its data flows, which are problems too.
-
-        Args:
-            workflow: The workflow as loaded.
-            lock: As for `validate`.
+        """Return every problem of a workflow, and its data flows, which are problems too.
 
         Returns:
             The problems, a warning for each data flow that is not denied among them, and the flows.
         """
+        from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
+        from pflow_mcp_plugin.host.workflow.data_flows import find_flows
+
         checked = self._checked(workflow)
-        found = every_flow(checked, self._host.paths.config)
+        policy = read_policy(self._host.paths.config) or FlowPolicy()
+        found = find_flows(checked, policy, every=True)
         return (*self._problems(checked, lock), *found.problems), found
 
     def _checked(self, workflow: JSONObject) -> Checked:
@@ -121,17 +119,17 @@ class WorkflowRunner(Runner):
         problems = (*checked.problems, *checked.unmet)
         if lock is None:
             return problems
-        from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+        from pflow_mcp_plugin.host.workflow.compilation import check_lock
 
         return (*problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
-        """Return the JSON Schema of the workflows that the runner accepts."""
+        """Return the JSON Schema of workflows."""
         return decode_json(SCHEMA_FILE, SCHEMA_FILE.read_bytes())
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Ask the runner for the inputs and outputs of a workflow, with the types that its nodes declare."""
-        from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+        """Return the inputs and outputs of a workflow, with the types that its nodes declare."""
+        from pflow_mcp_plugin.host.workflow.sub_workflows import workflow_interface
 
         return workflow_interface(self._checked(workflow), workflow)
 
@@ -143,7 +141,7 @@ class WorkflowRunner(Runner):
         *,
         lock: LockPlace | None = None,
     ) -> Compiled:
-        """Do what the runner does before a run: check and compile a workflow, with inputs if given.
+        """Check and compile a workflow, with inputs if given.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -169,7 +167,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Compile a workflow with the runner's registry and plugins, run it and write its trace.
+        """Compile a workflow, run it and write its trace.
 
         Args:
             workflow: The workflow as loaded; it is not changed.
@@ -198,7 +196,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Run what the runner has compiled, and write the trace.
+        """Run a compiled workflow, and write the trace.
 
         Args:
             compiled: The plan, checked against these inputs.
@@ -216,7 +214,11 @@ class WorkflowRunner(Runner):
         if not trace:
             run.recorder.files = None  # nothing shows its values
         run.recorder.given(values)
-        reuse = self._reuse(compiled, run)
+        reuse: ResultReuse | None = None
+        if any(node.ttl is not None for node in compiled.every()):
+            from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+            reuse = open_reuse(run, self._plugins)
         with EndingSignals() as signals:
             outputs, error = self._attempt(compiled, run, values, reuse)
             run.recorder.returned(outputs)
@@ -237,7 +239,7 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         allow_extra: bool = False,
     ) -> NodeOutcome:
-        """Run a single node with the runner's registry and plugins, and describe what it wrote.
+        """Run a single node, and describe what it wrote.
 
         Args:
             node_type: The node type, or an alias.
@@ -251,8 +253,7 @@ class WorkflowRunner(Runner):
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
         """
         from pflow_mcp_plugin.contract import NodeOutcome
-        from pflow_mcp_plugin.host.running.node_params import checked_params
-        from pflow_mcp_plugin.host.running.value_structure import sampled
+        from pflow_mcp_plugin.host.running.single_node import checked_params, sampled
 
         entry = self._host.registry.get(node_type)
         values = checked_params(opened(entry) if allow_extra else entry, params)
@@ -268,11 +269,7 @@ class WorkflowRunner(Runner):
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow for the runner: JSON or YAML of bounded size.
-
-        Args:
-            content: The text.
-            name: Its file or another name, for messages.
+        """Parse the text of a workflow: JSON or YAML of bounded size.
 
         Raises:
             PflowError: Kind `validation`: it is not a workflow in JSON or YAML.
@@ -280,16 +277,13 @@ class WorkflowRunner(Runner):
         return load_workflow(content, name)
 
     def read_file(self, path: Path) -> JSONObject:
-        """Read a workflow from its file for the runner, with the files that its nodes name written in it.
-
-        Args:
-            path: A file, JSON or YAML.
+        """Read a workflow from its file, with the files that its nodes name written in it.
 
         Raises:
             PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
         """
-        from pflow_mcp_plugin.host.workflow.self_contained import self_contained
-        from pflow_mcp_plugin.host.workflow.workflow_file import is_descriptor, read_workflow
+        from pflow_mcp_plugin.host.workflow.sub_workflows import self_contained
+        from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow
 
         workflow = read_workflow(path)
         beside = None if is_descriptor(str(path)) else path
@@ -320,16 +314,9 @@ class WorkflowRunner(Runner):
         )
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Return a workflow in the normal form that the runner checks and runs; it is not changed."""
+        """Return a workflow in its normal form; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
-
-    def _reuse(self, compiled: Compiled, run: CurrentRun) -> ResultReuse | None:
-        if all(node.ttl is None for node in compiled.every()):
-            return None
-        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
-
-        return open_reuse(run, self._plugins)
 
     def _attempt(
         self, compiled: Compiled, run: CurrentRun, values: Mapping[str, object], reuse: ResultReuse | None
@@ -340,9 +327,8 @@ class WorkflowRunner(Runner):
             run.check()
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
                 # Imported late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
-                from pflow_mcp_plugin.host.running.flow import build_flow
-                from pflow_mcp_plugin.host.running.run_outputs import collect_outputs
-                from pflow_mcp_plugin.host.running.run_values import Values
+                from pflow_mcp_plugin.host.running.flow import build_flow, collect_outputs
+                from pflow_mcp_plugin.host.running.shared_store import Values
                 from pflow_mcp_plugin.host.running.steps import Steps
 
                 known = Values(compiled.document, {**values, "__run__": run})

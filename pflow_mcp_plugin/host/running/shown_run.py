@@ -1,4 +1,4 @@
-"""Runs a workflow and shows it meanwhile, if somebody watches at a terminal."""
+"""What a run shows of itself: meanwhile, if somebody watches at a terminal, and in its report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract import Outcome
+from pflow_mcp_plugin.contract import Outcome, Report
+from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 
@@ -64,3 +65,32 @@ def _shortened(path: Path | None) -> str:
         return ""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """Return the report of `pflow run` on an outcome."""
+    return Report(
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
+        text=lambda: outputs_text(outcome),
+        is_data=True,
+        error=outcome.error,
+        beside={
+            "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),
+            **({} if outcome.error is None else {"checkpoint": dict(outcome.checkpoint)}),
+        },
+        exit_code=outcome.exit_code,
+    )
+
+
+def outputs_text(outcome: Outcome) -> str:
+    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
+    if len(outcome.outputs) == 1:
+        return printed(*outcome.outputs.values())
+    if outcome.outputs:
+        return "\n".join(f"{name}: {printed(value)}" for name, value in outcome.outputs.items())
+    return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+def printed(value: object) -> str:
+    """Return an output of a run as it is printed: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value)

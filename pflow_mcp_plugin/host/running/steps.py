@@ -11,9 +11,9 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_errors import node_failure
-from pflow_mcp_plugin.host.running.run_values import Values
-from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
 
@@ -44,12 +44,7 @@ class Steps:
         return Attempts(self.run, self.values)
 
     def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
-        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure.
-
-        Args:
-            planned: The node.
-            prepare: Builds the real node.
-        """
+        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure."""
         self.run.check()
         step = self.run.recorder.begin(planned.ref)
         self.run.progress.begin(planned.ref.id)
@@ -62,19 +57,21 @@ class Steps:
         try:
             if (settled := self._unless_wanted(planned, store)) is not None:
                 result = settled
-            elif planned.batch is None:
+            elif planned.constructs.batch is None:
                 note = partial(setattr, step, "params")
-                result = self.attempts.perform(planned, prepare, store, planned.retry, note)
+                retry = planned.constructs.retry or Retry()
+                result = self.attempts.perform(planned, prepare, store, retry, note)
             else:
                 from pflow_mcp_plugin.host.running.batch import run_batch
 
-                result = run_batch(self.attempts, planned, planned.batch, prepare, store, self.engine)
+                batch = planned.constructs.batch
+                result = run_batch(self.attempts, planned, batch, prepare, store, self.engine)
             step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
-            if planned.batch and result.failure:  # it names the item
+            if planned.constructs.batch and result.failure:  # it names the item
                 step.error = str(store.written["error"])
             step.action = None if result.skipped else result.action
             if result.skipped:
-                step.details["skipped"] = {"when": planned.when}
+                step.details["skipped"] = {"when": planned.constructs.when and planned.constructs.when.text}
                 self.values.skipped.add(planned.id)
             else:
                 self.values.skipped.discard(planned.id)
@@ -97,10 +94,6 @@ class Steps:
 
         Edges with a condition are tried in order, before the one without.
 
-        Args:
-            planned: The node of the step.
-            result: How it ended.
-
         Raises:
             PflowError: A condition cannot be evaluated.
         """
@@ -121,12 +114,13 @@ class Steps:
 
     def _unless_wanted(self, planned: PlannedNode, store: NodeAwareSharedStore) -> Result | None:
         """Return the result of a node whose condition is false, or fails; None if the node is to run."""
-        if not planned.when:
+        condition = planned.constructs.when
+        if condition is None:
             return None
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         try:
-            value = self.attempts.evaluate(planned.when)
+            value = self.attempts.evaluate(condition.text)
         except PflowError as error:
             return failed(planned, node_failure(planned.ref, error), store)
         return None if is_true(value) else Result("default", skipped=True)

@@ -1,26 +1,28 @@
-"""Compiles a checked workflow into a plan: pure data that a run is built from."""
+"""Compiles a checked workflow that no lock or policy forbids into the plan of a run, which is pure data."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
 from pflow_mcp_plugin.host.workflow.expression_places import is_branch
-from pflow_mcp_plugin.host.workflow.findings import errors_in, refusal, said
-from pflow_mcp_plugin.host.workflow.flow_check import denied_flows
+from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry, is_cacheable
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
-from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     NodeSpec,
@@ -28,8 +30,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     split_route,
 )
 
-if TYPE_CHECKING:  # loaded only when a lock is checked
-    from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+_DOING = "could not compare the workflow with its lock file"
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -40,24 +41,18 @@ class PlannedNode:
         ref: Id, type, entry, params as written and what plugins injected.
         mapping: Its names at the root of the shared store.
         successors: The next node's id by the `route` of the edge: its action, and its condition if any.
-        batch: The items it runs for, if it has a batch.
-        retry: How its failures are retried.
-        caching: What the workflow says about keeping its results, if it does.
+        constructs: What decides whether and how often it runs.
         ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
             results are not kept.
         sub: The plan of the workflow that it runs, if it runs one.
-        when: The condition under which it runs; empty if it always does.
     """
 
     ref: NodeRef
     mapping: NodeMapping
     successors: Mapping[str, str]
-    batch: Batch | None = None
-    retry: Retry = attrs.field(factory=Retry)
-    caching: Caching | None = None
+    constructs: Constructs
     ttl: float | None = None
     sub: Compiled | None = None
-    when: str = ""
 
     @property
     def id(self) -> str:
@@ -71,12 +66,13 @@ class PlannedNode:
 
     def cached(self, ttl: float) -> PlannedNode:
         """Return the node of a run whose plan caches whatever may be, for so many seconds at most."""
-        if self.caching and self.caching.never:
+        caching = self.constructs.cache
+        if caching and caching.never:
             return self.uncached()
         if not is_cacheable(self.ref.entry):
             # Of a workflow that is not only read, parts may be.
             return attrs.evolve(self, sub=self.sub.cached(ttl)) if self.sub else self
-        return attrs.evolve(self, ttl=min(ttl, self.caching.ttl) if self.caching else ttl)
+        return attrs.evolve(self, ttl=min(ttl, caching.ttl) if caching else ttl)
 
     def uncached(self) -> PlannedNode:
         """Return the node of a run whose plan caches nothing."""
@@ -126,9 +122,9 @@ class Compiled:
 
     def certain(self) -> Iterator[PlannedNode]:
         """Yield the nodes of the plan that run if each takes its default action, none from a kept result."""
-        certain = self.graph.certain(self._branches())
+        certain = self.graph.certain({node.id for node in self.nodes if is_branch(node.ref.entry)})
         for node in self.nodes:
-            if node.id in certain and node.ttl is None and not node.when:
+            if node.id in certain and node.ttl is None and not node.constructs.may_skip:
                 yield node
                 if node.sub:
                     yield from node.sub.certain()
@@ -137,9 +133,6 @@ class Compiled:
     def size(self) -> int:
         """The number of nodes that run if each takes its default action."""
         return len(self.graph.certain())
-
-    def _branches(self) -> set[str]:
-        return {node.id for node in self.nodes if is_branch(node.ref.entry)}
 
     def cached(self, ttl: float) -> Compiled:
         """Return the plan of a run that uses and keeps the results of every node for which that may be done.
@@ -184,7 +177,8 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     given = None if inputs is None else frozenset(inputs)
     checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
-    problems = (*checked.problems, *_differences(checked, lock, types, host, plugins))
+    differences = () if lock is None else check_lock(checked, lock, types, host, plugins)
+    problems = (*checked.problems, *differences)
     denied = denied_flows(checked, host.paths.config, inputs or ())
     errors = errors_in([*problems, *unbound, *denied])
     if errors:
@@ -193,55 +187,45 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
-    """Return the plan of a workflow without errors.
-
-    Args:
-        name: For messages.
-        checked: The workflow.
-        host: The host it will run in.
-        plugins: The plugins to ask for special parameters.
-        above: The ids of the nodes that run it, each with a slash.
-    """
+    """Return the plan of a workflow without errors."""
     # Unknown node types were refused; `if entry` is for the type checker.
     pairs = ((node, checked.entries[node.entry_key]) for node in checked.document.nodes)
     nodes = tuple(_plan(node, entry, checked, host, plugins, above) for node, entry in pairs if entry)
     return Compiled(name=name, document=checked.document, graph=checked.graph, nodes=nodes)
 
 
-def _differences(
-    checked: Checked, lock: LockPlace | None, types: NodeTypes, host: Host, plugins: Plugins
-) -> Iterable[Problem]:
-    if lock is None:
-        return ()
-    from pflow_mcp_plugin.host.workflow.locked_workflow import check_lock
+def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
+    """Return an error for each data flow through a workflow that the user's policy denies.
 
-    return check_lock(checked, lock, types, host, plugins)
+    Raises:
+        PflowError: Kind `config`: the policy has mistakes.
+    """
+    policy = read_policy(config)
+    if policy is None:  # as most users have none, the search is loaded late
+        return ()
+    from pflow_mcp_plugin.host.workflow.data_flows import find_flows
+
+    return find_flows(checked, policy, given).problems
 
 
 def _plan(
     node: NodeSpec, entry: Entry, checked: Checked, host: Host, plugins: Plugins, above: str
 ) -> PlannedNode:
     asked = NodeRef(id=f"{above}{node.id}", type=node.type, entry=entry, params=node.params, host=host)
-    sub = _sub(checked.called.get(node.entry_key), asked, plugins)
+    called, sub = checked.called.get(node.entry_key), None
+    if called and called.checked:
+        plan = _compiled(called.name, called.checked, host, plugins, above=f"{asked.id}/")
+        sub = attrs.evolve(plan, source=called.workflow)
     planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
         sub=sub,
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],
-        batch=node.batch,
-        retry=node.retry or Retry(),
-        caching=node.caching,
-        when=node.when,
+        constructs=node.constructs,
     )
-    kept = node.caching is not None and (node.caching.never or is_cacheable(entry))
-    return planned.cached(node.caching.ttl) if node.caching and kept else planned
-
-
-def _sub(called: CalledWorkflow | None, node: NodeRef, plugins: Plugins) -> Compiled | None:
-    if called is None or called.checked is None:
-        return None
-    plan = _compiled(called.name, called.checked, node.host, plugins, above=f"{node.id}/")
-    return attrs.evolve(plan, source=called.workflow)
+    caching = node.constructs.cache
+    kept = caching is not None and (caching.never or is_cacheable(entry))
+    return planned.cached(caching.ttl) if caching and kept else planned
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
@@ -296,3 +280,108 @@ def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -
         raise PflowError(
             f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})", kind="config"
         )
+
+
+@attrs.frozen(kw_only=True)
+class LockPlace:
+    """Where plugins look for the lock file of a workflow first.
+
+    Attributes:
+        folder: The folder of the workflow's file; None for a workflow that has no file.
+    """
+
+    folder: Path | None = None
+
+
+def check_lock(
+    checked: Checked, place: LockPlace, types: NodeTypes, host: Host, plugins: Plugins
+) -> Iterator[Problem]:
+    """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
+
+    A plugin that fails has not compared anything, so its failure is an error too.
+
+    Args:
+        checked: The workflow; nodes without an id or of unknown types are skipped.
+        place: Where to look for lock files.
+        types: Says which plugin has a node type.
+        host: The host that asks.
+        plugins: The plugins to ask.
+    """
+    nodes = tuple(_nodes(checked, host))
+    check = LockCheck(host=host, nodes=nodes, folder=place.folder)
+    asked: set[str] = set()
+    for plugin, call in plugins.implementations("pflow_check_lock"):
+        asked.add(plugin.name)
+        found: list[Problem] = []
+        try:
+            with plugin_code(plugin, _DOING, passing=(PflowError,)):
+                found.extend(map(_of_this_kind, call(check) or ()))
+        except PflowError as error:
+            found += _failed(plugin, error)
+        yield from found
+    yield from _without_lock(nodes, asked, types)
+
+
+def _nodes(checked: Checked, host: Host, above: str = "") -> Iterator[NodeRef]:
+    for node in checked.document.nodes:
+        entry = checked.entries[node.entry_key]
+        node_id = f"{above}{node.id}"
+        if entry and node.id:
+            yield NodeRef(id=node_id, type=node.type, entry=entry, params=node.params, host=host)
+        called = checked.called.get(node.entry_key)
+        if called and called.checked:
+            yield from _nodes(called.checked, host, f"{node_id}/")
+
+
+def _of_this_kind(problem: object) -> Problem:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"it returned a {type(problem).__name__}, not a Problem")
+    return attrs.evolve(problem, kind="validation")
+
+
+def _failed(plugin: Plugin, error: PflowError) -> Iterator[Problem]:
+    """Yield the failure of a plugin, and the problems behind it; a single one is part of its message."""
+    named = isinstance(error, PluginFailed)
+    message = error.message if named else f"Plugin {plugin.label} {_DOING}: {error.message}"
+    yield Problem(message=message, suggestion=next(iter(error.suggestions), ""), source=plugin.name)
+    if len(error.problems) > 1:
+        yield from (_of_this_kind(problem) for problem in error.problems if isinstance(problem, Problem))
+
+
+def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -> Iterator[Problem]:
+    covered: dict[str, Plugin] = {}
+    uncovered: dict[str, Plugin] = {}
+    for node in nodes:
+        if plugin := types.plugin_of(node.entry.node):
+            (covered if plugin.name in asked else uncovered)[node.entry.node] = plugin
+    for plugin in dict.fromkeys(uncovered.values()):
+        named = listing(node for node, owner in uncovered.items() if owner is plugin)
+        yield _warning(f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}")
+    if not covered and not uncovered:
+        yield _warning("Nothing in this workflow is locked: it has no node of a plugin")
+
+
+def _warning(message: str) -> Problem:
+    return Problem(message=message, severity="warning")
+
+
+def load_node(ref: NodeRef) -> Any:
+    """Import a node's class and return a new object of it.
+
+    Raises:
+        PflowError: It cannot be imported or instantiated.
+    """
+    entry = ref.entry
+    with foreign_code(partial(_unloadable, ref)):
+        return getattr(importlib.import_module(entry.module), entry.class_name)()
+
+
+def _unloadable(ref: NodeRef, error: BaseException) -> PflowError:
+    entry = ref.entry
+    message = (
+        f"Node {ref.id} ({ref.type}) cannot be loaded from {entry.module}:{entry.class_name}: {said(error)}"
+    )
+    step = f"Reinstall what provides {entry.source} nodes" if entry.source else "Check the registry entry"
+    return PflowError(
+        message, details={"node": ref.id, "node_type": ref.type}, suggestions=(step,), kind="config"
+    )

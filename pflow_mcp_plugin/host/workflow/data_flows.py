@@ -17,8 +17,7 @@ from pflow_mcp_plugin.host.flow_policy import (
     FlowRule,
     matches,
 )
-from pflow_mcp_plugin.host.workflow.data_movement import bits_of, places_in
-from pflow_mcp_plugin.host.workflow.nested_movement import Movement, NestedMovement
+from pflow_mcp_plugin.host.workflow.data_movement import DataMovement, NestedMovement, bits_of, places_in
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 
 MOST_FLOWS = 100
@@ -112,7 +111,17 @@ class FoundFlows:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """A problem for each data flow: an error if it is denied, else a warning."""
-        found = [_denied(flow) if flow.rule else _warning(flow) for flow in self.flows]
+        step = f"Break the flow, or change the policy; `pflow config path` shows where {POLICY_FILE} is"
+        found = [
+            Problem(
+                message=f"{flow.rule} of {POLICY_FILE} denies this data flow: {flow}",
+                path=flow.place,
+                suggestion=step,
+            )
+            if flow.rule
+            else Problem(message=f"Data flow: {flow}", path=flow.place, severity="warning")
+            for flow in self.flows
+        ]
         if self.more:
             message = f"There are more data flows; these are the first {len(found)}"
             found.append(Problem(message=message, path="$", severity="warning"))
@@ -155,7 +164,7 @@ class FlowSearch:
         steps: How many nodes it has looked at.
     """
 
-    def __init__(self, movement: Movement, policy: FlowPolicy) -> None:
+    def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:
         self._movement = movement
         self._policy = policy
         self._dead: dict[int, int] = {}
@@ -188,12 +197,7 @@ class FlowSearch:
         return ruled
 
     def run(self, wanted: Mapping[int, int], most: int = MOST_FLOWS) -> FoundFlows:
-        """Search for one of the shortest paths between each pair of nodes.
-
-        Args:
-            wanted: For the number of each node to begin at, the nodes to end at, as bits.
-            most: How many flows to return.
-        """
+        """Search for one of the shortest paths between each pair of nodes."""
         flows: list[DataFlow] = []
         steps = 0
         for begin in sorted(wanted):
@@ -258,15 +262,3 @@ def _path(before: Mapping[int, int], begin: int, end: int) -> list[int]:
     while path[-1] != begin:
         path.append(before[path[-1]])
     return path[::-1]
-
-
-def _denied(flow: DataFlow) -> Problem:
-    return Problem(
-        message=f"{flow.rule} of {POLICY_FILE} denies this data flow: {flow}",
-        path=flow.place,
-        suggestion=f"Break the flow, or change the policy; `pflow config path` shows where {POLICY_FILE} is",
-    )
-
-
-def _warning(flow: DataFlow) -> Problem:
-    return Problem(message=f"Data flow: {flow}", path=flow.place, severity="warning")

@@ -12,8 +12,8 @@ import attrs
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_type
+from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, When
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Retry, read_batch, read_caching, read_retry
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     EXTRA,
     IR_VERSION,
@@ -48,9 +48,7 @@ _KEYS = frozenset(
         "description",
     }
 )
-NODE_KEYS = frozenset(
-    {"id", "type", "params", "purpose", "batch", "retry", "cache", "version", "when", EXTRA}
-)
+NODE_KEYS = frozenset({"id", "type", "params", "purpose", "version", EXTRA, *CONSTRUCT_KEYS})
 EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
 INPUT_KEYS = frozenset({"type", "required", "default", "description", "stdin", "setting", "secret"})
@@ -73,14 +71,12 @@ _WORDS: Mapping[type, tuple[str, str]] = {
 
 
 def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
-    """Read workflow JSON into a document: malformed parts are left out and reported to `findings`.
-
-    Args:
-        workflow: Any JSON value, in normal form.
-        findings: Collects the problems of structure.
-    """
+    """Read workflow JSON into a document: malformed parts are left out and reported to `findings`."""
     reader = _Reader(findings)
-    if not reader.expect(workflow, dict, "$") or not _shallow_enough(workflow, findings):
+    if not reader.expect(workflow, dict, "$"):
+        return WorkflowDocument()
+    if is_deep(workflow):
+        findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
         return WorkflowDocument()
     reader.check_keys(workflow)
     reader.check_version(workflow)
@@ -96,13 +92,6 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
     )
 
 
-def _shallow_enough(workflow: JSON, findings: Findings) -> bool:
-    if is_deep(workflow):
-        findings.error("$", f"The workflow is nested deeper than {_DEEPEST} levels", "Flatten it")
-        return False
-    return True
-
-
 def is_deep(value: JSON) -> bool:
     """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
     level = [value]
@@ -116,13 +105,6 @@ def is_deep(value: JSON) -> bool:
 def _children(value: JSON) -> list[JSON]:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [item for item in items if isinstance(item, (dict, list))]
-
-
-def _running(node: NodeSpec, runs: str | JSONObject) -> NodeSpec:
-    """Return a node that runs a workflow; the templates in that workflow are not its own."""
-    params = {key: value for key, value in node.params.items() if key != WORKFLOW_NODE}
-    kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
-    return attrs.evolve(node, type=kind, params=params, runs=runs)
 
 
 class _Reader:
@@ -211,8 +193,7 @@ class _Reader:
         # Without an id, the normal form had none to use as the type: one problem is enough.
         typed = self.name_at(item, "type", path) if "id" in item or "type" in item else ""
         params = self.get(item, "params", dict, path, {})
-        batch, retry = self.repetition(item, path)
-        caching = read_caching(item.get("cache"), f"{path}.cache", self.findings)
+        constructs = Constructs.read(item, path, self.findings)
         if not named:
             return None
         # A bad id or type has been reported; the node stays, for edges and templates that name it.
@@ -224,22 +205,15 @@ class _Reader:
             type=typed,
             params=params,
             raw=item,
-            batch=batch,
-            retry=retry,
-            caching=caching,
-            when=self.get(item, "when", str, path, ""),
+            constructs=constructs,
             extra=self.get(item, EXTRA, bool, path, False),
         )
-        return _running(read, runs) if isinstance(runs, (str, dict)) else read
-
-    def repetition(self, item: JSONObject, path: str) -> tuple[Batch | None, Retry | None]:
-        """Return the batch and the retry of a node; a batch has its own retries, for each item."""
-        batch = read_batch(item.get("batch"), f"{path}.batch", self.findings)
-        retry = read_retry(item.get("retry"), f"{path}.retry", self.findings)
-        if batch and retry:
-            message = "A batch is not retried as a whole"
-            self.findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
-        return batch, retry
+        if not isinstance(runs, (str, dict)):
+            return read
+        # The templates in the workflow that it runs are not its own.
+        params = {key: value for key, value in params.items() if key != WORKFLOW_NODE}
+        kind = f"{WORKFLOW_NODE}:{runs}" if isinstance(runs, str) else WORKFLOW_NODE
+        return attrs.evolve(read, type=kind, params=params, runs=runs)
 
     def name_at(self, item: JSONObject, key: str, path: str) -> str:
         """Return a required member that must be a non-empty string, or ""."""
@@ -275,7 +249,7 @@ class _Reader:
         self.check_members(item, EDGE_KEYS, path)
         source, target = self.name_at(item, "from", path), self.name_at(item, "to", path)
         action = self.get(item, "action", str, path, "default") or "default"
-        when = self.get(item, "when", str, path, "")
+        when = When.read(item.get("when"), f"{path}.when", self.findings)
         if not source or not target:
             return None
         return EdgeSpec(index=index, source=source, target=target, action=action, when=when)

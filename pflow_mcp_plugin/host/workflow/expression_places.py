@@ -1,20 +1,22 @@
-"""Where a workflow has expressions: in `when`, in the cases of a `branch`, and in a `transform`.
+"""Where a workflow has expressions, what they read, and what those of a `transform` make.
 
-This module does not parse them, and does not import the expression language.
+They are in the constructs of nodes, in conditions of edges, in the cases of a `branch`, and in a `transform`.
+The expression language is imported only where there is one to parse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.contract import Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.coercion import json_in
+from pflow_mcp_plugin.host.workflow.constructs import ExpressionPlace, Path
 from pflow_mcp_plugin.host.workflow.findings import at
-from pflow_mcp_plugin.host.workflow.json_text import json_in
-from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 OWN = "pflow"
 """The source of the host's own nodes."""
@@ -25,25 +27,6 @@ _PARAMS: Mapping[str, frozenset[str]] = {
     "branch": frozenset({CASES}),
     "transform": frozenset({EXPRESSION, OUTPUTS}),
 }
-
-
-@attrs.frozen(kw_only=True)
-class ExpressionPlace:
-    """An expression of a node.
-
-    Attributes:
-        text: The expression.
-        path: Its JSON path.
-        param: The parameter it is in, or `when`.
-        output: The output that its value becomes, of a `transform`.
-        is_condition: Whether its value only counts as true or false.
-    """
-
-    text: str
-    path: str
-    param: str
-    output: str = ""
-    is_condition: bool = False
 
 
 def is_branch(entry: Entry | None) -> bool:
@@ -63,33 +46,38 @@ def expression_params(entry: Entry | None) -> frozenset[str]:
 
 def expressions_in(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
     """Yield the expressions of a node; malformed ones are left out."""
-    if node.when:
-        yield ExpressionPlace(text=node.when, path=f"{node.path}.when", param="when", is_condition=True)
+    yield from node.constructs.conditions()
     yield from param_expressions(node, entry)
 
 
-def edge_expression(edge: EdgeSpec) -> ExpressionPlace:
-    """Return the expression that is the condition of an edge."""
-    return ExpressionPlace(text=edge.when, path=f"{edge.path}.when", param="when", is_condition=True)
+def every_expression(
+    document: WorkflowDocument, entries: Mapping[str, Entry | None]
+) -> Iterator[ExpressionPlace]:
+    """Yield the expressions of a whole workflow."""
+    for node in document.nodes:
+        yield from expressions_in(node, entries.get(node.entry_key))
+    for edge in document.edges:
+        yield from edge.conditions()
 
 
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
     """Yield the expressions in a node's params; malformed ones are left out."""
-    path = f"{node.path}.params"
+    path, on_data = f"{node.path}.params", DATA in node.params
     if is_branch(entry):
         for number, case in enumerate(cases_of(node.params)):
             text = case.get("when") if isinstance(case, Mapping) else None
             if isinstance(text, str):
                 where = f"{path}.cases[{number}].when"
-                yield ExpressionPlace(text=text, path=where, param=CASES, is_condition=True)
+                yield ExpressionPlace(text=text, path=where, param=CASES, is_condition=True, on_data=on_data)
     elif is_transform(entry):
         text = node.params.get(EXPRESSION)
         if isinstance(text, str):
-            yield ExpressionPlace(text=text, path=f"{path}.{EXPRESSION}", param=EXPRESSION, output="result")
+            where = f"{path}.{EXPRESSION}"
+            yield ExpressionPlace(text=text, path=where, param=EXPRESSION, output="result", on_data=on_data)
         for name, text in outputs_of(node.params).items():
             if isinstance(text, str):
                 where = at(f"{path}.{OUTPUTS}", name)
-                yield ExpressionPlace(text=text, path=where, param=OUTPUTS, output=name)
+                yield ExpressionPlace(text=text, path=where, param=OUTPUTS, output=name, on_data=on_data)
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
@@ -112,3 +100,37 @@ def actions_of(node: NodeSpec) -> tuple[str, ...]:
     """Return the actions that a branch can take by its expressions: its cases, then `default`."""
     cases = (case.get("action") for case in cases_of(node.params) if isinstance(case, Mapping))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
+
+
+def expression_reads(
+    places: Iterable[ExpressionPlace], everything: Iterable[str]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the paths that expressions read, each with its parameter; a malformed one reads nothing."""
+    for place in places:
+        from pflow_mcp_plugin.host.workflow.expressions import parsed
+        from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
+
+        try:
+            expression = parsed(place.text)
+        except PflowError:
+            continue
+        reading = Reading.of(expression, current=Shape() if place.on_data else None)
+        if reading.everything:
+            yield from ((place.param, (name,)) for name in everything)
+        yield from ((place.param, path) for path in reading.longest_paths)
+
+
+def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
+    """Return the outputs of a transform: `result` of its expression, and those it names itself."""
+    return tuple(_output(place) for place in param_expressions(node, entry))
+
+
+def _output(place: ExpressionPlace) -> Field:
+    from pflow_mcp_plugin.host.workflow.expressions import parsed
+    from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
+
+    try:
+        field = Reading.of(parsed(place.text)).result.field(place.output)
+    except PflowError:  # the check reports it
+        field = Field(key=place.output)
+    return attrs.evolve(field, description=place.text)

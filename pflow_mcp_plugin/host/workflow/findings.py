@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import described
 
 _LONGEST = 60
-"""Characters of a value that the message of a finding shows."""
+"""Characters of a value that a message shows."""
 _FAR_BEHIND = 0.3
 """How much less similar than the closest name another one may be and still be meant."""
 
@@ -35,34 +35,15 @@ class Findings:
         self.problems: list[Problem] = []
 
     def error(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that prevents a run.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-        """
+        """Add a finding that prevents a run."""
         self.add(path, message, suggestion, severity="error")
 
     def warning(self, path: str, message: str, suggestion: str = "") -> None:
-        """Add a finding that does not prevent a run.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-        """
+        """Add a finding that does not prevent a run."""
         self.add(path, message, suggestion, severity="warning")
 
     def add(self, path: str, message: str, suggestion: str, *, severity: Literal["error", "warning"]) -> None:
-        """Add a finding of either severity.
-
-        Args:
-            path: The JSON path of the place.
-            message: What is wrong.
-            suggestion: The next step for the user.
-            severity: Whether it prevents a run.
-        """
+        """Add a finding of either severity."""
         if len(self.problems) >= MOST_PROBLEMS:
             message = f"There are more than {MOST_PROBLEMS:,} problems; these are the first"
             raise TooManyProblems(message, kind="validation")
@@ -70,13 +51,13 @@ class Findings:
 
 
 def at(path: str, key: str) -> str:
-    """Return the JSON path of `key` in the object at `path`, as findings name a place."""
+    """Return the JSON path of `key` in the object at `path`."""
     plain = key.replace("_", "a").replace("-", "a")
     return f"{path}.{key}" if plain.isalnum() else f'{path}["{key}"]'
 
 
 def shown(value: object) -> str:
-    """Return the words in which findings name the type of a value, such as `a string` or `a list`."""
+    """Return the words that name the type of a value, such as `a string` or `a list`."""
     if value is None:
         return "null"
     names = {bool: "true or false", str: "a string", dict: "an object", list: "a list"}
@@ -86,19 +67,12 @@ def shown(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """Return a string shortened for the message of a finding."""
+    """Return a string shortened for a message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return the suggestion of a finding: the names closest to `name`, else `otherwise`.
-
-    Args:
-        name: The name as written.
-        known: The names that could have been meant.
-        otherwise: The suggestion when none is close.
-        cutoff: The similarity that counts as close, from 0 to 1.
-    """
+    """Return a suggestion: the names closest to `name`, else `otherwise`."""
     from difflib import SequenceMatcher, get_close_matches
 
     close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
@@ -108,7 +82,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:
-    """Return names listed for the message of a finding, cut after `limit` of them."""
+    """Return names listed for a message, cut after `limit` of them."""
     every = list(names)
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + rest if every else "none"
@@ -141,9 +115,6 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
     """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings.
-
-    Args:
-        what: What was written, for the message about several findings, such as `The command line`.
 
     Raises:
         PflowError: The one that was raised inside.

@@ -1,4 +1,4 @@
-"""The edges of a workflow as a graph: order, reachability and endless loops."""
+"""The edges of a workflow as a graph: order, reachability, endless loops, and the check of its routes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from functools import cached_property
 
 import attrs
 
-from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument, split_route
+from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
+from pflow_mcp_plugin.host.workflow.expression_places import OWN, cases_of, is_branch
+from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
+
+_CLOSE = 0.75
+"""The similarity to a known action from which an edge's action counts as misspelt."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -60,29 +66,29 @@ class Graph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The index of each node in the graph, by id."""
+        """The index of each node, by id."""
         return {node_id: place for place, node_id in enumerate(self.successors)}
 
     @cached_property
     def reachable(self) -> NodeSet:
-        """The nodes of the graph that can be reached from the start."""
+        """The nodes that can be reached from the start."""
         return NodeSet(self.positions, self._bits(self._order))
 
     def before(self, node_id: str) -> NodeSet:
-        """Return the nodes of the graph that may have run before `node_id`; in a loop, itself among them."""
+        """Return the nodes that may have run before `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._before.get(node_id, 0))
 
     def after(self, node_id: str) -> NodeSet:
-        """Return the nodes of the graph that may run after `node_id`; in a loop, itself among them."""
+        """Return the nodes that may run after `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
     def others(self, node_id: str) -> NodeSet:
-        """Return all nodes of the graph but one."""
+        """Return all nodes but one."""
         everything = (1 << len(self.positions)) - 1
         return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
-        """Return the reachable nodes from which no path through the graph leads to an end.
+        """Return the reachable nodes from which no path leads to an end.
 
         A node without a default edge ends the flow when it takes its default action.
         """
@@ -90,7 +96,7 @@ class Graph:
         return set(self._order) - _spread(ends, self._sources)
 
     def default_loops(self) -> list[tuple[str, ...]]:
-        """Walk the graph along default edges from each trapped node, and return the loops found."""
+        """Follow the default edges from each trapped node, and return the loops found."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
         for node_id in sorted(self.trapped()):
@@ -102,26 +108,25 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes of the graph that run whenever every node takes its default action.
+        """Return the nodes that run whenever every node takes its default action.
 
         Args:
             branches: Nodes after which nothing is certain.
         """
         walked = self._walk(self.start) if self.start else []
-        ends = {*branches, *(node_id for node_id in walked if self._may_turn(node_id))}
+        # A default edge with a condition may lead elsewhere.
+        turning = (node_id for node_id in walked if ("default", True) in self._routes(node_id))
+        ends = {*branches, *turning}
         first = next((place for place, node_id in enumerate(walked) if node_id in ends), len(walked))
         return frozenset(walked[: first + 1])
 
     def actions(self, node_id: str) -> set[str]:
-        """Return the actions for which a node of the graph has an edge, with or without a condition."""
+        """Return the actions for which a node has an edge, with or without a condition."""
         return {split_route(route)[0] for route in self.successors[node_id]}
 
-    def _may_turn(self, node_id: str) -> bool:
-        """Return whether a node has a default edge with a condition."""
-        return ("default", True) in {(action, bool(when)) for action, when in self._routes(node_id)}
-
-    def _routes(self, node_id: str) -> Iterator[tuple[str, str]]:
-        return map(split_route, self.successors[node_id])
+    def _routes(self, node_id: str) -> Iterator[tuple[str, bool]]:
+        """Yield the action of each edge of a node, and whether it has a condition."""
+        return ((action, bool(when)) for action, when in map(split_route, self.successors[node_id]))
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
         """Follow default edges to an end, to a node already visited, or to one of `known`."""
@@ -221,3 +226,100 @@ def _spread(
                 seen.add(neighbour)
                 waiting.append(neighbour)
     return seen
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RouteCheck:
+    """Checks the routes through a workflow: its edges, start and loops.
+
+    Attributes:
+        document: The workflow.
+        graph: Its edges.
+        nodes: The nodes by id.
+        entries: The entry of each node, by its id, as later nodes see it; None for an unknown one.
+        findings: Collects the problems.
+    """
+
+    document: WorkflowDocument
+    graph: Graph
+    nodes: Mapping[str, NodeSpec]
+    entries: Mapping[str, Entry | None]
+    findings: Findings
+
+    def run(self) -> None:
+        """Check the start node, every edge and every loop."""
+        self._check_edges()
+        self._check_cases()
+        start = self.document.start
+        if start and start not in self.nodes:
+            self.unknown_node("$.start_node", f"start_node names unknown node {start}", start)
+            return
+        reachable = self.graph.reachable
+        for node in self.nodes.values():
+            if node.id not in reachable:
+                message = f"Node {node.id} is never reached from {self.graph.start}"
+                self.findings.warning(node.path, message, "Add an edge to it, or remove it")
+        self._check_loops()
+
+    def unknown_node(self, path: str, message: str, node_id: str) -> None:
+        """Report that a route, its start or a mapping names an unknown node."""
+        hint = did_you_mean(node_id, self.nodes, f"The nodes are {listing(self.nodes)}")
+        self.findings.error(path, message, hint)
+
+    def _check_edges(self) -> None:
+        taken: dict[tuple[str, str], str] = {}
+        for edge in self.document.edges:
+            for key, node_id in (("from", edge.source), ("to", edge.target)):
+                if node_id not in self.nodes:
+                    self.unknown_node(f"{edge.path}.{key}", f"Edge {key} unknown node {node_id}", node_id)
+            other = taken.setdefault((edge.source, edge.route), edge.path)
+            if other != edge.path:
+                message = f"Node {edge.source} already has an edge for action {edge.route}, {other}"
+                self.findings.error(edge.path, message, "Remove one, or give it another action")
+            self._check_action(edge)
+
+    def _check_action(self, edge: EdgeSpec) -> None:
+        node = self.nodes.get(edge.source)
+        entry = self.entries[node.id] if node else None
+        if node is None or entry is None:
+            return
+        known = {"default", *FAILURES, *entry.interface.actions}
+        if edge.action in known:
+            return
+        hint = did_you_mean(edge.action, known, cutoff=_CLOSE)
+        # A node that declares no actions may return any; a misspelt one is still reported.
+        declared = entry.source == OWN or entry.interface.actions != Interface().actions
+        if declared or hint:
+            message = f"Node {node.id} ({node.type}) never takes the action {edge.action}"
+            step = hint or f"It takes {listing(entry.interface.actions)}"
+            # One that declares none may yet return it.
+            report = self.findings.error if declared else self.findings.warning
+            report(f"{edge.path}.action", message, step)
+
+    def _check_cases(self) -> None:
+        for node in self.nodes.values():
+            if not is_branch(self.entries[node.id]):
+                continue
+            routed = self.graph.actions(node.id)
+            for number, case in enumerate(cases_of(node.params)):
+                action = case.get("action") if isinstance(case, Mapping) else None
+                if isinstance(action, str) and action not in {*routed, *FAILURES, "", "default"}:
+                    message = f"No edge takes the case {action} of node {node.id}: the run would end there"
+                    step = f'Add {{"from": "{node.id}", "to": ..., "action": "{action}"}}'
+                    self.findings.warning(f"{node.path}.params.cases[{number}].action", message, step)
+
+    def _check_loops(self) -> None:
+        for loop in self.graph.default_loops():
+            self.findings.add(
+                self.nodes[loop[0]].path,
+                f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
+                "Add an edge that leaves it",
+                severity="warning" if any(map(self._may_end, loop)) else "error",
+            )
+
+    def _may_end(self, node_id: str) -> bool:
+        """Return whether a node may end the flow by an action of its own that no edge takes."""
+        entry = self.entries[node_id]
+        routed = self.graph.actions(node_id)
+        # The default action has an edge in a loop, and a failure that no edge takes fails the run.
+        return entry is None or bool(set(entry.interface.actions) - {"default"} - FAILURES - routed)

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.expression_places import actions_of, is_branch, is_transform
+from pflow_mcp_plugin.host.workflow.expression_places import (
+    actions_of,
+    is_branch,
+    is_transform,
+    transform_outputs,
+)
 from pflow_mcp_plugin.host.workflow.graph import NodeSet
-from pflow_mcp_plugin.host.workflow.nested_declarations import inside
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, inside
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
 
@@ -57,15 +60,10 @@ def output_field(entry: Entry, key: str) -> Field | None:
 def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
     """Return the entry of a node as later scopes see it.
 
-    A branch has actions of its own and a transform outputs; those of a batch are lists and counts.
+    A branch has actions of its own and a transform outputs, and constructs change both.
     """
     entry = _of_its_expressions(node, entries.get(node.entry_key))
-    if entry is None or node.batch is None:
-        return entry
-    interface = attrs.evolve(
-        entry.interface, outputs=_batch_outputs(entry), open_outputs=False, result="results"
-    )
-    return attrs.evolve(entry, interface=interface)
+    return entry and node.constructs.gathered(entry)
 
 
 def _of_its_expressions(node: NodeSpec, entry: Entry | None) -> Entry | None:
@@ -73,33 +71,9 @@ def _of_its_expressions(node: NodeSpec, entry: Entry | None) -> Entry | None:
         return entry
     if is_branch(entry):
         return attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
-    from pflow_mcp_plugin.host.workflow.transform_outputs import transform_outputs
-
     outputs = transform_outputs(node, entry)
     result = "result" if any(field.key == "result" for field in outputs) else ""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=outputs, result=result))
-
-
-def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
-    outputs = entry.interface.outputs
-    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
-    item: dict[str, JSON] = {"properties": {"error": {}, **known}}
-    if entry.interface.open_outputs:
-        item["additionalProperties"] = True
-    given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
-    return (
-        Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
-        Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
-        Field(key="count", type="int", description="How many items there are"),
-        Field(key="succeeded", type="int", description="How many of them succeeded"),
-        Field(key="failed", type="int", description="How many of them failed"),
-        Field(
-            key="items",
-            type="list",
-            description="`{index, item, result, error}` of each item",
-            schema={"items": {"properties": given, "additionalProperties": False}},
-        ),
-    )
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -170,6 +144,9 @@ class Scopes:
         nodes: Its nodes by id, in its order.
         entries: The entry of each node type.
         given: Names that a run is given beyond the declared inputs.
+
+    Attributes:
+        entries: The entry of each node, by its id, as later nodes see it.
     """
 
     def __init__(
@@ -179,27 +156,22 @@ class Scopes:
         entries: Mapping[str, Entry | None],
         given: frozenset[str],
     ) -> None:
-        self._entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
+        self.entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
         self._given = {name: Field(key=name) for name in given}
         self._given |= {name: spec.field for name, spec in document.inputs.items()}
-        self._writers = _writers(document, self._entries)
+        self._writers = _writers(document, self.entries)
         # With namespacing, a node writes to the root only what is mapped there, which is known.
-        exposed = () if document.namespaced else tuple(self._entries.values())
+        exposed = () if document.namespaced else tuple(self.entries.values())
         self._uncertain = _places(entry is None for entry in exposed)
         said = [entry.interface.open_outputs if entry else False for entry in exposed]
         self._open = _places(is_open is True for is_open in said)
         self._unsaid = _places(is_open is None for is_open in said)
 
     def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
-        """Return the scope after some nodes have run.
-
-        Args:
-            nodes: The nodes.
-            item: The declaration of a batch's item by its name, inside a batch.
-        """
+        """Return the scope after some nodes have run."""
         return Scope(
             roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
-            earlier=_Earlier(self._entries, nodes),
+            earlier=_Earlier(self.entries, nodes),
             uncertain=bool(self._uncertain & nodes.bits),
             open=True if self._open & nodes.bits else None if self._unsaid & nodes.bits else False,
         )

@@ -39,6 +39,9 @@ _EVALUATING = frozenset(
 )
 """Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
 _DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+_RUNNING = frozenset(["eval", "trap"])
+"""Builtins whose arguments are a line of their own."""
+_STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
 _READING = frozenset(["read", "mapfile", "readarray", "getopts"])
 _RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
 _COMPOUND = frozenset(["for", "case", "select"])
@@ -62,12 +65,18 @@ _EVALUATED_NAMES = frozenset(
 )
 """Variables whose value a shell evaluates: prompts, files that it runs, and integers."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
-_SUBSCRIPT = re.compile(rf"\[[^\]]*[{MARK}$][^\]]*\]\+?=")
-"""The beginning of an element in a list of values for an array."""
+_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
+_COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
+_INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
+"""The beginning of an assignment to an element of an array, also in a list of its values."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANSION = re.compile(r"\$(\w+|[@*])")
+_DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
+"""Where output is redirected to a descriptor: bash expands its number twice."""
+_REDIRECTED = re.compile(r"\d+|\{\w+\}")
 _ARITHMETIC_TEST = re.compile(r"-(eq|ne|lt|le|gt|ge|v|R)")
-_RANGE = re.compile(r"\[|:(?![-=+?])")
+_RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
+"""What evaluates the variables in `${...}`: a subscript, a substring, a prompt, arithmetic."""
 
 
 @attrs.define
@@ -80,6 +89,10 @@ class _Word:
     text: str = ""
     names: set[str] = attrs.field(factory=set)
     evaluated: set[str] = attrs.field(factory=set)
+    split: set[str] = attrs.field(factory=set)
+    """Of `names` those outside of quotes: what they hold may become several words."""
+    defaults: set[str] = attrs.field(factory=set)
+    """The variables that `${name:=value}` sets."""
 
 
 def evaluated_value(line: str) -> str:
@@ -90,62 +103,106 @@ def evaluated_value(line: str) -> str:
     """
     try:
         commands = list(_Reader(line).commands())
+        for words in commands:  # it grows
+            texts = [word.text for word in _command(words)[0]]
+            if texts and texts[0] in _RUNNING:
+                commands += _Reader(" ".join(texts[1:])).commands()
     except RecursionError:
         return "a bracket in many others"
-    tainted = _tainted(commands)
+    tainted = _tainted(commands, line.count(MARK))
     integers = _evaluated_names(commands)
-    return next((what for words in commands for what in _evaluations(words, tainted, integers)), "")
+    if held := sorted(tainted & integers):
+        return f"the variable {held[0]}"
+    if any(found[1] is None or found[1] in tainted for found in _DUPLICATED.finditer(line)):
+        return "a redirection"
+    computes = _COMPUTED_CODE.search(line) is not None
+    return next(
+        (what for words in commands for what in _evaluations(words, tainted, computes=computes)),
+        "",
+    )
 
 
-def _evaluations(words: Sequence[_Word], tainted: set[str], integers: set[str]) -> Iterator[str]:
-    """Yield what in a simple command evaluates a value."""
+def _evaluations(words: Sequence[_Word], tainted: set[str], *, computes: bool) -> Iterator[str]:
+    """Yield what in a simple command evaluates a value.
+
+    Args:
+        words: The command.
+        tainted: The variables that may hold a value.
+        computes: Whether something in the line may be the name of a builtin that a variable holds.
+    """
     if any(word.evaluated & tainted for word in words):
         yield "arithmetic"
-    if any(_SUBSCRIPT.match(word.text) and _is_dirty(word, tainted) for word in words):
+    if any(_indexes_by_value(word, tainted) for word in words):
         yield "a subscript"
-    words = _without_reserved(words)
-    while words and (found := _ASSIGNMENT.match(words[0].text)):
-        if found[1] in integers and _is_dirty(words[0], tainted):
-            yield f"the variable {found[1]}"
-        if re.search(rf"[{MARK}$]", found[2] or "") and _is_dirty(words[0], tainted):
-            yield "a subscript"
-        words = words[1:]
-    words, prefix = _without_prefixes(words)
+    words, prefix = _command(words)
     if not words:
         return
     name, arguments = words[0].text, words[1:]
     dirty = [_is_dirty(word, tainted) for word in arguments]
-    if name.startswith(MARK) and (prefix or any(dirty)) and "/" not in name:
+    is_value = name.startswith(MARK) and (prefix or any(dirty)) and "/" not in name
+    if is_value or words[0].split & tainted:
         yield "a command that is a value"
-    if name == "let" and any(tainted.intersection(_NAME.findall(word.text)) for word in arguments):
-        yield name
-    if any(dirty) and (name in _EVALUATING or _evaluates_some(name, arguments, dirty, integers)):
+    if computes and "$" in name and (any(dirty) or _is_dirty(words[0], tainted)):
+        yield "a command that a variable holds"
+    if _evaluates_names(name, arguments, tainted) or (
+        any(dirty) and (name in _EVALUATING or _evaluates_some(name, arguments, dirty))
+    ):
         yield name
 
 
-def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool], integers: set[str]) -> bool:
+def _indexes_by_value(word: _Word, tainted: set[str]) -> bool:
+    found = _INDEX.match(word.text)
+    if found is None:
+        return False
+    has_value = re.search(rf"[{MARK}$]", found[1]) is not None and _is_dirty(word, tainted)
+    return has_value or not tainted.isdisjoint(_NAME.findall(found[1]))
+
+
+def _evaluates_names(name: str, arguments: Sequence[_Word], tainted: set[str]) -> bool:
+    """Return whether a builtin evaluates what it is given a name of: a variable, or a stream."""
+    texts = [word.text for word in arguments]
+    if name in ("mapfile", "readarray") and "-C" in texts:
+        return True
+    if name in (".", "source"):
+        return bool(texts) and (_STREAMS.match(texts[0]) is not None or texts[0].startswith("<("))
+    if name == "let" or (name == "[[" and any(map(_ARITHMETIC_TEST.fullmatch, texts))):
+        named = any(tainted.intersection(_NAME.findall(text)) for text in texts)
+        return named or any(_is_dirty(word, tainted) for word in arguments)
+    return False
+
+
+def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool]) -> bool:
     """Return whether a builtin, given values, evaluates one of them."""
     texts = [word.text for word in arguments]
     starts = [is_dirty and text[:1] in (MARK, "$") for text, is_dirty in zip(texts, dirty, strict=True)]
     pairs = list(zip(texts, dirty[1:], strict=False))
     if name in _DECLARING:
         named = [_ASSIGNMENT.match(text) for text, it in zip(texts, dirty, strict=True) if it]
-        evaluates = any(re.match(r"[-+]\w*[aAin]", text) for text in texts)
-        return evaluates or any(it is None or bool(it[2]) or it[1] in integers for it in named)
+        evaluates = any(re.match(r"[-+]\w*[aAin]|\$", text) for text in texts)
+        return evaluates or any(it is None or bool(it[2]) for it in named)
     if name == "printf":
         attached = dirty[0] and texts[0].startswith("-v")
         return starts[0] or attached or any(text == "-v" and it for text, it in pairs[:1])
     if name in ("test", "["):
-        unary = any(text in ("-v", "-R") and it for text, it in pairs)
+        unary = any((text in ("-v", "-R") or text[:1] == "$") and it for text, it in pairs)
         return unary or any(one and other for one, other in pairwise(starts))
-    if name == "[[":
-        return any(_ARITHMETIC_TEST.fullmatch(text) for text in texts)
     return name == "wait" and any(text.startswith("-p") for text in texts)
 
 
-def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
-    while words and words[0].text in _RESERVED:
+def _command(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
+    """Return the words from the name of the command on, and whether `command` or its like was before it."""
+    words = _without_reserved(words)
+    while words and _ASSIGNMENT.match(words[0].text):
         words = words[1:]
+    return _without_prefixes(words)
+
+
+def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
+    while words and (words[0].text in _RESERVED or words[0].text == "-p"):  # of `time`
+        words = words[1:]
+    texts = [word.text for word in words]
+    if texts[:1] == ["for"] and texts[2:3] == ["do"]:
+        return _without_reserved(words[3:])
     if words and words[0].text == "function":
         return _without_reserved(words[2:])
     return () if words and words[0].text in _COMPOUND else words
@@ -171,9 +228,10 @@ def _is_dirty(word: _Word, tainted: set[str]) -> bool:
     return MARK in word.text or not tainted.isdisjoint(word.names)
 
 
-def _tainted(commands: Sequence[Sequence[_Word]]) -> set[str]:
+def _tainted(commands: Sequence[Sequence[_Word]], templates: int) -> set[str]:
     """Return the variables of a line that may hold a value of a template, or a part of one."""
-    tainted = {*"123456789@*", "REPLY", "MAPFILE", "OPTARG"}
+    tainted = {*"123456789@*_", "REPLY", "MAPFILE", "OPTARG"}
+    tainted.update(f"PFLOW_{index + 1}" for index in range(templates))
     before = 0
     while len(tainted) > before:  # until nothing is added: a variable may get the value of another
         before = len(tainted)
@@ -185,13 +243,18 @@ def _tainted(commands: Sequence[Sequence[_Word]]) -> set[str]:
 def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
     for word in words:
         found = _ASSIGNMENT.match(word.text)
-        if found and _is_dirty(word, tainted):
+        # A name is enough: arithmetic follows it.
+        if found and (
+            _is_dirty(word, tainted) or tainted.intersection(_NAME.findall(word.text[found.end() :]))
+        ):
             yield found[1]
+        if _is_dirty(word, tainted):
+            yield from word.defaults
     texts = [word.text for word in words]
     if any(text in _READING for text in texts):
         yield from (name for text in texts for name in _NAME.findall(text))
     for keyword in ("for", "select"):
-        if keyword in texts[:-1] and any(_is_dirty(word, tainted) for word in words):
+        if keyword in texts[:-1] and ("in" not in texts or any(_is_dirty(word, tainted) for word in words)):
             yield texts[texts.index(keyword) + 1]
     if "printf" in texts and "-v" in texts[:-1]:
         yield texts[texts.index("-v") + 1]
@@ -243,7 +306,9 @@ class _Reader:
                 quoted = not quoted
                 self._at += 1
             elif char in "$`":
+                before = set(word.names)
                 self._expansion(word)
+                word.split |= set() if quoted else word.names - before
             else:
                 self._at += 1 + (char == "\\")
                 word.text += self._line[self._at - 1 : self._at]
@@ -259,25 +324,41 @@ class _Reader:
             self._at = (line.find("'", at + 1) + 1) or len(line)
             word.text += line[at + 1 : self._at - 1]
             return word
-        if char == "(" and line.startswith("((", at) and word is None:
-            self._arithmetic(self._begun(words), at + 2, "))")
-        elif line.startswith("()", at):  # a function: a command begins after it
-            self._at += 1
-            words.clear()
-        elif char == "(":
-            return self._bracket(word, words)
-        elif char == "#":
-            if word is not None:
-                word.text += char
-                return word
+        if char == "(" or line.startswith(("<(", ">("), at):
+            return self._opened(char, word, words)
+        if char == "#" and word is not None:
+            word.text += char
+            return word
+        if char == "#":
             self._at = (line.find("\n", at) + 1) or len(line)
         elif char in "<>":
+            if word is not None and _REDIRECTED.fullmatch(word.text):
+                words.pop()
             word = self._begun(words)  # where it leads is no argument, but a name that is expanded
             word.text = char
         elif char == "&" and (line[at - 1 : at] in (">", "<") or line[at + 1 : at + 2] == ">"):
             return word
-        elif char not in " \t":
+        elif char not in " \t" and not (words and words[0].text == "[[" and words[-1].text != "]]"):
             self._end_command(words, whole)
+        return None
+
+    def _opened(self, char: str, word: _Word | None, words: list[_Word]) -> _Word | None:
+        """Read what begins with a bracket outside of quotes, behind its first character."""
+        if char in "<>":
+            word = self._begun(words)
+            word.text = "<("
+            self._at += 1
+            self._take(word, self._read(")"))
+            return word
+        if self._line.startswith("(", self._at) and word is None:
+            self._arithmetic(self._begun(words), self._at + 1, "))")
+        elif self._line.startswith(")", self._at):  # a function: a command begins after it
+            self._at += 1
+            words.clear()
+        elif [each.text for each in (*words[:1], *words[-1:])] == ["case", "in"]:
+            words.clear()  # the first pattern
+        else:
+            return self._bracket(word, words)
         return None
 
     def _bracket(self, word: _Word | None, words: list[_Word]) -> _Word | None:
@@ -311,6 +392,7 @@ class _Reader:
         """Let a word hold what is expanded inside it."""
         word.names |= inner.names
         word.evaluated |= inner.evaluated
+        word.defaults |= inner.defaults
         if MARK in inner.text:
             word.text += MARK
 
@@ -319,6 +401,7 @@ class _Reader:
         if line[at] == "`":
             self._at += 1
             self._take(word, self._read("`"))
+            word.text += "$"
         elif line.startswith("$((", at):
             self._arithmetic(word, at + 3, "))")
         elif line.startswith("$[", at):
@@ -326,6 +409,7 @@ class _Reader:
         elif line.startswith("$(", at):
             self._at += 2
             self._take(word, self._read(")"))
+            word.text += "$"
         elif line.startswith("${", at):
             self._braces(word, at + 2)
         elif found := _EXPANSION.match(line, at):
@@ -351,5 +435,6 @@ class _Reader:
         names = {*_NAME.findall(inside), *_expanded(inside), *re.findall(r"^[!#]?([1-9@*])", inside)}
         word.names |= names
         word.text += MARK if MARK in inside else "$"
+        word.defaults |= {found[1] for found in [_DEFAULT.match(inside)] if found}
         if _RANGE.search(inside) or inside.startswith("!"):
             word.evaluated |= names | ({"1"} if MARK in inside else set())

@@ -1,4 +1,4 @@
-"""Checks a workflow together with the workflows that it runs as nodes, and those that they run."""
+"""Workflows that run as nodes of others: their check, their interface, and how to write them inside."""
 
 from __future__ import annotations
 
@@ -7,21 +7,125 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import FAILURES, Entry, Host, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
-from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.templates import has_template
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
+from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
-from pflow_mcp_plugin.host.workflow.workflow_document import WORKFLOW_NODE, NodeSpec, WorkflowDocument
-from pflow_mcp_plugin.host.workflow.workflow_file import read_workflow
-from pflow_mcp_plugin.host.workflow.workflow_interface import workflow_interface
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    WORKFLOW_NODE,
+    InputSpec,
+    NodeSpec,
+    OutputSpec,
+    Upgrade,
+    WorkflowDocument,
+    normalise,
+)
+from pflow_mcp_plugin.host.workflow.workflow_text import read_workflow
 
+_ORDINARY = FAILURES | {"default"}
+"""Actions after which a workflow goes on along its default edges, or fails."""
 DEEPEST = 16
 """How many workflows may run one in another."""
 _NAME_ONE = "Write the name of a saved workflow, a file, or a workflow itself"
 _UNKNOWN = Interface(open=True, open_outputs=True)
 """The interface of a workflow that cannot be found: nothing is said about it twice."""
+
+
+def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
+    """Return the interface of a checked workflow.
+
+    An output has the type that is declared for what its template names, with None added where a successful
+    run may lack it.
+    """
+    document = checked.document
+    outputs = _Outputs(checked, workflow.get("outputs"))
+    return Interface(
+        params=tuple(map(_param, document.inputs.values())),
+        outputs=tuple(map(outputs.field, document.outputs.values())),
+        inputs=tuple(document.inputs),
+        open=not document.namespaced,
+        open_outputs=not document.outputs,
+    )
+
+
+def _param(spec: InputSpec) -> Field:
+    return attrs.evolve(
+        spec.field,
+        type=_friendly(spec.type),
+        required=spec.required and not spec.has_default,
+        schema={"default": spec.default} if spec.has_default else None,
+    )
+
+
+class _Outputs:
+    """What is known of the outputs of a workflow."""
+
+    def __init__(self, checked: Checked, declared: JSON) -> None:
+        document, graph = checked.document, checked.graph
+        self._nodes = {node.id: node for node in document.nodes}
+        self._inputs = document.inputs
+        self._declared = declared if isinstance(declared, Mapping) else {}
+        self._permissive = document.permissive
+        self._scope: Scope = Scopes(document, self._nodes, checked.entries, frozenset()).after(
+            graph.reachable
+        )
+        found = (effective_entry(node, checked.entries) for node in document.nodes)
+        actions = {action for entry in found if entry for action in entry.interface.actions}
+        is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
+        # Where a failure may be recovered from, or another way taken, no node's outputs are certain.
+        always = frozenset(node.id for node in document.nodes if not node.constructs.may_skip)
+        self._certain = graph.certain() & always if is_straight else frozenset[str]()
+
+    def field(self, output: OutputSpec) -> Field:
+        found = self._found(output.source)
+        kind = "any" if self._permissive else _friendly(found.type)
+        roots = [part.root for part in parse(output.source) if isinstance(part, TemplateReference)]
+        if kind != "any" and any(map(self._is_optional, roots)):
+            kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
+        raw = self._declared.get(output.name)
+        description = raw.get("description") if isinstance(raw, Mapping) else None
+        return attrs.evolve(
+            found,
+            key=output.name,
+            type=kind,
+            description=description if isinstance(description, str) else found.description,
+        )
+
+    def _found(self, source: str) -> Field:
+        reference = lone(source)
+        if reference is None:
+            return Field(key="", type="str")
+        if len(reference.path) == 1 and reference.root in self._scope.earlier:
+            return Field(key="", type="dict")
+        found = self._scope.declared(reference)
+        if found is None:
+            return Field(key="")
+        node = self._nodes.get(reference.root)
+        # The items of a batch are described for templates only: the one of a failed item is None.
+        schema = (
+            found.schema
+            if isinstance(found.schema, dict) and not (node and node.constructs.repeats)
+            else None
+        )
+        kept = attrs.evolve(found, required=False, shell_line=False, schema=schema)
+        return attrs.evolve(kept, schema=None) if reference.root in self._inputs else kept
+
+    def _is_optional(self, root: str) -> bool:
+        spec = self._inputs.get(root)
+        if spec is not None:
+            return (not spec.required and not spec.has_default) or (spec.has_default and spec.default is None)
+        return root in self._nodes and root not in self._certain
+
+
+def _friendly(kind: str) -> str:
+    if not is_type(kind):
+        return "any"
+    names = dict.fromkeys(type_name(part.strip()) for part in kind.split("|"))
+    return "any" if "any" in names else " | ".join(names)
 
 
 @attrs.frozen(kw_only=True)
@@ -264,3 +368,38 @@ def _require_passable(called: CalledWorkflow) -> None:
     if called.checked and WORKFLOW_NODE in called.checked.document.inputs:
         message = f"Workflow {called.name} has an input {WORKFLOW_NODE}, which no node can pass on"
         raise PflowError(message, suggestions=("Rename the input",), kind="validation")
+
+
+def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: Upgrade) -> JSONObject:
+    """Return a workflow with the files that its nodes name written in it; those that are saved stay names.
+
+    Args:
+        workflow: The workflow as loaded; it is not changed.
+        checked: The same, checked where it is.
+        name: Its name, for messages.
+        upgrade: Rewrites nodes of older shapes.
+
+    Raises:
+        PflowError: Kind `validation` or `not_found`, with every problem: a file cannot be run.
+    """
+    if not any(_runs_files(node, checked) for node in checked.document.nodes):
+        return workflow
+    nodes = []
+    for node in checked.document.nodes:
+        raw = dict(node.raw)
+        if _runs_files(node, checked):
+            called = checked.called[node.entry_key]
+            if called.checked is None:
+                raise refusal(name, errors_in(checked.problems))
+            inner = self_contained(called.workflow, called.checked, called.name, upgrade)
+            raw["params"] = {**node.params, WORKFLOW_NODE: inner}
+        nodes.append(raw)
+    return {**normalise(workflow, upgrade), "nodes": nodes}
+
+
+def _runs_files(node: NodeSpec, checked: Checked) -> bool:
+    if isinstance(node.runs, str):
+        return names_file(node.runs)
+    called = checked.called.get(node.entry_key)
+    inner = called.checked if called else None
+    return inner is not None and any(_runs_files(it, inner) for it in inner.document.nodes)

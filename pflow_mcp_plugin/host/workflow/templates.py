@@ -1,4 +1,4 @@
-r"""Templates: `${path.to[0].value}` in the params and outputs of a workflow.
+"""Templates such as `${path.to[0].value}` in params and outputs, and what is declared along their paths.
 
 A string that consists of one template is replaced by the value, with its type; a template inside other
 text is replaced by text. `$${` stands for a literal `${`. A path is a name, then `.name`, `[0]` or
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Field, PflowError
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PortableError
+from pflow_mcp_plugin.host.workflow.coercion import json_in, type_name, type_of
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
-from pflow_mcp_plugin.host.workflow.json_text import json_in
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
@@ -30,6 +31,13 @@ _FOREIGN = re.compile(r"\{\{\s*([\w-]+)([^{}\s]*)\s*\}\}|(?<![\w$\\])\$([A-Za-z_
 """What other programs write in place of `${name}`: `{{name.key}}` and `$name`."""
 _SHOWN = 12
 """For a longer list a template's error names only the first and the last index."""
+_EMPTY = frozenset({"int", "float", "bool", "None"})
+"""Types of values without members; a string is not one, as it may hold JSON."""
+_HOPS = 32
+"""References that are followed; a schema may refer to itself."""
+_COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
+"""A declaration whose schema has one of these may have more than its own `properties`."""
+_DEFINITIONS = ("$defs", "definitions")
 
 
 @attrs.frozen
@@ -93,18 +101,15 @@ def parse(text: str) -> list[str | TemplateReference | Malformed]:
     for match in _PARTS.finditer(text):
         if match.start() > end:
             parts.append(text[end : match.start()])
-        parts.append(_part(match))
+        if match[0] == "$${":
+            parts.append("${")
+        else:
+            path = parse_path(match[1]) if match[1] is not None else None
+            parts.append(Malformed(match[0]) if path is None else TemplateReference(match[0], path))
         end = match.end()
     if end < len(text):
         parts.append(text[end:])
     return parts
-
-
-def _part(match: re.Match[str]) -> str | TemplateReference | Malformed:
-    if match[0] == "$${":
-        return "${"
-    path = parse_path(match[1]) if match[1] is not None else None
-    return Malformed(match[0]) if path is None else TemplateReference(match[0], path)
 
 
 def parse_path(text: str) -> tuple[str | int, ...] | None:
@@ -236,26 +241,17 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
     """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
 
-    Args:
-        value: Where the path starts.
-        path: Keys of objects and indexes of lists (a name of digits is an index too).
-        reached: The name of the start, for the error.
-
     Raises:
         MissingValue: A step does not exist; names those that do.
     """
     for step in path:
-        found, value = _step(_readable(value), step)
+        inside = json_in(value) if isinstance(value, str) else None
+        found, value = _step(value if inside is None else inside, step)
         if not found:
             raise MissingValue(reached, _steps_of(value), _leaf(value))
-        reached = _joined(reached, step)
+        dotted = f"{reached}.{step}" if reached else str(step)
+        reached = f"{reached}[{step}]" if isinstance(step, int) else dotted
     return value
-
-
-def _readable(value: object) -> object:
-    """Return the value that a path continues in: a string that holds JSON is parsed."""
-    inside = json_in(value) if isinstance(value, str) else None
-    return value if inside is None else inside
 
 
 def _step(value: object, step: str | int) -> tuple[bool, object]:
@@ -283,12 +279,6 @@ def _leaf(value: object) -> str:
     return "a string that is not JSON" if isinstance(value, str) else shown(value)
 
 
-def _joined(reached: str, step: str | int) -> str:
-    if isinstance(step, int):
-        return f"{reached}[{step}]"
-    return f"{reached}.{step}" if reached else step
-
-
 def as_text(value: object) -> str:
     """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON.
 
@@ -302,3 +292,111 @@ def as_text(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, default=str)  # a node may write any Python object
     except (TypeError, ValueError, RecursionError) as error:
         raise PflowError(f"{type(value).__name__} cannot be written as text: {cut(str(error))}") from error
+
+
+@attrs.frozen(kw_only=True)
+class Misstep:
+    """A step into a value that its declaration does not have.
+
+    Attributes:
+        step: The step.
+        within: The declaration that lacks it.
+        known: The names that it has; empty if the value has no members.
+        certain: Whether the declaration excludes the step; else it only does not name it.
+    """
+
+    step: str
+    within: Field
+    known: tuple[str, ...] = ()
+    certain: bool = True
+
+
+def inside(field: Field, path: Sequence[str | int]) -> Field | Misstep | None:
+    """Return the nested declaration at a path inside a declared value; None if it is unknown."""
+    for step in path:
+        found = _member(field, step)
+        if not isinstance(found, Field):
+            return found
+        field = found
+    return field
+
+
+def _member(field: Field, step: str | int) -> Field | Misstep | None:
+    types = {type_name(name) for name in field.types}
+    if types <= _EMPTY:
+        return Misstep(step=str(step), within=field)
+    schema = _resolved(field.schema)
+    if "str" in types or not isinstance(schema, Mapping) or any(key in schema for key in _COMPOSED):
+        return None
+    if isinstance(step, str):
+        return _property(field, schema, step)
+    return (
+        None if "prefixItems" in schema else _described(f"{field.key}[{step}]", schema.get("items"), schema)
+    )
+
+
+def _property(field: Field, schema: JSONObject, name: str) -> Field | Misstep | None:
+    properties, others = schema.get("properties"), schema.get("additionalProperties")
+    if not isinstance(properties, Mapping) or not properties or schema.get("patternProperties"):
+        return None
+    if name in properties or others:
+        return _described(name, properties.get(name, others), schema)
+    known = tuple(str(key) for key in properties)
+    # A schema allows further properties unless it says otherwise.
+    return Misstep(step=name, within=field, known=known, certain=others is False)
+
+
+def _described(key: str, schema: JSON, around: JSONObject) -> Field | None:
+    found = _resolved(_carrying(schema, around))
+    if not isinstance(found, Mapping):
+        return None
+    stated = found.get("type")
+    names = [name for name in (stated if isinstance(stated, list) else [stated]) if isinstance(name, str)]
+    kind = "any" if found.get("nullable") else " | ".join(names) or "any"
+    return Field(key=key, type=kind, schema=found)
+
+
+def _resolved(schema: JSON) -> JSON:
+    """Follow references to a schema's own definitions, and choices between one schema and null."""
+    for _ in range(_HOPS):
+        if not isinstance(schema, Mapping):
+            break
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if "$ref" in schema:
+            table, _, name = str(schema["$ref"]).removeprefix("#/").partition("/")
+            definitions = schema.get(table) if table in _DEFINITIONS else None
+            target = definitions.get(name) if isinstance(definitions, Mapping) else None
+        elif isinstance(choices, list) and "properties" not in schema:
+            some = [choice for choice in choices if choice != {"type": "null"}]
+            target = some[0] if len(some) == 1 else None
+        else:
+            break
+        if not isinstance(target, Mapping):
+            break
+        schema = _carrying(target, schema)
+    return schema
+
+
+def _carrying(schema: JSON, around: JSONObject) -> JSON:
+    """Return a part of a schema with the definitions of the schema around it."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {**{key: around[key] for key in _DEFINITIONS if key in around}, **schema}
+
+
+def item_of(items: Field | None, name: str) -> Field:
+    """Return the nested declaration of the items of a declared list, named `name`."""
+    found = inside(items, [0]) if items else None
+    return attrs.evolve(found, key=name) if isinstance(found, Field) else Field(key=name)
+
+
+def item_among(items: Sequence[Any], name: str) -> Field:
+    """Return a declaration for the items of a literal list, derived from them and named `name`."""
+    if not items or any(isinstance(item, str) and has_template(item) for item in items):
+        return Field(key=name)
+    types = dict.fromkeys(map(type_of, items))
+    schema: JSONObject | None = None
+    if [*types] == ["dict"]:
+        keys: dict[str, JSON] = {str(key): {} for item in items for key in item}
+        schema = {"properties": keys, "additionalProperties": False}
+    return Field(key=name, type=" | ".join(types), schema=schema)

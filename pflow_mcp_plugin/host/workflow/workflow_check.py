@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
 import attrs
@@ -18,30 +19,26 @@ from pflow_mcp_plugin.host.workflow.coercion import (
     depends_on_text,
     may_become,
 )
+from pflow_mcp_plugin.host.workflow.constructs import KnownRun
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.expression_places import (
-    ExpressionPlace,
-    edge_expression,
-    expression_params,
-    is_branch,
-)
+from pflow_mcp_plugin.host.workflow.expression_places import expression_params, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
-from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet
-from pflow_mcp_plugin.host.workflow.nested_declarations import item_among, item_of
+from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
 from pflow_mcp_plugin.host.workflow.node_uses import (
-    OutputReads,
+    WorkflowReads,
     fitting,
-    item_values,
     known_params,
+    known_value,
+    reads,
     values_of,
 )
-from pflow_mcp_plugin.host.workflow.normal_form import normalise
-from pflow_mcp_plugin.host.workflow.reference_check import ReferenceCheck
-from pflow_mcp_plugin.host.workflow.repetition import ITEMS, Batch, is_cacheable
-from pflow_mcp_plugin.host.workflow.route_check import RouteCheck
+from pflow_mcp_plugin.host.workflow.reference_check import (
+    ExpressionCheck,
+    ReferenceCheck,
+    check_skipped,
+)
 from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
-from pflow_mcp_plugin.host.workflow.skip_check import SkipCheck
 from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     has_template,
@@ -49,78 +46,77 @@ from pflow_mcp_plugin.host.workflow.templates import (
     parse_path,
     references,
 )
-from pflow_mcp_plugin.host.workflow.unused_inputs import check_inputs_are_used, reads
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument, normalise
 
 
 class NodeTypes(Protocol):
     """The part of the registry that the check of a workflow uses."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the entry that the check uses for a node type or alias, None if it is unknown."""
+        """Return the entry of a node type or alias, None if it is unknown."""
         ...
 
     def missing(self, node_type: str) -> Problem:
-        """Return the problem that the check reports for an unknown node type."""
+        """Return the problem of an unknown node type."""
         ...
 
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings for the check about what nodes need and this machine lacks."""
+        """Return warnings about what nodes need and this machine lacks."""
         ...
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use, for the check to report."""
+        """Return the problems that the source of a node finds in its use."""
         ...
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        """Return a node of an older shape in normal form, None for any other."""
         ...
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        """Return the plugin that has a node type, None if it is the host's own or saved."""
         ...
 
 
-@attrs.frozen
+@attrs.define
 class ChangedEntries(NodeTypes):
-    """The node types for a check that takes their entries otherwise than they are."""
+    """The node types with their entries changed."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
 
     def find(self, node_type: str) -> Entry | None:
-        """Return the changed entry that the check uses for a node type or alias, None if it is unknown."""
+        """Return the changed entry of a node type or alias, None if it is unknown."""
         entry = self.types.find(node_type)
         return self.change(entry) if entry else None
 
     def missing(self, node_type: str) -> Problem:
-        """Return the problem that the check reports for an unknown node type."""
+        """Return the problem of an unknown node type."""
         return self.types.missing(node_type)
 
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings for the check about what nodes need and this machine lacks."""
+        """Return warnings about what nodes need and this machine lacks."""
         return self.types.unmet(node_types)
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use, for the check to report."""
+        """Return the problems that the source of a node finds in its use."""
         return self.types.check_use(use)
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return the node that the check uses in place of one of an older shape, None to keep the node."""
+        """Return a node of an older shape in normal form, None for any other."""
         return self.types.upgrade(node)
 
     def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin whose node type the check has found, None if it is the host's own or saved."""
+        """Return the plugin that has a node type, None if it is the host's own or saved."""
         return self.types.plugin_of(node_type)
 
 
 def trusted(entry: Entry) -> Entry:
-    """Return an entry for the check of a run whose user believes what nodes claim of themselves."""
+    """Return an entry for a run whose user believes what nodes claim of themselves."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
 def opened(entry: Entry) -> Entry:
-    """Return an entry for a check that lets its node take parameters beyond those that are declared."""
+    """Return an entry whose node takes parameters beyond those that are declared."""
     return attrs.evolve(entry, interface=attrs.evolve(entry.interface, open=True))
 
 
@@ -195,7 +191,9 @@ def check_one(
         document = read_document(normalise(workflow, types.upgrade), findings)
         called = calls(document, findings)
         others = {node.entry_key: node for node in document.nodes if node.entry_key not in called}
-        entries = {key: _entry(node, types) for key, node in others.items()}
+        for key, node in others.items():
+            entry = types.find(node.type) if node.type else None
+            entries[key] = opened(entry) if entry and node.extra else entry
         entries |= {kind: found.entry for kind, found in called.items()}
         _Check(document, Graph.of(document), entries, types, given, findings, inputs).run()
     except TooManyProblems as error:
@@ -205,11 +203,6 @@ def check_one(
     return Checked(
         document=document, entries=entries, graph=Graph.of(document), problems=problems, called=called
     )
-
-
-def _entry(node: NodeSpec, types: NodeTypes) -> Entry | None:
-    entry = types.find(node.type) if node.type else None
-    return opened(entry) if entry and node.extra else entry
 
 
 @attrs.define(eq=False, repr=False)
@@ -239,8 +232,9 @@ class _Check:
         self.check_edge_conditions()
         self.check_mappings()
         self.check_outputs()
-        self.check_uses()
-        check_inputs_are_used(self.document, self.entries, self.findings)
+        read = WorkflowReads(self.document, self.entries)
+        self.check_uses(read)
+        self.check_inputs_are_used(read)
 
     @property
     def routes(self) -> RouteCheck:
@@ -248,7 +242,7 @@ class _Check:
             document=self.document,
             graph=self.graph,
             nodes=self.nodes,
-            entries=self.entries,
+            entries=self.scopes.entries,
             findings=self.findings,
         )
 
@@ -267,16 +261,10 @@ class _Check:
         return self.scopes.after(self.earlier(node_id))
 
     def inner_scope(self, node: NodeSpec) -> Scope:
-        """Return what a node can refer to, the item of its batch included."""
+        """Return what a node can refer to, what only it sees included."""
         earlier = self.earlier(node.id)
         scope = self.scopes.after(earlier)
-        if node.batch is None:
-            return scope
-        items, name = node.batch.items, node.batch.name
-        reference = lone(items)
-        listed = scope.declared(reference) if reference else None
-        item = item_among(items, name) if isinstance(items, list) else item_of(listed, name)
-        return self.scopes.after(earlier, {name: item})
+        return self.scopes.after(earlier, node.constructs.inside(scope.declared))
 
     def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
         return ReferenceCheck(
@@ -300,18 +288,20 @@ class _Check:
                     f"{node.path}.id", message, "Rename one, so that templates can distinguish them"
                 )
 
-    def check_batch(self, node: NodeSpec, batch: Batch) -> None:
-        checker = self.reference_check(self.scope(node.id), f"node {node.id}")
-        checker.check(batch.items, f"{batch.path}.items")
-        self.check_declared(node, ITEMS, batch.items, f"{batch.path}.items", self.scope(node.id))
-        if batch.name in self.document.inputs or batch.name in self.nodes:
-            taken = "an input" if batch.name in self.document.inputs else "a node"
-            message = f"The item's name {batch.name} is also the name of {taken}"
-            self.findings.error(f"{batch.path}.as", message, "Choose another name")
+    def check_construct_values(self, node: NodeSpec) -> None:
+        scope = self.scope(node.id)
+        checker = self.reference_check(scope, f"node {node.id}")
+        for place in node.constructs.templates():
+            checker.check(place.value, place.path)
+            self.check_declared(node, place.field, place.value, place.path, scope)
+        for name, path in node.constructs.names.items():
+            if name in self.document.inputs or name in self.nodes:
+                taken = "an input" if name in self.document.inputs else "a node"
+                message = f"The item's name {name} is also the name of {taken}"
+                self.findings.error(path, message, "Choose another name")
 
     def check_node(self, node: NodeSpec) -> None:
-        if node.batch:
-            self.check_batch(node, node.batch)
+        self.check_construct_values(node)
         scope = self.inner_scope(node)
         entry = self.entries[node.entry_key]
         # Without a type the reader has reported the node already.
@@ -321,8 +311,7 @@ class _Check:
         if entry is not None:
             if entry.withheld:
                 self.findings.problems.append(attrs.evolve(entry.withheld, path=f"{node.path}.type"))
-            self.check_retries(node, entry)
-            self.check_caching(node, entry)
+            node.constructs.check(f"Node {node.id} ({node.type})", entry, self.findings)
             self.check_params(node, entry, scope)
             self.check_taken(node, entry, scope)
             self.check_required(node, entry, scope)
@@ -333,55 +322,34 @@ class _Check:
                 path = at(f"{node.path}.params", str(key))
                 checker.check(value, path)
                 checker.check_notation(value, path, for_shell=key in lines)
-        SkipCheck(node=node, entry=entry, nodes=self.nodes, findings=self.findings).run()
-        if node.when or expression_params(entry):
-            self.check_expressions(node, entry, checker)
+        check_skipped(node, entry, self.nodes, self.findings)
+        self.check_expressions(node, entry, checker)
 
     def check_expressions(self, node: NodeSpec, entry: Entry | None, references: ReferenceCheck) -> None:
-        from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
-
+        conditions = tuple(node.constructs.conditions())
+        if not conditions and not expression_params(entry):
+            return
         check = ExpressionCheck(node=node, entry=entry, references=references, findings=self.findings)
         check.check_params()
-        if node.when:  # which decides before the items of a batch
-            outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
-            path = f"{node.path}.when"
-            place = ExpressionPlace(text=node.when, path=path, param="when", is_condition=True)
+        outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
+        for place in conditions:
             attrs.evolve(check, references=outer).check_condition(place)
 
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
             node = self.nodes.get(edge.source)
-            if not edge.when or node is None:
+            conditions = tuple(edge.conditions())
+            if not conditions or node is None:
                 continue
-            from pflow_mcp_plugin.host.workflow.expression_check import ExpressionCheck
-
             before = self.earlier(node.id)
             scope = self.scopes.after(NodeSet(before.positions, before.bits | 1 << before.positions[node.id]))
             references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
             check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
-            check.check_condition(edge_expression(edge))
-
-    def check_retries(self, node: NodeSpec, entry: Entry) -> None:
-        retry = node.batch.retry if node.batch else node.retry
-        if retry is None or not retry.max or entry.retryable or entry.purity == "flow_safe":
-            return
-        path = f"{node.path}.batch.max_retries" if node.batch else f"{node.path}.retry"
-        message = f"Node {node.id} ({node.type}) is never retried: retrying it could do harm"
-        step = "Remove it" if node.batch else "Remove it, or route its failure back to it with an edge"
-        self.findings.warning(path, message, step)
-
-    def check_caching(self, node: NodeSpec, entry: Entry) -> None:
-        if node.caching is None or node.caching.never or is_cacheable(entry):
-            return
-        reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
-        step = "Remove it"
-        if entry.purity != "flow_safe" and entry.claimed_purity:
-            step = "It claims to be read-only: if you trust that, set trust_readonly, or run --trust-readonly"
-        message = f"Node {node.id} ({node.type}) is never cached: {reason}"
-        self.findings.warning(f"{node.path}.cache", message, step)
+            for place in conditions:
+                check.check_condition(place)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         for key, value in node.params.items():
             path = at(f"{node.path}.params", str(key))
             if is_reserved(key):
@@ -392,7 +360,8 @@ class _Check:
                 self.check_constant(node, fields[key], value, path)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
-                hint = did_you_mean(str(key), fields, f"It takes {listing(fields)}")
+                shown = [field.key for field in entry.interface.params]
+                hint = did_you_mean(str(key), shown, f"It takes {listing(shown)}")
                 message = f"Node {node.id} ({node.type}) has no parameter {key}"
                 self.findings.error(path, message, hint)
 
@@ -434,7 +403,7 @@ class _Check:
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
-        sources = {**{key: key for key in entry.interface.inputs}, **self.document.mapping(node.id).inputs}
+        sources = {**{key: key for key in entry.interface.reads}, **self.document.mapping(node.id).inputs}
         for wanted in entry.interface.params:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
@@ -460,9 +429,16 @@ class _Check:
                 severity="warning" if self.lenient or scope.open else "error",
             )
 
-    def check_uses(self) -> None:
+    def check_inputs_are_used(self, read: WorkflowReads) -> None:
+        entries = [self.entries[node.entry_key] for node in self.document.nodes]
+        if any(entry is None or entry.interface.open for entry in entries):
+            return  # such a node may read anything
+        for spec in self.document.inputs.values():
+            if spec.name not in read.inputs:
+                self.findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
+
+    def check_uses(self, read: WorkflowReads) -> None:
         """Have the source of each node judge its use."""
-        read = OutputReads(self.document, self.entries)
         bound = {} if self.inputs is None else bind_inputs(self.document, self.inputs)[0]
         branches = {node.id for node in self.document.nodes if is_branch(self.entries[node.entry_key])}
         certain = self.graph.certain(branches)
@@ -471,7 +447,9 @@ class _Check:
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
                 continue  # reported already
             # What guards a node may depend on the inputs, so only of one that runs anyway are they known.
-            values = self.input_values(node, bound) if node.id in certain and not node.when else {}
+            values = (
+                self.input_values(node, bound) if node.id in certain and not node.constructs.may_skip else {}
+            )
             natural = self.natural(node, entry, values)
             use = NodeUse(
                 entry=entry,
@@ -481,22 +459,23 @@ class _Check:
             )
             found = list(self.types.check_use(use))
             self.report_use(node, found)
-            items = item_values(node.batch, values) if node.batch and has_template(node.params) else ()
-            for index, lookup in items:
-                of_item = attrs.evolve(use, params=natural | known_params(node, entry, lookup))
-                if of_item.params != use.params:
-                    more = [it for it in self.types.check_use(of_item) if it not in found]
-                    self.report_use(node, more, f" (item {index} of the batch)")
+            known = partial(known_value, lookup=values_of(values))
+            for run in node.constructs.known_runs(known) if has_template(node.params) else ():
+                lookup = values_of({**values, **run.values})
+                of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
+                if of_run.params != use.params:
+                    more = [it for it in self.types.check_use(of_run) if it not in found]
+                    self.report_use(node, more, run)
 
     def input_values(self, node: NodeSpec, bound: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node reads, known when a run starts and unchanged until then."""
         if not bound:
             return {}
         entry, roots = self.entries[node.entry_key], self.inner_scope(node).roots
-        inside = [node.params, node.batch.items if node.batch else None]
+        inside = [node.params, *(place.value for place in node.constructs.templates())]
         named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
         specs = [
-            self.document.inputs.get(name) for name in named.union(entry.interface.inputs if entry else ())
+            self.document.inputs.get(name) for name in named.union(entry.interface.reads if entry else ())
         ]
         return {
             spec.name: value
@@ -508,9 +487,9 @@ class _Check:
 
     def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node takes by its own names."""
-        fields = {field.key: field for field in entry.interface.params}
+        fields = entry.interface.fields
         mapped = self.document.mapping(node.id).inputs
-        taken = (key for key in entry.interface.inputs if key in values and key not in mapped)
+        taken = (key for key in entry.interface.reads if key in values and key not in mapped)
         return {key: fitting(values[key], fields[key]) for key in taken if values[key] is not None}
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
@@ -524,14 +503,16 @@ class _Check:
         taken = {key for key in reads(entry) if key in scope.roots or key in own}
         return frozenset({*taken, *self.document.mapping(node.id).inputs})
 
-    def report_use(self, node: NodeSpec, problems: Iterable[Problem], of: str = "") -> None:
-        is_lenient = bool(of and node.batch and not node.batch.fail_fast)  # the other items may well run
+    def report_use(self, node: NodeSpec, problems: Iterable[Problem], run: KnownRun | None = None) -> None:
         for problem in problems:
             dot = "" if problem.path.startswith("[") else "."
             path = f"{node.path}.params{dot}{problem.path}" if problem.path else node.path
             # A source would be taken for the file that the path is in.
-            moved = attrs.evolve(problem, path=path, source="", message=f"{problem.message}{of}")
-            self.findings.problems.append(attrs.evolve(moved, severity="warning") if is_lenient else moved)
+            moved = attrs.evolve(problem, path=path, source="")
+            if run:
+                severity = "warning" if run.lenient else problem.severity
+                moved = attrs.evolve(moved, message=f"{problem.message}{run.words}", severity=severity)
+            self.findings.problems.append(moved)
 
     def check_mappings(self) -> None:
         for node_id in self.document.mappings:
@@ -552,7 +533,8 @@ class _Check:
         for key, source in self.document.mapping(node.id).inputs.items():
             where = at(path, key)
             if entry and not entry.interface.open and key not in known:
-                hint = did_you_mean(key, known, f"It reads {listing(sorted(known))}")
+                shown = sorted({*entry.interface.inputs, *(field.key for field in entry.interface.params)})
+                hint = did_you_mean(key, shown, f"It reads {listing(shown)}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if source not in scope.roots:
                 # A mapping names its source as a template does, without `${}`.

@@ -1,15 +1,17 @@
-"""A workflow's document as typed parts, each with its JSON path."""
+"""A workflow's document: its normal form, and its typed parts, each with its JSON path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, TypeGuard
 
 import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
 from pflow_mcp_plugin.host.workflow.findings import at
-from pflow_mcp_plugin.host.workflow.repetition import Batch, Caching, Retry
 
 IR_VERSION = "1.0"
 EXTRA = "extra"
@@ -17,6 +19,8 @@ EXTRA = "extra"
 WORKFLOW_NODE = "workflow"
 """The type of a node that runs another workflow; in a document the name of that workflow follows it."""
 _IF = " if "
+Upgrade = Callable[[JSONObject], JSONObject | None]
+"""Returns a node in normal form if it has an older shape, else None."""
 
 
 def split_route(route: str) -> tuple[str, str]:
@@ -32,8 +36,7 @@ class NodeSpec:
     A node that runs a workflow has its parameter `workflow` as `runs`, and not among its params. Its type
     says which it runs, `workflow:NAME`, or `workflow` for one that is written in it: parameters and outputs
     are those of that workflow.
-    `when` is the condition under which it runs; empty if it always does. With `extra` it takes parameters
-    beyond those that its entry declares.
+    With `extra` it takes parameters beyond those that its entry declares.
     """
 
     index: int
@@ -41,11 +44,8 @@ class NodeSpec:
     type: str
     params: JSONObject
     raw: JSONObject
-    batch: Batch | None = None
-    retry: Retry | None = None
-    caching: Caching | None = None
+    constructs: Constructs = attrs.field(factory=Constructs)
     runs: str | JSONObject | None = None
-    when: str = ""
     extra: bool = False
 
     @property
@@ -67,24 +67,29 @@ class NodeSpec:
 class EdgeSpec:
     """An edge of the document: from one node to another when the first returns `action`.
 
-    `when` is a further condition; empty if there is none.
+    `when` is a further condition, if there is one.
     """
 
     index: int
     source: str
     target: str
     action: str = "default"
-    when: str = ""
+    when: When | None = None
 
     @property
     def path(self) -> str:
         """The JSON path of the edge in the document."""
         return f"$.edges[{self.index}]"
 
+    def conditions(self) -> Iterator[ExpressionPlace]:
+        """Yield the expressions that decide about the edge."""
+        if self.when:
+            yield from self.when.conditions()
+
     @property
     def route(self) -> str:
         """The edge's action, with its condition if it has one: what distinguishes the edges of a node."""
-        return f"{self.action}{_IF}{self.when}" if self.when else self.action
+        return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
 @attrs.frozen(kw_only=True)
@@ -149,3 +154,51 @@ class WorkflowDocument:
     def mapping(self, node_id: str) -> NodeMapping:
         """Return the document's mapping for a node, an empty one if it has none."""
         return self.mappings.get(node_id, NodeMapping())
+
+
+def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
+    """Return a workflow in normal form; the one given is not changed.
+
+    It gets an `ir_version`; a node without a type gets its id as its type; without edges the nodes are
+    chained in order; nodes of older shapes are rewritten by the source they belong to, which turns
+    namespacing off unless the workflow itself sets it. Malformed parts stay unchanged for the check to
+    find.
+    """
+    if not isinstance(workflow, Mapping):
+        return workflow
+    normal = {"ir_version": IR_VERSION, **workflow}
+    nodes = normal.get("nodes")
+    if isinstance(nodes, list):
+        nodes, upgraded = _normal_nodes(nodes, upgrade)
+        normal["nodes"] = nodes
+        if upgraded:
+            normal.setdefault("enable_namespacing", False)
+        if normal.get("edges") in (None, []):
+            ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
+            # A repeated id is reported by the check; here it must not chain a node to itself.
+            distinct = list(dict.fromkeys(ids))
+            normal["edges"] = [{"from": one, "to": other} for one, other in pairwise(distinct)]
+    return normal
+
+
+def _normal_nodes(nodes: list[JSON], upgrade: Upgrade | None) -> tuple[list[JSON], bool]:
+    normal = []
+    upgraded = False
+    for node in nodes:
+        newer = upgrade(node) if upgrade and _is_node(node) else None
+        upgraded = upgraded or newer is not None
+        normal.append(_with_type(node if newer is None else dict(newer)))
+    return normal, upgraded
+
+
+def _is_node(node: JSON) -> TypeGuard[JSONObject]:
+    # Sources are asked about well-formed nodes only, so they need not check the shape.
+    if not isinstance(node, dict) or not isinstance(node.get("id"), str):
+        return False
+    return isinstance(node.get("type", ""), str) and isinstance(node.get("params", {}), dict)
+
+
+def _with_type(node: JSON) -> JSON:
+    if not isinstance(node, dict) or "type" in node or "id" not in node:
+        return node
+    return {**node, "type": node["id"]}

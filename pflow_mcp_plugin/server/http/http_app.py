@@ -17,9 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
-from pflow_mcp_plugin.server.http.request_gate import OriginGate, TokenGate, answer
-from pflow_mcp_plugin.server.http.request_limits import RequestLimits
-from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
+from pflow_mcp_plugin.server.http.request_gate import OriginGate, RequestLimits, TokenGate, answer
+from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import signal
 import socket
 import ssl
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +19,112 @@ from types import FrameType
 from typing import Any
 
 import attrs
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.server.http.bounded_connection import BoundedConnection
-from pflow_mcp_plugin.server.http.failure_lines import failures_logged
-from pflow_mcp_plugin.server.http.request_limits import RequestLimits
+from pflow_mcp_plugin.server.http.request_gate import RequestLimits
+
+RECEIVE_SECONDS: float = 60
+"""Seconds for a complete request to arrive, once the connection is ready for it."""
+UNREAD_SECONDS: float = 120
+"""Seconds until a connection is closed because its client does not read (Linux)."""
+MOST_CONNECTIONS = 512
+"""Connections at once; further ones are closed as soon as they are opened."""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends if its next request does not arrive in time; uvicorn itself has no limit."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        _notice_dead_clients(transport.get_extra_info("socket"))
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Receive bytes of a request; its body may still be arriving after it was answered."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        self._stop_watching()
+
+    def _watch(self) -> None:
+        arriving = self.conn.their_state in {h11.IDLE, h11.SEND_BODY} and not self.transport.is_closing()
+        if not arriving:
+            self._stop_watching()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(RECEIVE_SECONDS, self.transport.abort)
+
+    def _stop_watching(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _notice_dead_clients(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
+
+
+_LOGGERS = ("uvicorn", "mcp", "sse_starlette", "asyncio")
+
+
+class _FailureLines(logging.Handler):
+    """Writes what failed and where, but no message of an exception: it may quote the request."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__(logging.ERROR)
+        self._redactor = redactor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line of a failure; characters that are not printable are escaped."""
+        text = self._redactor.text(record.getMessage().splitlines()[0] if record.getMessage() else "")
+        error = record.exc_info[1] if record.exc_info else None
+        print(f"Error: {one_line(text)}{f' ({_kind(error)})' if error else ''}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _kind(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" in {Path(last[0].filename).name}:{last[0].lineno}" if last else ""
+    return f"{type(error).__name__}{where}"
+
+
+@contextmanager
+def failures_logged(redactor: Redactor) -> Iterator[None]:
+    """Log failures of the server to stderr, redacted; requests are not logged."""
+    handler = _FailureLines(redactor)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.propagate for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, propagated in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.propagate = propagated
+
 
 _KEEP_ALIVE = 30
 """Seconds that an idle connection is kept; clients usually close theirs before."""

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.trust.addresses import is_loopback
+from pflow_mcp_plugin.network.egress import is_loopback
 
 ENDPOINT = "/mcp"
 """The path at which MCP is served."""

@@ -4,9 +4,7 @@
 - `registry_tools`: discover, describe, run, search and list nodes
 - `settings_tools`: read and save settings
 - `trace_tools`: read the trace of a run
-- `discovery_answer`: the answer of those that find something for a task in words
-- `schemas`: parts of their schemas
-- `all_tools`: all of them, in the order in which an agent needs them
+- `schemas`: parts of their schemas, and of the answers to tasks in words
 """
 
 __all__: list[str] = []

@@ -7,19 +7,20 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, PflowError, Registry
+from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.host_parts import runner_of
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
-from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
+    DISCOVERING,
     LOCAL_READING,
     NUMBER,
     RUN_BESIDE,
     TEXT,
     arguments_schema,
+    discovery_answer,
+    discovery_schema,
     list_of,
     object_of,
 )
@@ -68,12 +69,8 @@ def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 
 def list_nodes(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `registry_list`: the name and description of every node."""
-    rows = _rows(request.host.registry)
+    rows = [_row(entry) for entry in request.host.registry.entries()]
     return success({"nodes": rows, "total": len(rows)})
-
-
-def _rows(registry: Registry) -> list[dict[str, Any]]:
-    return [_row(entry) for entry in registry.entries()]
 
 
 def _row(entry: Entry) -> dict[str, Any]:

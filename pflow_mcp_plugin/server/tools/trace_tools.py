@@ -8,9 +8,7 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.given_names import shown
-from pflow_mcp_plugin.server.host_parts import traces_of
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool
+from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, shown, traces_of
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
     LOCAL_READING,

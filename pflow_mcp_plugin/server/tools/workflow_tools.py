@@ -10,15 +10,16 @@ from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
-from pflow_mcp_plugin.server.host_parts import library_of, runner_of
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
-from pflow_mcp_plugin.server.tools.discovery_answer import DISCOVERING, discovery_answer, discovery_schema
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, library_of, runner_of
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
+    DISCOVERING,
     LOCAL_READING,
     RUN_BESIDE,
     TEXT,
     arguments_schema,
+    discovery_answer,
+    discovery_schema,
     list_of,
     object_of,
 )

@@ -11,7 +11,7 @@ from signing_in import query_of
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence
-from pflow_mcp_plugin.client.failures.sign_in import from_sign_in
+from pflow_mcp_plugin.client.failures.http_failures import from_sign_in
 from pflow_mcp_plugin.client.oauth.sign_in_state import Tokens
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.errors import McpError

@@ -154,8 +154,7 @@ def test_an_assertion_that_is_refused_as_the_clock_is_wrong_is_told_as_such(
         private_key=written(key, tmp_path / "key.pem"),
     )
     clock = SimpleNamespace(time=lambda: time.time() + off)
-    for module in ("client_assertion", "token_endpoint"):
-        monkeypatch.setattr(f"pflow_mcp_plugin.client.oauth.{module}.time", clock)
+    monkeypatch.setattr("pflow_mcp_plugin.client.oauth.token_endpoint.time", clock)
     if off == 600:  # by this library, too early is as good as in time
         authorization_server.fail("token", status=401, body={"error": "invalid_client"})
     note_call = ToolCall(server="notes", tool="read_note")

@@ -10,9 +10,10 @@ import pytest
 from authorization_requests import introspect
 
 from pflow_mcp_plugin.client.oauth import device_flow
+from pflow_mcp_plugin.client.oauth.authorization_code import Person
 from pflow_mcp_plugin.client.oauth.login import login
-from pflow_mcp_plugin.client.oauth.person import Person
-from pflow_mcp_plugin.client.request_failures import HostRefused, NoAccessToken
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import NetworkRules
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"

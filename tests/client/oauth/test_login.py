@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from signing_in import query_of
 
-from pflow_mcp_plugin.client.request_failures import HostRefused, NoAccessToken
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.network.egress import HostRefused
 
 
 def test_a_login_is_stored_with_all_that_a_refresh_needs(visitor, authorization_server, protected_server):

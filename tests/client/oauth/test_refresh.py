@@ -192,7 +192,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.oauth import token_supply
+from pflow_mcp_plugin.client.oauth import bearer_auth
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
 server = Server(name="web", transport="http", url=sys.argv[1], auth={"type": "oauth"}, startup_timeout=60)

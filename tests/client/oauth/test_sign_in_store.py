@@ -10,7 +10,7 @@ import sys
 import attrs
 import pytest
 
-from pflow_mcp_plugin.client.oauth import token_keyring
+from pflow_mcp_plugin.client.oauth import sign_in_store
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
     AuthorizationServer,
     Registration,
@@ -92,7 +92,7 @@ def keyring(tmp_path, monkeypatch):
 
     yield install
     sys.modules.pop("keyring", None)
-    token_keyring._read.cache_clear()
+    sign_in_store._from_keyring.cache_clear()
 
 
 @pytest.fixture
@@ -191,11 +191,11 @@ def test_without_its_keyring_a_sign_in_has_no_secrets_and_without_its_entry_no_t
     store.write(KEY, SIGN_IN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "keyring", None)
-        token_keyring._read.cache_clear()
+        sign_in_store._from_keyring.cache_clear()
         found = store.read(KEY).tokens
         assert (found.access, found.refresh, found.scopes) == ("", "", ("read",))
-    token_keyring._read.cache_clear()
-    token_keyring.remove(next(store._folder.glob("*.json")).stem)
+    sign_in_store._from_keyring.cache_clear()
+    sign_in_store._ask_keyring("delete_password", next(store._folder.glob("*.json")).stem)
     assert store.read(KEY).tokens is None
 
 

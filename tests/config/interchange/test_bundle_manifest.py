@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.config.interchange import client_documents
-from pflow_mcp_plugin.config.interchange.client_files import Machine
+from pflow_mcp_plugin.config.interchange.clients import Machine
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
 MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), variables={})

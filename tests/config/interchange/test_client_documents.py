@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import expand
 from pflow_mcp_plugin.config.interchange import client_documents, document_text, export_plan
-from pflow_mcp_plugin.config.interchange.client_files import FoundFile, Machine
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, FoundFile, Machine
 from pflow_mcp_plugin.contract import PflowError
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
@@ -480,7 +479,7 @@ def test_a_document_of_any_content_is_read_or_refused_in_words(data, name):
 def test_a_manifest_of_any_content_is_read_or_left_out(packages, remotes, server, settings):
     registry = {"name": "a/b", "packages": packages, "remotes": remotes}
     bundle = {"name": "b", "manifest_version": "1", "server": server, "user_config": settings}
-    if client_documents.registry_manifest.is_manifest(registry):
+    if client_documents.is_registry_manifest(registry):
         client_documents._registry_file(registry, Path("/x/server.json"))
     client_documents._bundle_file(bundle, Path("/x/manifest.json"), MACHINE)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.config.interchange import client_files
-from pflow_mcp_plugin.config.interchange.client_files import Machine
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client
+from pflow_mcp_plugin.config.interchange import clients
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Machine, client
 from pflow_mcp_plugin.contract import PflowError
 
 
@@ -17,7 +16,7 @@ def machine(system="linux", **variables):
 
 
 def places(name, where):
-    return [str(file.path) for file in client_files.places(CLIENTS[name], where)]
+    return [str(file.path) for file in clients.places(CLIENTS[name], where)]
 
 
 @pytest.mark.parametrize(
@@ -58,12 +57,12 @@ def test_only_files_that_exist_are_found_and_those_of_a_project_are_marked(tmp_p
         path.parent.mkdir(parents=True)
         path.write_text("{}")
     here = Machine(system="linux", home=home, folder=folder, variables={})
-    found = client_files.found(here)
+    found = clients.found(here)
     assert [(file.client.name, file.is_project) for file in found] == [
         ("claude-code", True),
         ("cursor", False),
     ]
-    assert client_files.found(here, CLIENTS["zed"]) == []
+    assert clients.found(here, CLIENTS["zed"]) == []
 
 
 def test_the_table_in_the_documents_says_what_each_format_can_say():

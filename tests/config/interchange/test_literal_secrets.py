@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.config.interchange.literal_secrets import extracted
+from pflow_mcp_plugin.config.interchange.variable_syntax import extracted
 
 
 def moved(table, taken=()):

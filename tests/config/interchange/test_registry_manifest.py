@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange import client_documents, registry_manifest
-from pflow_mcp_plugin.config.interchange.client_files import Machine
+from pflow_mcp_plugin.config.interchange import client_documents, install_manifests
+from pflow_mcp_plugin.config.interchange.clients import Machine
 from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
@@ -17,7 +17,7 @@ MACHINE = Machine(system="linux", home=Path("/home/ada"), folder=Path("/work"), 
 
 
 def server(**offers):
-    return registry_manifest.server({"name": "io.github.example/tool", **offers})
+    return install_manifests.registry_server({"name": "io.github.example/tool", **offers})
 
 
 def package(kind, identifier="example", **more):

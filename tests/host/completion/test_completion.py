@@ -11,7 +11,7 @@ import pytest
 from pflow_mcp_plugin.contract import Command, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.completion import complete
 from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 
 ECHO = {
     "inputs": {"text": {"type": "str"}, "other": {"type": "str", "default": ""}},

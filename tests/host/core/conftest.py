@@ -11,7 +11,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.hook_matching import Manager, create_manager
+from pflow_mcp_plugin.host.plugins import Manager, create_manager
 
 _number = count()
 

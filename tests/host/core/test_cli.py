@@ -12,7 +12,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.printable_json import to_json
 
 PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
@@ -470,7 +470,7 @@ def test_sound_node_types_are_said_to_be_so(pflow):
 
 def test_every_mistake_in_the_registry_is_told(pflow, home):
     (home / "data").mkdir(parents=True)
-    ok = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    ok = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
     params = [{"key": "a", "type": "strng"}, {"key": "a"}]
     nodes = {
         "gone": {**ok, "module": "no_such_module"},
@@ -499,7 +499,7 @@ def test_every_mistake_in_the_registry_is_told(pflow, home):
 
 def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, home):
     (home / "data").mkdir(parents=True)
-    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    saved = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
     registry = home / "data" / "registry.json"
     registry.write_text(json.dumps({"schema_version": 1, "nodes": {"echo": saved}}))
     told = "Node type echo of registry.json is overwritten by that of pflow"
@@ -857,6 +857,17 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert code == 0
     assert out.startswith("PATH     TYPE  SAMPLE\nmessage  str   ${not} [1]\n")
     assert "${not} [1]" in out
+
+
+def test_the_structure_of_outputs_is_shown_to_a_bounded_length(pflow, home):
+    keys = [f"k{number}: `1`" for number in range(98)]
+    texts = [f"whole: '{'x' * 40}'", f"long: '{'y' * 41}'"]
+    code, out, _ = pflow("registry", "run", "transform", f"expression={{{', '.join([*texts, *keys])}}}")
+    shown = [line.split() for line in out.partition("\n\n")[0].splitlines()]
+    assert code == 0
+    assert shown[2:4] == [["result.whole", "str", "x" * 40], ["result.long", "str", f"{'y' * 40}..."]]
+    assert len(shown) == 1 + 100 + 1
+    assert shown[-1] == ["...", "1", "more"]
 
 
 @pytest.mark.parametrize(

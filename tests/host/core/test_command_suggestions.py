@@ -9,7 +9,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import Command, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 
 WORKFLOW = {
     "inputs": {"who": {"type": "str"}},

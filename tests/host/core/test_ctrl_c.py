@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from pflow_mcp_plugin.host.ctrl_c import CtrlC
-from pflow_mcp_plugin.host.interruption import interrupts_kept
+from pflow_mcp_plugin.host.foreign_code import interrupts_kept
 
 
 @pytest.fixture

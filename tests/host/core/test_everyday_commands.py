@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 
 SLEEPER = {"nodes": [{"id": "s", "type": "shell", "params": {"command": "sleep 60"}}]}
 SECRET = {

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pflow_mcp_plugin.host.registry.node_type_completion import by_stem
+from pflow_mcp_plugin.host.registry.node_registry import by_stem
 
 
 def test_too_many_names_are_gathered_up_to_the_next_hyphen():

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin.contract import hookimpl
-from pflow_mcp_plugin.host.hook_matching import create_manager
-from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 
 GOOD = """
 from pflow_mcp_plugin.contract import hookimpl

@@ -21,7 +21,7 @@ from pflow_mcp_plugin.contract import (
 )
 from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.host.registry.outdated_entries import is_installed
+from pflow_mcp_plugin.host.registry.saved_entries import is_installed
 
 
 class Source(NodeSource):
@@ -246,6 +246,7 @@ def test_a_disabled_plugin_that_was_never_seen_is_guessed_by_its_name(install, o
     monkeypatch.setenv("PFLOW_DISABLE_PLUGINS", "loud")
     with open_with(scan=True) as opened:
         assert opened.host.registry.missing("loud-x").suggestion == "Remove loud from PFLOW_DISABLE_PLUGINS"
+        assert opened.host.registry.missing("calm-x").message == "Unknown node type calm-x"
 
 
 def test_an_older_node_is_upgraded_by_the_source_that_knows_it(open_with):
@@ -442,7 +443,7 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
 
 def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
     (home / "data").mkdir(parents=True)
-    saved = {"module": "pflow_mcp_plugin.host.nodes.echo", "class_name": "Echo"}
+    saved = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
     nodes = {"silent": saved, "exact": {**saved, "interface": {"outputs": []}}}
     (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
     with open_with() as opened:
@@ -454,7 +455,7 @@ def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
         assert "  and others, known only when it runs" in described
 
 
-FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.echo"}
+FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.value_nodes"}
 OLDER = {"class_name": "Caller", "module": "no_such_core.nodes.caller", "interface": {"params": []}}
 
 
@@ -473,28 +474,23 @@ def older(home):
 
 def test_entries_outside_nodes_are_told_with_what_to_do(open_with, older):
     path = older({"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1})
-    shout = Source("shout", prefixes=("shout-",))
-    with open_with(plugin(shout)) as opened:
+    with open_with() as opened:
         assert opened.host.registry.rows("loud") == []
-        of_plugin, own = map(str, opened.problems)
-    unused = f'{path}: entries outside "nodes", where an older pflow put them, are not used: '
-    assert of_plugin == f"{unused}shout-loud (Remove them, as the plugin shout provides such nodes itself)"
-    assert own.startswith(f'{unused}mine (Move them into "nodes", as in ')
+        (told,) = map(str, opened.problems)
+    unused = f'{path}: entries outside "nodes" are not used: shout-loud, mine'
+    assert told.startswith(f"{unused} (Remove them")
 
 
 def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, older):
     path = older(
         {"nodes": {"shout-loud": OLDER, "shout-low": OLDER, "mine": OLDER, "fine": {**OLDER, **FINE}}}
     )
-    shout = Source("shout", entry("shout-loud", "Say it"), prefixes=("shout-",))
-    shout.missing = lambda _: Problem(message="It is not here", suggestion="Run: fetch it")
-    with open_with(plugin(shout)) as opened:
+    with open_with() as opened:
         assert opened.host.registry.find("fine")
-        replaced, own = map(str, opened.problems)
-    told = f"{path}: module no_such_core.nodes.caller is not installed, so entries of it cannot run: "
-    step = "Remove them, as the plugin shout provides such nodes itself; Run: fetch it"
-    assert replaced == f"{told}shout-loud, shout-low ({step})"
-    assert own == f"{told}mine (Install the package that provides it, or correct or remove them)"
+        (told,) = map(str, opened.problems)
+    message = f"{path}: module no_such_core.nodes.caller is not installed, so entries of it cannot run: "
+    step = "Install the package that provides it, or remove them, as a plugin's nodes need no entry"
+    assert told == f"{message}shout-loud, shout-low, mine ({step})"
 
 
 def test_what_an_older_pflow_left_is_told_by_every_list(open_with, older):

@@ -158,7 +158,7 @@ def test_the_embeddings_of_removed_nodes_are_removed(opened, model, town, embedd
 
 
 def test_only_the_first_of_very_many_nodes_are_embedded(opened, model, embedded, monkeypatch):
-    monkeypatch.setattr("pflow_mcp_plugin.host.registry.embeddings._MOST", 2)
+    monkeypatch.setattr("pflow_mcp_plugin.host.registry.semantic_search._MOST", 2)
     opened.host.refresh("t")
     assert embedded == [2]
     assert "t-hum" in found(opened.host.registry, "hum", 3)
@@ -213,7 +213,7 @@ def test_another_model_embeds_everything_again(opened, model, embedded):
 
 
 def test_what_was_embedded_before_an_interruption_is_not_embedded_again(opened, model, embedded, monkeypatch):
-    monkeypatch.setattr("pflow_mcp_plugin.host.registry.embeddings._BATCH", 1)
+    monkeypatch.setattr("pflow_mcp_plugin.host.registry.semantic_search._BATCH", 1)
     search = opened.host.registry._semantic
     embed = search.model.embed
 

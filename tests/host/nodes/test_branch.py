@@ -8,7 +8,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.trace_commands import _full
-from pflow_mcp_plugin.host.nodes.branch import Branch
+from pflow_mcp_plugin.host.nodes.value_nodes import Branch
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
 from pflow_mcp_plugin.host.rendering.python_export import python_script

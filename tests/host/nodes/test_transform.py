@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.nodes.transform import Transform
+from pflow_mcp_plugin.host.nodes.value_nodes import Transform
 
 FILES = [{"name": "b", "size": 9}, {"name": "a", "size": 3}]
 

@@ -15,7 +15,7 @@ import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.daemon_threads import Threads
 
 
 class Busy(PflowError):

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pocketflow
 import pytest
 
-from pflow_mcp_plugin.host.interruption import end_if_interrupted, interrupts_kept
-from pflow_mcp_plugin.host.running.daemon_threads import Threads
+from pflow_mcp_plugin.daemon_threads import Threads
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, interrupts_kept
 
 WAITS = (threading.Condition.wait.__code__, Threads.submit.__code__)
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pflow_mcp_plugin.host.running.remaining_time import RemainingTime
+from pflow_mcp_plugin.host.running.terminal_display import RemainingTime
 
 
 def test_nothing_is_estimated_at_once_or_without_a_finished_item():

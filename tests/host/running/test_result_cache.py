@@ -609,6 +609,15 @@ def test_a_folder_that_others_may_write_to_is_not_used(cache):
         cache.put(KEY, "default", b"{}")
 
 
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root may give files away")
+def test_a_folder_of_another_user_is_not_used(cache):
+    cache.put(KEY, "default", b"{}")
+    os.chown(cache.folder, os.geteuid() + 1, -1)
+    assert cache.get(KEY, 10) is None
+    with pytest.raises(PflowError, match="other users can write to it"):
+        cache.put(KEY, "default", b"{}")
+
+
 def test_a_cache_that_cannot_be_written_is_warned_about_once_and_the_run_goes_on(bench, reader):
     calls, _ = reader
     bench.host.paths.cache.mkdir(parents=True)

@@ -843,7 +843,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.host.embedded_host import open_host
-from pflow_mcp_plugin.host.hook_matching import create_manager
+from pflow_mcp_plugin.host.plugins import create_manager
 seen = []
 @contextmanager
 def hold(run):

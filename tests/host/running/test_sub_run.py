@@ -377,7 +377,7 @@ def test_progress_of_a_batch_counts_its_items_only(bench, add):
 
 
 def test_alone_the_node_says_that_it_needs_a_workflow():
-    from pflow_mcp_plugin.host.running.sub_run import SubRun
+    from pflow_mcp_plugin.host.running.flow import SubRun
 
     with pytest.raises(PflowError, match="can only run as a part of a workflow"):
         SubRun().run({})

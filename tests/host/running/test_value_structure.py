@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running.value_structure import sampled, structure
+from pflow_mcp_plugin.host.running.single_node import sampled, structure
 from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
 
 keys = st.text(max_size=4) | st.sampled_from(["a", "0", "-1", 'a"b', "a'b", "{", "a b", ""])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.expressions import Secrets, evaluation, is_true, parsed
+from pflow_mcp_plugin.host.workflow.expressions import Secrets, expression, is_true, parsed
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 
 FILES = [{"name": "a.md", "size": 3, "tags": ["x"]}, {"name": "b.py", "size": 9, "tags": ["x", "y"]}]
@@ -267,7 +267,7 @@ HUGE = {"list": list(range(3_000)), "texts": ["x" * 1_000] * 1_000, "ones": [[1]
     ],
 )
 def test_a_hostile_expression_ends_soon_and_without_much_memory(text, monkeypatch):
-    monkeypatch.setattr(evaluation, "MOST_WORK", 200_000)  # a tenth, and a tenth of the time
+    monkeypatch.setattr(expression, "MOST_WORK", 200_000)  # a tenth, and a tenth of the time
     began = time.process_time()
     failure = failure_of(text, HUGE)
     assert failure is None or "takes more than" in failure or "more than 2,000,000 parts" in failure

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.expressions import evaluation
+from pflow_mcp_plugin.host.workflow.expressions import expression
 
 texts = st.one_of(
     st.sampled_from(
@@ -130,8 +130,8 @@ places = st.sampled_from(["expression", "outputs", "case", "when", "edge"])
 )
 @given(text=hostile, place=places, x=large)
 def test_a_hostile_expression_is_refused_or_ends_soon_wherever_it_stands(bench, monkeypatch, text, place, x):
-    monkeypatch.setattr(evaluation, "MOST_WORK", 100_000)
-    monkeypatch.setattr(evaluation, "LARGEST", 100_000)
+    monkeypatch.setattr(expression, "MOST_WORK", 100_000)
+    monkeypatch.setattr(expression, "LARGEST", 100_000)
     shape = {"expression": text} if place == "expression" else {"outputs": {"result": text}}
     workflow = document(
         shape if place in ("expression", "outputs") else {"expression": "x"},

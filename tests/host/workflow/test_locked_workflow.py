@@ -9,8 +9,8 @@ import pytest
 
 from pflow_mcp_plugin.contract import PflowError, Problem, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
-from pflow_mcp_plugin.host.hook_matching import create_manager
-from pflow_mcp_plugin.host.workflow.locked_workflow import LockPlace
+from pflow_mcp_plugin.host.plugins import create_manager
+from pflow_mcp_plugin.host.workflow.compilation import LockPlace
 
 ECHO = {"id": "c", "type": "echo", "params": {"message": "x"}}
 FLOW = {"nodes": [{"id": "a", "type": "t-say"}, {"id": "b", "type": "t-say"}, ECHO]}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.host.workflow.problem_places import json_places, located
+from pflow_mcp_plugin.host.workflow.workflow_text import json_places, located
 
 JSON_TEXT = """{
   "nodes": [

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
     read_document,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.repetition import _BATCH, _CACHE, _RETRY
+from pflow_mcp_plugin.host.workflow.table_rules import BATCH, CACHE, RETRY
 
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -145,6 +145,6 @@ def test_the_schema_is_one_and_describes_every_key():
     assert set(SCHEMA["$defs"]["node"]["properties"]) == NODE_KEYS
     assert set(SCHEMA["$defs"]["edge"]["properties"]) == EDGE_KEYS
     assert set(SCHEMA["$defs"]["input"]["properties"]) == INPUT_KEYS
-    assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(_BATCH)
-    assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(_RETRY)
-    assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(_CACHE)
+    assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(BATCH)
+    assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(RETRY)
+    assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(CACHE)

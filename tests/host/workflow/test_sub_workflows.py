@@ -173,7 +173,7 @@ class Types:
 
     def find(self, node_type):
         if node_type == "workflow":
-            return Entry(node="workflow", class_name="SubRun", module="m")
+            return Entry(node="workflow", class_name="SubRun", module="m", description="its own")
         interface = Interface(outputs=(Field(key="x", type="int"),), actions=("default", "error", "timeout"))
         purity = self.purities[node_type]
         return Entry(node=node_type, class_name="N", module="m", interface=interface, purity=purity)
@@ -198,3 +198,10 @@ def test_the_purity_of_a_whole_is_that_of_its_parts(other, purity):
     entry = checked.entries["workflow:{greet}"]
     assert entry.purity == purity
     assert entry.interface.actions == ("default", "error", "timeout")
+
+
+@pytest.mark.parametrize(("written", "shown"), [("greets", "greets"), ("", "its own")])
+def test_a_node_that_runs_a_workflow_has_its_description_or_its_own(written, shown):
+    inner = {"description": written, "nodes": [{"id": "a"}]}
+    checked = check_workflow({"nodes": [step(inner)]}, Types(a="impure"))
+    assert checked.entries["workflow:{greet}"].description == shown

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Paths, PflowError, Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.hook_matching import create_manager
-from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
 from pflow_mcp_plugin.host.rendering.python_export import python_script

@@ -6,7 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow import load_workflow
-from pflow_mcp_plugin.host.workflow.workflow_loader import is_yaml
+from pflow_mcp_plugin.host.workflow.workflow_text import is_yaml
 
 
 def test_a_workflow_is_read_with_or_without_a_byte_order_mark():

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.problem_places import json_places
-from pflow_mcp_plugin.host.workflow.workflow_loader import load_workflow
-from pflow_mcp_plugin.host.workflow.yaml_text import YamlText
+from pflow_mcp_plugin.host.workflow.workflow_text import YamlText, json_places, load_workflow
 
 
 def loaded(text):

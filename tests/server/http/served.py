@@ -15,12 +15,10 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.server.http.bearer_token import BearerToken
-from pflow_mcp_plugin.server.http.caller import http_caller
 from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
 from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
 from pflow_mcp_plugin.server.http.listening_address import ListeningAddress, listen
-from pflow_mcp_plugin.server.http.token_verdict import TokenCheck
+from pflow_mcp_plugin.server.http.request_tokens import BearerToken, TokenCheck, http_caller
 
 TOKEN = "a-token-only-for-tests"
 ERA_2025 = {"mcp-protocol-version": "2025-11-25"}

@@ -24,7 +24,7 @@ from served import (
     serving,
 )
 
-from pflow_mcp_plugin.server.http import bounded_connection
+from pflow_mcp_plugin.server.http import http_server
 
 WAIT = request("tools/call", {"name": "wait", "arguments": {}})
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -33,7 +33,7 @@ HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server that waits for a request half a second."""
-    monkeypatch.setattr(bounded_connection, "RECEIVE_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "RECEIVE_SECONDS", 0.5)
     with serving() as running:
         yield running
 
@@ -137,7 +137,7 @@ def test_a_request_ends_at_its_time_limit():
 
 
 def test_a_client_that_does_not_read_its_answer_gives_way_to_others(monkeypatch):
-    monkeypatch.setattr(bounded_connection, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "UNREAD_SECONDS", 0.5)
     body = json.dumps(
         request("tools/call", {"name": "echo", "arguments": {"text": "x" * (3 << 20)}})
     ).encode()

@@ -5,8 +5,8 @@ expression.
 
 - `syntax`: text to a syntax tree, within limits; mistakes have a position.
 - `functions`: every function beyond those of JMESPath, and what each returns.
-- `evaluation`: evaluates a tree within limits on work and size; it reads values and nothing else.
-- `expression`: a parsed expression. Start reading here.
+- `expression`: a parsed expression, evaluated within limits on work and size; it reads values and nothing
+  else. Start reading here.
 - `shapes`: what is known of values before a run: which an expression reads, and what type it has.
 """
 

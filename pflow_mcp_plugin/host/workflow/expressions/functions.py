@@ -19,8 +19,8 @@ import attrs
 from jmespath import exceptions, functions
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.workflow.coercion import json_in, lines_of, refuse_number
 from pflow_mcp_plugin.host.workflow.findings import cut, shown
-from pflow_mcp_plugin.host.workflow.json_text import json_in, lines_of, refuse_number
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),
@@ -307,13 +307,11 @@ class ExpressionFunctions(functions.Functions):
     def _func_group_by(self, items: list[Any], key: Any) -> dict[str, list[Any]]:
         groups: dict[str, list[Any]] = {}
         for item in items:
-            groups.setdefault(self._group(key.visit(key.expression, item)), []).append(item)
+            group = key.visit(key.expression, item)
+            if isinstance(group, list | dict):
+                raise _problem(f"group_by() groups by a string or a number, and was given {shown(group)}")
+            groups.setdefault(self._func_to_string(group), []).append(item)
         return groups
-
-    def _group(self, key: Any) -> str:
-        if isinstance(key, list | dict):
-            raise _problem(f"group_by() groups by a string or a number, and was given {shown(key)}")
-        return self._func_to_string(key)
 
     @functions.signature({"types": ["object"]})
     def _func_items(self, value: dict[str, Any]) -> list[list[Any]]:

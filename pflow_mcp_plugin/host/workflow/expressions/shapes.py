@@ -7,13 +7,12 @@ type until its declaration says otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
 from pflow_mcp_plugin.host.workflow.expressions.expression import Expression
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
 from pflow_mcp_plugin.host.workflow.expressions.syntax import Node
@@ -177,7 +176,7 @@ class Reading:
         return Shape(path=())
 
     def _literal(self, node: Node, _: Shape) -> Shape:
-        return Shape(types=frozenset({_type_of(node["value"])}))
+        return Shape(types=frozenset({type_of(node["value"])}))
 
     def _field(self, node: Node, current: Shape) -> Shape:
         name: str = node["value"]
@@ -329,11 +328,6 @@ def _loose(types: frozenset[str]) -> frozenset[str]:
 
 def _words(types: frozenset[str]) -> str:
     return " or ".join(sorted({_WORDS[name] for name in types})) or "the other value"
-
-
-def _type_of(value: Any) -> str:
-    names = {bool: "bool", int: "int", float: "float", str: "str", list: "list", dict: "dict"}
-    return names.get(type(value), "None")
 
 
 def is_always_true(types: frozenset[str]) -> bool:

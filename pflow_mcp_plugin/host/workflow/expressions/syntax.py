@@ -17,12 +17,14 @@ from jmespath import ast, exceptions, lexer, parser
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.human_units import count_text
+from pflow_mcp_plugin.host.workflow.coercion import refuse_number
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean
-from pflow_mcp_plugin.host.workflow.json_text import refuse_number
 
 LONGEST = 4_000
 """Characters of an expression."""
+_PROJECTIONS = frozenset({"projection", "filter_projection", "value_projection", "flatten"})
+"""Their first child, what they are made of, is parsed if it is a text that is JSON."""
 DEEPEST = 60
 """Levels of a syntax tree."""
 
@@ -71,12 +73,14 @@ def read_syntax(text: str) -> Syntax:
     if tree is None or _is_deep(tree):
         raise _refused(text, f"it is nested deeper than {DEEPEST} levels", "Split it up")
     _check_calls(text, tree)
-    _mark_bases(tree)
-    positions: dict[str, int] = {}
-    for token in tokens:
-        if token["type"] in ("unquoted_identifier", "quoted_identifier"):
-            positions.setdefault(token["value"], token["start"] + 1)
-    return Syntax(tree, positions, tuple(_compared_names(tokens)))
+    for node in nodes_in(tree):
+        if node["type"] in _PROJECTIONS:
+            node["children"][0]["opens"] = True
+    names = (it for it in reversed(tokens) if it["type"] in ("unquoted_identifier", "quoted_identifier"))
+    positions = {token["value"]: token["start"] + 1 for token in names}  # the first of each name counts
+    compared = (other for one, other in pairwise(tokens) if one["type"] in _COMPARATORS)
+    quoted = (token["value"] for token in compared if token["type"] == "quoted_identifier")
+    return Syntax(tree, positions, tuple(quoted))
 
 
 class _Lexer(lexer.Lexer):
@@ -187,13 +191,6 @@ def _is_deep(tree: Node) -> bool:
     return True
 
 
-def _mark_bases(tree: Node) -> None:
-    """Mark what projections are made of: text there is parsed if it is JSON."""
-    for node in nodes_in(tree):
-        if node["type"] in ("projection", "filter_projection", "value_projection", "flatten"):
-            node["children"][0]["opens"] = True
-
-
 def _check_calls(text: str, tree: Node) -> None:
     known = signatures()
     given = set()
@@ -217,12 +214,6 @@ def _check_calls(text: str, tree: Node) -> None:
             given.add(id(argument))
     if any(node["type"] == "expref" and id(node) not in given for node in nodes_in(tree)):
         raise _refused(text, "& stands only before an argument of a function")
-
-
-def _compared_names(tokens: Sequence[Token]) -> Iterator[str]:
-    for one, other in pairwise(tokens):
-        if one["type"] in _COMPARATORS and other["type"] == "quoted_identifier":
-            yield other["value"]
 
 
 def _malformed(text: str, error: exceptions.ParseError) -> PflowError:

@@ -1,0 +1,280 @@
+"""`pflow mcp enable | disable | remove | edit`: change the servers that are configured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
+from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.storage import toml_text
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.cli.logout import EndedSignIn
+    from pflow_mcp_plugin.cli.server_access import StoredSignIns
+
+
+_CHANGED = {False: "Enabled", True: "Disabled"}
+_AS_BEFORE = {False: "already enabled", True: "already disabled"}
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.pass_obj
+def enable(host: Host, names: tuple[str, ...]) -> Report:
+    """Enable servers that were disabled."""
+    return switch(host, names, disabled=False)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.pass_obj
+def disable(host: Host, names: tuple[str, ...]) -> Report:
+    """Disable servers: their tools are not available until they are enabled again. Nothing is removed."""
+    return switch(host, names, disabled=True)
+
+
+def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
+    """Enable or disable servers, and return the report: all of them or none.
+
+    Args:
+        host: The host.
+        names: The servers.
+        disabled: Whether they are to be disabled.
+
+    Raises:
+        McpError: One of them is not configured, or is that of a project.
+    """
+    store = server_store(host)
+    changed = store.switch(names, disabled=disabled)
+    if changed.replaced:
+        host.refresh("mcp")
+    for warning in changed.warnings:
+        host.report(warning)
+    lines = [
+        f"{_CHANGED[disabled]} server {name}"
+        if name in changed.replaced
+        else f"Server {name} is {_AS_BEFORE[disabled]}"
+        for name in dict.fromkeys(names)
+    ]
+    data = {"disabled": disabled, "servers": list(dict.fromkeys(names)), "changed": list(changed.replaced)}
+    return Report(data=data, text="\n".join(lines))
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.pass_obj
+def remove(host: Host, names: tuple[str, ...]) -> Report:
+    """Remove servers: their config, their synced tools, what was approved of them, and their sign-ins."""
+    return remove_servers(host, names)
+
+
+def remove_servers(host: Host, names: Sequence[str]) -> Report:
+    """Remove servers, and return the report of `pflow mcp remove`; of several, `servers` has that of each.
+
+    Raises:
+        McpError: One of them does not exist, or is that of a project; then none is removed.
+    """
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        _require_own(host, name)
+    reports = [remove_server(host, name) for name in wanted]
+    if len(reports) == 1:
+        return reports[0]
+    return Report(
+        data={"servers": [report.data for report in reports]},
+        text="\n".join(report.render() for report in reports),
+        error=next((report.error for report in reports if report.error), None),
+    )
+
+
+def remove_server(host: Host, name: str) -> Report:
+    """Remove a server as `pflow mcp remove` does: its config, its tool file, its pins and its sign-in.
+
+    This also removes a tool file whose server was deleted from the config by hand. A sign-in that another
+    server uses stays.
+
+    Raises:
+        McpError: Neither exists, or the server is that of a project.
+    """
+    _require_own(host, name)
+    store = server_store(host)
+    sign_ins = _sign_ins(host)  # whose they are is known as long as the server is configured
+    warnings: list[Problem] = []
+
+    def unconfigure() -> bool:
+        with suppress(McpError):  # only its tool file is left
+            warnings.extend(store.remove(name).warnings)
+        return True
+
+    synced = servers(host.paths).forget(name, unconfigure)
+    forget_stderr(host, name)
+    host.refresh("mcp")
+    for warning in warnings:
+        host.report(warning)
+    sign_ins = _sign_ins(host, sign_ins)  # a login may have ended meanwhile
+    ended, kept_for, failures = _signed_out(host, sign_ins, name) if sign_ins else ((), (), ())
+    data: dict[str, Any] = {"removed": name, "forgot_tools": synced}
+    if ended:
+        data["sign_ins"] = [each.to_dict() for each in ended]
+    data["warnings"] = [warning.to_dict() for warning in warnings]
+    text = f"Removed server {name}" + (" and its tools" if synced else "")
+    lines = [text, *(line for each in ended for line in each.lines())]
+    if kept_for:
+        lines.append(f"Its sign-in stays, as server {', '.join(kept_for)} uses it")
+    return Report(data=data, text="\n".join(lines), error=failures[0] if failures else None)
+
+
+def _require_own(host: Host, name: str) -> None:
+    store = server_store(host)
+    if name not in catalog(host).servers() or name in store.project_folders():
+        store.require_own(name)
+
+
+def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
+    """Return the sign-ins that are stored now, with the servers that they belonged to before."""
+    if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
+        return None
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins
+
+    now = stored_sign_ins(host)
+    return now if before is None else attrs.evolve(now, servers=before.servers)
+
+
+def _signed_out(
+    host: Host, sign_ins: StoredSignIns, name: str
+) -> tuple[Sequence[EndedSignIn], Sequence[str], Sequence[PflowError]]:
+    """Sign out of a server that was removed.
+
+    Returns:
+        The sign-ins that were removed, the servers for which others stay, and the errors.
+    """
+    from pflow_mcp_plugin.cli.logout import sign_out_of
+
+    users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
+    own = [entry for entry, names in users.items() if set(names) <= {name}]
+    kept_for = [user for entry, names in users.items() if entry not in own for user in names if user != name]
+    ended, failures = sign_out_of(host, sign_ins, own)
+    return ended, kept_for, failures
+
+
+@click.command()
+@click.pass_obj
+def edit(host: Host) -> Report:
+    """Open the server config in $VISUAL or $EDITOR, check it, and save it.
+
+    Asks to edit again if it has mistakes. What is not valid TOML is never saved, nor is a change to a file
+    that another program has changed meanwhile; what you wrote is then kept beside it.
+    """
+    return edit_config(host)
+
+
+def edit_config(host: Host) -> Report:
+    """Let the user edit the server config, and return the report of what is wrong with it.
+
+    Raises:
+        PflowError: There is no terminal, the editor failed, the config has mistakes or was changed meanwhile.
+    """
+    path = server_file(host.paths)
+    if not is_interactive():
+        raise PflowError("An editor needs a terminal", suggestions=(f"Edit the file: {path}",), kind="usage")
+    before = storage.read_own(path)
+    with _copy(path, before or b"") as copy:
+        problems = _edited(copy, path)
+        changed = _save(copy, path, before)
+    if changed:
+        host.refresh("mcp")
+    if any(problem.severity == "error" for problem in problems):
+        raise PflowError(f"{path} has mistakes", problems=tuple(problems), kind="config")
+    for problem in problems:
+        host.report(problem)
+    return Report(
+        data={"path": str(path), "changed": changed},
+        text=f"Saved {path}\nNext, if servers changed: pflow mcp sync"
+        if changed
+        else "Nothing was changed\nAn editor with windows must be told to wait, as in EDITOR='code --wait'",
+    )
+
+
+@contextmanager
+def _copy(path: Path, content: bytes) -> Iterator[Path]:
+    """Write a copy to edit and yield its path; after a failure, a copy with changes stays."""
+    copy = path.with_name(f"{path.stem}.edited-{os.getpid()}{path.suffix}")
+    storage.write_atomic(copy, content)
+    try:
+        yield copy
+    except BaseException:
+        if storage.read_bytes(copy) in (content, None):
+            copy.unlink(missing_ok=True)
+        else:
+            click.echo(f"What you wrote is kept in {copy}", err=True)
+        raise
+    copy.unlink(missing_ok=True)
+
+
+def _edited(copy: Path, path: Path) -> list[Problem]:
+    """Open the copy in an editor until it has no mistakes, or the user leaves them.
+
+    Returns:
+        What is wrong with it.
+
+    Raises:
+        PflowError: The editor failed, or the copy is left as something that is not TOML.
+    """
+    while True:
+        _open(copy)
+        try:
+            toml_text.decode(path, storage.read_bytes(copy) or b"")
+        except storage.CorruptFile as error:
+            problems = [Problem(message=error.message, kind="config")]
+            is_readable = False
+        else:
+            problems = [attrs.evolve(it, source=str(path)) for it in ServerStore(copy).check()]
+            is_readable = True
+        errors = [problem for problem in problems if problem.severity == "error"]
+        for problem in errors:
+            click.echo(str(problem), err=True)
+        if not errors or not click.confirm("Edit again?", default=True, err=True):
+            break
+    if not is_readable:
+        raise PflowError(f"{path} was not changed: what you wrote is not valid TOML", kind="config")
+    return problems
+
+
+def _save(copy: Path, path: Path, before: bytes | None) -> bool:
+    """Put the copy in place of the config; return whether that changed it.
+
+    Raises:
+        PflowError: The config is no longer what it was.
+    """
+    written = storage.read_bytes(copy)
+    if written is None or written == (before or b""):
+        return False
+    with storage.locked(path):
+        if storage.read_own(path) != before:
+            message = f"Another program changed {path} meanwhile, so nothing was saved"
+            step = f"Compare them, then edit again: diff {path} {copy}"
+            raise PflowError(message, suggestions=(step,), kind="config")
+        storage.write_atomic(path, written)
+    return True
+
+
+def _open(copy: Path) -> None:
+    try:
+        click.edit(filename=str(copy))
+    except click.ClickException as error:
+        step = "Set VISUAL or EDITOR to the command of an editor"
+        raise PflowError(error.format_message(), suggestions=(step,), kind="usage") from error

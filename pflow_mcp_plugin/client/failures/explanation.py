@@ -1,0 +1,239 @@
+"""Explains failures: gathers what is known when a connection fails, and turns it into one of our errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, plain
+from pflow_mcp_plugin.client.failures.http_failures import from_status
+from pflow_mcp_plugin.client.failures.network_failures import from_network
+from pflow_mcp_plugin.client.failures.process_failures import (
+    from_exit,
+    from_memory,
+    from_seen,
+    from_socket,
+    stopped_reading,
+    unreachable_step,
+)
+from pflow_mcp_plugin.client.failures.protocol_failures import from_error
+from pflow_mcp_plugin.client.request_failures import (
+    Exchange,
+    NoAccessToken,
+    RequestFailed,
+    Undelivered,
+    causes,
+    in_words,
+    leaves,
+)
+from pflow_mcp_plugin.client.server_process import StderrFiles
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Phase
+from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
+from pflow_mcp_plugin.redaction import Redactor
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.transport.line_transports import LineTransport
+    from pflow_mcp_plugin.client.transport.sse import SseTransport
+    from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+    from pflow_mcp_plugin.processes.process_group import ProcessGroup
+
+_LAST_WORDS_SECONDS = 0.5
+"""How long the explainer of a failure waits for the process to end and its stderr to be read."""
+E = TypeVar("E", bound=McpError)
+T = TypeVar("T")
+
+
+class Explainer:
+    """The explainer of one connection: gathers the evidence when it fails, and returns our error.
+
+    Args:
+        launch: The server.
+        process: Its process, if it was started for this connection.
+        files: Save its stderr.
+
+    Attributes:
+        lines: The transport if it speaks in lines, once it exists.
+        remote: The transport if it uses HTTP, once it exists.
+        memory_mb: What the server used when it was ended for exceeding its memory limit, in MiB.
+        installer: The package runner that was still installing the server when its start took too long.
+    """
+
+    def __init__(self, launch: Launch, process: ProcessGroup | None, files: StderrFiles) -> None:
+        self.lines: LineTransport | None = None
+        self.remote: StreamableHttp | SseTransport | None = None
+        self.memory_mb: float | None = None
+        self.installer = ""
+        self._launch = launch
+        self._process = process
+        self._files = files
+        self._redactor = launch.redactor
+
+    async def explained(
+        self,
+        error: BaseException,
+        phase: Phase,
+        *,
+        tool: str = "",
+        passed: Deadline | None = None,
+        closed: bool = False,
+        answered: bool = False,
+    ) -> McpError:
+        """Gather the evidence for an exception of the explainer's connection; return the error to raise.
+
+        Args:
+            error: The original exception.
+            phase: What was being done.
+            tool: The tool that was called.
+            passed: The deadline that passed, None if the failure has another cause.
+            closed: Whether the connection is over.
+            answered: Whether the server had answered an earlier round of the call.
+        """
+        evidence = Evidence(
+            server=self._launch.server,
+            phase=phase,
+            tool=tool,
+            seconds=passed.seconds if passed else None,
+            deadline=passed.name if passed else "",
+            installer=self.installer if passed else "",
+            config_file=self._launch.config_file,
+            returncode=await self._ended() if passed is None else None,
+            memory_mb=self.memory_mb,
+            stderr=self._stderr(),
+            keep=self._files.keep,
+            seen=self.lines.seen if self.lines is not None else None,
+            exchange=self._exchange(error, late=passed is not None, answered=answered),
+            closed=closed,
+            blanks=self._launch.blanks,
+            redactor=self._redactor,
+        )
+        return explain(error, evidence)
+
+    def _exchange(self, error: BaseException, *, late: bool, answered: bool) -> Exchange:
+        """Return what an error and its causes say about the request that it ended."""
+        leaf = next(leaves(error))
+        # A deadline carries no details of the request; the status shows that the server had answered at all.
+        status = self.remote.status if late and self.remote is not None else None
+        known = leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status)
+        return attrs.evolve(
+            known,
+            headers=self._redactor.value(dict(known.headers)),
+            body=self._redactor.piece(known.body),
+            unsent=any(isinstance(cause, Undelivered) for cause in causes(leaf)),
+            answered=answered,
+            replies=self.remote.unmatched if self.remote is not None else 0,
+        )
+
+    def cause(self, error: BaseException) -> str:
+        """Return what broke the explainer's connection, as text."""
+        return in_words(next(leaves(error)), self._redactor)
+
+    def _stderr(self) -> str:
+        """Return the end of the server's stderr, redacted and without terminal codes."""
+        if self.lines is None:
+            return ""
+        # Terminal codes may be part of a secret, or split one.
+        return self._redactor.piece(plain(self._redactor.piece(self.lines.stderr.text)))
+
+    async def _ended(self) -> int | None:
+        """Return the exit code; a process that closed its stdout is given a moment to exit."""
+        if self.lines is None or self._process is None:
+            return None
+        if self.lines.finished:
+            await self.lines.exited(_LAST_WORDS_SECONDS)
+            if self._process.returncode is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+        return self.lines.exit_code
+
+
+def explain(error: BaseException, evidence: Evidence) -> McpError:
+    """Translate a failure into one of our errors, redacted, with the original as `__cause__`."""
+    # The order matters: a process that exits, for example, also breaks its pipes, and the SDK then reports
+    # "Connection closed". The first witness is the closest to the cause.
+    found = (
+        from_memory(evidence)
+        or from_seen(evidence)
+        or _from_deadline(evidence)
+        or from_exit(evidence)
+        or from_socket(evidence, error)
+        or from_network(evidence, error)
+        or from_status(evidence)
+        or from_error(error, evidence)
+    )
+    found.__cause__ = error
+    return fit_to_show(found, evidence.redactor)
+
+
+def fit_to_show(error: E, redactor: Redactor) -> E:
+    """Redact a translated error and remove terminal codes: parts of it come from the server."""
+    error.message = _fit_text(error.message, redactor)
+    error.args = (error.message,)
+    error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
+    error.suggestions = tuple(_fit_text(step, redactor) for step in error.suggestions)
+    return error
+
+
+def _fit_text(text: str, redactor: Redactor) -> str:
+    return redactor.text(plain(redactor.text(text)))  # terminal codes may be part of a secret, or split one
+
+
+def _from_deadline(evidence: Evidence) -> McpError | None:
+    if evidence.seconds is None:
+        return None
+    if evidence.exchange.unsent:
+        return stopped_reading(evidence)
+    name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
+    unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
+    note = f"; {unmatched} replies matched no request" if unmatched else ""
+    if evidence.installer:
+        note = f": {evidence.installer} may still have been installing it"
+    setting = f"{evidence.deadline} of server {name}"
+    if evidence.config_file is not None:
+        setting = f"{server_path(name)}.{evidence.deadline} in {evidence.config_file}"
+    if not evidence.calling:
+        return failure(
+            f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
+            evidence,
+            retryable=True,
+            next_step=unreachable_step(evidence.stderr) or f"raise {setting} if it needs longer",
+            seconds=evidence.seconds,
+            status=evidence.exchange.status,
+        )
+    return DeadlineExceeded(
+        f"Tool {evidence.tool} on server {name} did not answer within {seconds} ({evidence.deadline}){note}",
+        where=evidence.where,
+        ran="unknown" if evidence.reached else "not ran",
+        next_step=f"raise {setting} if the tool needs longer",
+        seconds=evidence.seconds,
+        stderr=evidence.stderr,
+    )
+
+
+def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure.
+
+    Raises:
+        McpError: It failed.
+        StoreError: The store of sign-ins could not be used.
+    """
+    from asyncio import run
+
+    try:
+        return run(action())
+    except (NoAccessToken, HostRefused, KeyNotPinned, CertificatesUnreadable) as error:
+        evidence = Evidence(
+            server=launch.server,
+            phase="connect",
+            exchange=Exchange(error=error, unsent=True),
+            blanks=launch.blanks,
+            redactor=launch.redactor,
+        )
+        raise explain(error, evidence) from error

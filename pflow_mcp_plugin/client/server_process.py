@@ -1,0 +1,236 @@
+"""A server's process: started without the SDK in a group of its own, perhaps by a package runner such as npx.
+
+It has few of the user's environment variables, and its own. Its stderr is kept in a file if an error shows
+only a part of it.
+
+npm undoes an unfinished installation when it is asked to end, but cannot when it is killed. What is left then
+passes for installed, and every later start fails. Such a folder in npx's cache is removed, so that it is
+installed anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path, PurePath
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.argument_sizes import too_long
+from pflow_mcp_plugin.errors import ConnectionFailed, Where
+from pflow_mcp_plugin.presets.server_program import find_program
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
+from pflow_mcp_plugin.processes.reaper import Reaper
+from pflow_mcp_plugin.processes.reaper_process import MARKER
+from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
+from pflow_mcp_plugin.types import Server
+
+_PIPE_SIZE = 1 << 20
+"""Bytes of a spawned server's stdout pipe: Linux's default maximum, as a larger pipe needs fewer reads."""
+_NEEDED = "PATH HOME USER LOGNAME SHELL TERM TMPDIR TEMP TMP TZ LANG LANGUAGE"
+_XDG = "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR"
+_PROXIES = "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY"
+_CERTIFICATES = "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS PIP_CERT"
+_WINDOWS = (
+    "SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES "
+    "USERPROFILE USERNAME HOMEDRIVE HOMEPATH"
+)
+_NAMES = frozenset(f"{_NEEDED} {_XDG} {_PROXIES} {_CERTIFICATES} {_WINDOWS}".split())
+_PREFIXES = ("LC_",)
+_ALWAYS = {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
+_KEPT = 5
+"""Stderr files kept for each server; older ones are removed."""
+ROLL_BACK_SECONDS = 10.0
+"""How long a package runner has after SIGTERM to remove what it has installed so far."""
+ROLL_BACK_NOTICE = f"was still being installed: that has {ROLL_BACK_SECONDS:g} s to be undone"
+_RUNNERS = {"npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
+_NPM_RUNNERS = {"npx", "npm"}
+_SOMETHING_MISSING = re.compile(
+    r"Cannot find (?:module|package) |npm (?:error|ERR!) code E(?:NOENT|NOTEMPTY|NOTDIR)"
+)
+_FOLDER = re.compile(r"/[^\n'\"]*?/_npx/[0-9a-f]{16}(?=/)")
+_LOCK = "concurrency.lock"
+_LOCK_SECONDS = 60.0
+"""For so long npm takes this lock for that of another npx, which touches it every second."""
+
+
+def require_processes(server: Server) -> None:
+    """Refuse to spawn a server on platforms where a process group cannot be watched and ended.
+
+    Raises:
+        ConnectionFailed: On Windows, and on macOS before Python 3.13.
+    """
+    if has_process_groups():
+        return
+    raise ConnectionFailed(
+        f"Server {server.name} cannot be started: pflow starts servers on Linux, "
+        "and on macOS with Python 3.13 or later",
+        where=Where(server=server.name, phase="start"),
+        next_step=f"run it elsewhere, and set type http and its url for server {server.name}",
+        platform=sys.platform,
+    )
+
+
+def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
+    """Spawn the process of a server in a session of its own.
+
+    Args:
+        server: The server, with expanded values.
+        marker: Set in its environment.
+        reaper: Registers its process group; if this process dies, a package runner has time to undo what it
+            has installed so far.
+
+    Raises:
+        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
+    """
+    environment = child_environment(server.env, marker)
+    program = find_program(server, environment)
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - the command is the user's own config
+            [program, *server.args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=server.cwd,
+            env=environment,
+            bufsize=0,
+            start_new_session=True,  # one group to signal, and Ctrl-C in the terminal reaches pflow only
+        )
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.E2BIG:
+            raise _too_long(server, environment) from error
+        raise _not_started(server, error) from error
+    enlarge_pipe(popen.stdout, _PIPE_SIZE)
+    return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
+
+
+def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
+    inherited = {name: value for name, value in environment.items() if name not in server.env}
+    what = too_long(
+        {
+            "command": {"command": server.command},
+            "args": {f"args[{index}]": text for index, text in enumerate(server.args)},
+            "env": {f"env.{name}": f"{name}={value}" for name, value in server.env.items()},
+            "the environment of pflow": {
+                f"{name} in the environment of pflow": f"{name}={value}" for name, value in inherited.items()
+            },
+        }
+    )
+    return ConnectionFailed(
+        f"Server {server.name} could not be started: {what}",
+        where=Where(server=server.name, phase="start"),
+        next_step="shorten it, or write the value to a file that the server can read",
+    )
+
+
+def _not_started(server: Server, error: Exception) -> ConnectionFailed:
+    from pflow_mcp_plugin.config.display import command_line
+
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return ConnectionFailed(
+        f"Server {server.name} could not be started: {reason}: {server.command}",
+        where=Where(server=server.name, phase="start"),
+        next_step=f"run the command by itself to see why: {command_line(server)}",
+    )
+
+
+def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
+    """Return all environment variables for a server's process.
+
+    They are PATH, HOME and the few variables a program needs to start; proxy, CA and locale
+    variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
+    marker of this run.
+    """
+    inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    # The marker comes last: a config that sets the same name must not hide the process from the reaper.
+    return {**inherited, **_ALWAYS, **own, MARKER: marker}
+
+
+def _is_inherited(name: str, value: str) -> bool:
+    if value.startswith("()"):  # an exported shell function, which is code
+        return False
+    upper = name.upper()  # Windows ignores case, and proxy variables are often in lower case
+    return upper in _NAMES or upper.startswith(_PREFIXES)
+
+
+@attrs.frozen
+class StderrFiles:
+    """Writes files with the stderr of servers, one folder for each, readable by the owner only.
+
+    Attributes:
+        folder: The parent of those folders; None saves nothing.
+    """
+
+    folder: Path | None = None
+
+    def keep(self, server: str, text: str) -> Path | None:
+        """Save the stderr of a server, and return the file or, if it cannot be saved, None."""
+        if self.folder is None:
+            return None
+        content = text.encode("utf-8", "replace")
+        # Named by content: a server that fails the same way in every run keeps one file.
+        path = self.folder / naming.server_name(server) / f"{sha256(content).hexdigest()[:16]}.log"
+        try:
+            storage.write_atomic(path, content)
+            others = [each for each in path.parent.glob("*.log") if each != path]
+            others.sort(key=lambda other: other.stat().st_mtime_ns, reverse=True)
+            for older in others[_KEPT - 1 :]:
+                older.unlink(missing_ok=True)
+        except (storage.StoreError, OSError):  # must not hide the failure that is being reported
+            return path if path.exists() else None
+        return path
+
+
+def runner(server: Server) -> str:
+    """Return the package runner that may first have to install a server, or an empty string."""
+    name = PurePath(server.command).stem
+    return name if name in _RUNNERS else ""
+
+
+def incomplete_folder(server: Server, stderr: str) -> Path | None:
+    """Return the folder in which npx has installed a server incompletely, None if it has not.
+
+    Args:
+        server: The server.
+        stderr: What it, or npx, wrote before it failed to start: a file is missing in that folder.
+    """
+    named = _FOLDER.search(stderr)
+    if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
+        return None
+    folder = Path(named[0])
+    return folder if _is_folder(folder / "node_modules") and not _is_locked(folder) else None
+
+
+def remove_folder(folder: Path) -> bool:
+    """Remove an installation of npx as a whole, and return whether it is gone."""
+    import shutil
+
+    aside = folder.with_name(f"{folder.name}.incomplete-{time.time_ns()}")
+    try:
+        folder.rename(aside)  # at once, for an npx that installs it again meanwhile
+    except OSError:
+        return False
+    shutil.rmtree(aside, ignore_errors=True)
+    return True
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        return time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
+    except OSError:
+        return False

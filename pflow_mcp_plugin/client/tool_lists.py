@@ -1,0 +1,194 @@
+"""A server's tool list: its pages combined, how long it may be cached, and its secrets redacted.
+
+A server may repeat its own config in what it says, on purpose or in an example of a command.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+_MAX_PAGES = 100
+_MAX_FRESH_SECONDS = 3600.0
+"""How long a tool list is cached at most, whatever its pages say."""
+
+RequestPage = Callable[[str | None], Awaitable[tuple[str | None, Mapping[str, Any]]]]
+"""Requests the page of tools at a cursor; returns the next cursor and the raw page."""
+_SHORTEST = 8
+"""Characters; the shorter values of a config, such as `info` or `read`, are words that any tool may use."""
+_NAMED = 5
+_CONTAINS = "contains a secret of its config, which is redacted"
+_IN_NAME = "its name contains a secret of the server's config"
+_IN_ARGUMENT = "the name of an argument contains a secret of the server's config"
+
+
+class ToolPages:
+    """The pages of one tool list.
+
+    Attributes:
+        raw: The tools as received.
+        notes: Irregularities of the pages.
+        fresh_seconds: How long the list may be cached (`ttlMs`); 0 if the server does not say.
+    """
+
+    def __init__(self) -> None:
+        self.raw: list[Mapping[str, Any]] = []
+        self.notes: list[str] = []
+        self.fresh_seconds = _MAX_FRESH_SECONDS
+        self._pages: list[object] = []
+
+    async def collect(self, request: RequestPage) -> None:
+        """Collect page after page until the last one, a repeated cursor, or the hundredth page."""
+        cursor, seen = None, set()
+        for _ in range(_MAX_PAGES):
+            cursor, page = await request(cursor)
+            self.fresh_seconds = min(self.fresh_seconds, _fresh_seconds(page))
+            tools = page.get("tools", [])
+            if tools not in self._pages:  # a repeated page must not make its tools duplicates
+                self._pages.append(tools)
+                self.raw += tools
+            if cursor is None:
+                return
+            if cursor in seen:
+                self.notes.append(f"its list of tools repeats itself (cursor {cursor!r}); stopped there")
+                return
+            seen.add(cursor)
+        self.notes.append(f"its list of tools has more than {_MAX_PAGES} pages; stopped there")
+
+    def tools(self) -> tuple[tuple[Tool, ...], list[tuple[str, str]]]:
+        """Return the tools of all pages without those that share a name, and `(name, reason)` of the latter.
+
+        It is undefined which tool of a shared name a call would reach.
+        """
+        count = Counter(tool["name"] for tool in self.raw)
+        reasons = [
+            (name, f"{times} tools have this name; all are skipped")
+            for name, times in sorted(count.items())
+            if times > 1
+        ]
+        return tuple(_tool_of(tool) for tool in self.raw if count[tool["name"]] == 1), reasons
+
+
+def _fresh_seconds(page: JSONObject) -> float:
+    hint = page.get("ttlMs")
+    if not isinstance(hint, int | float) or not hint > 0:  # nan compares as not greater
+        return 0.0
+    return min(hint, _MAX_FRESH_SECONDS * 1000) / 1000
+
+
+def _tool_of(raw: Mapping[str, Any]) -> Tool:
+    execution = raw.get("execution")
+    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
+    return Tool(
+        name=raw["name"],
+        description=raw.get("description") or "",
+        input_schema=raw.get("inputSchema") or {},
+        output_schema=raw.get("outputSchema"),
+        annotations=raw.get("annotations") or {},
+        title=raw.get("title") or "",
+        meta=raw.get("_meta") or {},
+        task_support=support if isinstance(support, str) else "",
+    )
+
+
+class KeptList:
+    """The last tool list of a connection, while the server allows it to be cached.
+
+    Attributes:
+        changed: Whether the server has reported a changed list.
+    """
+
+    def __init__(self) -> None:
+        self.changed = False
+        self._listing: Listing | None = None
+        self._until = 0.0
+
+    def note_change(self) -> None:
+        """Note that the server has reported a changed list: the kept one is no longer good."""
+        self.changed = True
+        self._until = 0.0
+
+    def fresh(self) -> Listing | None:
+        """Return the kept list, None if there is none that is still good."""
+        return self._listing if time.monotonic() < self._until else None
+
+    def keep(self, listing: Listing, seconds: float) -> Listing:
+        """Keep a list for some seconds, and return it."""
+        self._listing, self._until = listing, time.monotonic() + seconds
+        return listing
+
+
+def redactor_of(launch: Launch) -> Redactor:
+    """Return a redactor for what a server says about itself."""
+    return Redactor(secret for secret in launch.redactor.known if len(secret) >= _SHORTEST)
+
+
+def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
+    """Return a server's description of itself, redacted, and a note if that changed it."""
+    shown = attrs.evolve(
+        info,
+        name=redactor.piece(info.name),
+        version=redactor.piece(info.version),
+        instructions=redactor.piece(info.instructions),
+        capabilities=redactor.value(info.capabilities),
+    )
+    note = f"what it says about itself {_CONTAINS}"
+    return shown, () if shown == info else (note,)
+
+
+def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
+    """Return a list of tools, redacted; notes name the tools concerned.
+
+    A tool is skipped if its name, or that of an argument, contains a secret: it could not be called
+    without that name.
+    """
+    tools, skipped, changed = [], [], []
+    for tool in listing.tools:
+        shown = _redacted_tool(tool, redactor)
+        fault = _fault(tool, redactor)
+        if fault:
+            skipped.append((shown.name, fault))
+            continue
+        tools.append(shown)
+        if shown != tool:
+            changed.append(tool.name)
+    notes = [*map(redactor.piece, listing.notes)]
+    if changed:
+        rest = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        notes.append(f"what it says about {', '.join(changed[:_NAMED])}{rest} {_CONTAINS}")
+    return attrs.evolve(
+        listing,
+        tools=tuple(tools),
+        skipped=(*((redactor.piece(name), redactor.piece(why)) for name, why in listing.skipped), *skipped),
+        notes=tuple(notes),
+    )
+
+
+def _redacted_tool(tool: Tool, redactor: Redactor) -> Tool:
+    return attrs.evolve(
+        tool,
+        name=redactor.piece(tool.name),
+        title=redactor.piece(tool.title),
+        description=redactor.piece(tool.description),
+        input_schema=redactor.value(tool.input_schema),
+        output_schema=redactor.value(tool.output_schema),
+        annotations=redactor.value(tool.annotations),
+        meta=redactor.value(tool.meta),
+    )
+
+
+def _fault(tool: Tool, redactor: Redactor) -> str:
+    if redactor.piece(tool.name) != tool.name:
+        return _IN_NAME
+    properties = tool.input_schema.get("properties")
+    names = properties if isinstance(properties, Mapping) else ()
+    return _IN_ARGUMENT if any(redactor.piece(name) != name for name in names) else ""

@@ -1,0 +1,331 @@
+"""The transports of lines: newline-delimited JSON-RPC over a server's pipes, a Unix socket or a named pipe.
+
+Ours rather than the SDK's, which hangs on one byte that is not UTF-8 and takes quadratic time on a long
+line. `messages` interprets the lines; this module connects to a server and ends its process.
+
+Named pipes need asyncio's proactor loop, which exists on Windows only. The code that they share with sockets
+is tested over Unix sockets, and the opening of a named pipe with a loop that substitutes a Unix socket.
+Nothing was run on Windows itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pflow_mcp_plugin.client.server_process import ROLL_BACK_NOTICE, ROLL_BACK_SECONDS, runner
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink, MessageStream, Observations
+from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
+from pflow_mcp_plugin.processes.process_group import ProcessGroup
+from pflow_mcp_plugin.processes.shutdown import EXIT_GRACE, LAST_WORDS_SECONDS, ProcessEnd, see_through
+from pflow_mcp_plugin.types import Server
+
+_CLOSE_SECONDS = 0.5
+"""How long data that is still buffered may take to be written when a connection is closed."""
+_HUNG_GRACE = 0.1
+"""Seconds that a stdio server which hung in a call has to exit before SIGTERM."""
+_SHORTEST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.1
+"""Seconds between two attempts to connect to the socket of a server that was just started."""
+_EXIT_GRACE = 0.1
+"""Seconds before SIGTERM: a server that listens on a socket does not exit when one connection ends."""
+
+
+class LineTransport(ABC):
+    """What the transports of lines share: an async context manager that yields the two streams of a session.
+
+    Args:
+        process: The server's process; None if it was not started for this connection.
+        line_cap: The largest message, in MiB.
+        write_seconds: How long the server may read nothing.
+        warn: Called once, if the server sends lines that are not messages.
+
+    Attributes:
+        stderr: The end of the server's stderr.
+        finished: Whether the server closed its side.
+        hung: Whether to end the process without waiting for it to exit by itself.
+    """
+
+    def __init__(
+        self,
+        process: ProcessGroup | None,
+        line_cap: float,
+        write_seconds: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.stderr = TailReader()
+        self.finished = False
+        self.hung = False
+        self._process = process
+        self._end_of = ProcessEnd(process) if process is not None else None
+        self._writer = PipeWriter(write_seconds)
+        self._messages = MessageStream(self._writer, line_cap, warn)
+        self._pipes: list[asyncio.ReadTransport] = []
+
+    async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
+        try:
+            await self._connect()
+        except BaseException:  # cancelled or unreachable: `__aexit__` is not called then
+            await see_through(self._stop())
+            raise
+        return self._messages.streams
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await see_through(self._stop())
+
+    @property
+    def seen(self) -> Observations:
+        """What was noticed while reading and writing lines."""
+        return self._messages.seen
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the server closed its side before reading anything."""
+        return self._writer.unread
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the server's process; None without one, or if it was ended by us."""
+        return self._end_of.exit_code if self._end_of is not None else None
+
+    @property
+    @abstractmethod
+    def installing(self) -> bool:
+        """Whether a package runner may still be installing the server."""
+
+    async def exited(self, seconds: float) -> bool:
+        """Wait for the server's process to end; return whether it did, true without a process."""
+        return self._end_of is None or await self._end_of.reached(seconds)
+
+    @abstractmethod
+    async def _connect(self) -> None:
+        """Connect the streams to the server."""
+
+    @abstractmethod
+    async def _end_process(self) -> None:
+        """Close the connection, and end the process if there is one."""
+
+    def _release(self) -> None:
+        for transport in self._pipes:
+            transport.close()
+        if self._process is not None:
+            self._process.release()
+
+    async def _stop(self) -> None:
+        try:
+            if self.finished:
+                await self.exited(LAST_WORDS_SECONDS)
+            await self._end_process()
+            if self._process is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
+        finally:
+            self._release()
+
+    def _expect_end(self) -> None:
+        if self._end_of is not None:
+            self._end_of.expect()
+        self._messages.incoming.end()
+
+    def _on_end(self) -> None:
+        self.finished = True
+        self._messages.end()
+
+
+def line_transport(
+    server: Server, process: ProcessGroup | None, warn: Callable[[str], None]
+) -> LineTransport:
+    """Return the transport of a server that uses lines; it ends the process together with the connection."""
+    if server.transport != "stdio":
+        return SocketTransport(server, process, warn)
+    assert process is not None  # noqa: S101 - the pool spawned it
+    return StdioTransport(server, process, warn)
+
+
+class StdioTransport(LineTransport):
+    """The stdio transport of a server, over the pipes of its process.
+
+    Args:
+        server: The server, with expanded values.
+        process: Its process.
+        warn: Called with each warning for the user.
+    """
+
+    def __init__(self, server: Server, process: ProcessGroup, warn: Callable[[str], None]) -> None:
+        super().__init__(process, server.max_line_mb, server.call_timeout, warn)
+        self._popen = process.popen
+        self._reader = ChunkReader(self._messages.feed, self._on_end)
+        self._installs = bool(runner(server))
+        self._warn = warn
+
+    @property
+    def installing(self) -> bool:
+        """Whether a package runner may still be installing the stdio server, which has not used its pipes."""
+        if not self._installs or self.finished:
+            return False
+        untouched = self._writer.untouched  # unknown on systems other than Linux
+        return not self._reader.begun if untouched is None else untouched
+
+    async def _connect(self) -> None:
+        popen = self._popen
+        assert popen.stdin is not None and popen.stdout is not None and popen.stderr is not None  # noqa: PT018, S101 - spawned with pipes
+        await self._writer.connect(popen.stdin)
+        self._pipes.append(await read_pipe(self.stderr, popen.stderr))
+        self._pipes.append(await read_pipe(self._reader, popen.stdout))
+        self._messages.read_from(self._pipes[-1])
+
+    async def _end_process(self) -> None:
+        """Close the server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
+        installing = self.installing  # asked before the pipe is closed: then, it is unknown
+        self._installs = False
+        self._expect_end()
+        loop = asyncio.get_running_loop()
+        notice = loop.call_later(EXIT_GRACE, self._warn, ROLL_BACK_NOTICE) if installing else None
+        assert self._end_of is not None  # noqa: S101 - there is a process
+        try:
+            await self._writer.close(_CLOSE_SECONDS)
+            await self._end_of.bring_about(
+                _HUNG_GRACE if self.hung or self.seen.broken else EXIT_GRACE,
+                after_sigterm=ROLL_BACK_SECONDS if installing else EXIT_GRACE,
+            )
+        finally:
+            if notice is not None:
+                notice.cancel()
+
+
+class SocketTransport(LineTransport):
+    """The transport over a Unix socket or a named pipe.
+
+    The server runs already, or is started first. In that case its process is supervised like that of a stdio
+    server, and a socket file that it leaves behind is removed.
+
+    Args:
+        server: A server of transport `uds` or `pipe`, with expanded values.
+        process: The server's process if it was started for this connection.
+        warn: Called with each warning for the user.
+    """
+
+    def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
+        super().__init__(process, server.max_line_mb, server.call_timeout, warn)
+        self._server = server
+        self._socket: asyncio.Transport | None = None
+
+    @property
+    def installing(self) -> bool:
+        """Whether a package runner may still be installing the server: its socket is not open yet."""
+        return self._process is not None and bool(runner(self._server)) and self._socket is None
+
+    @property
+    def path(self) -> Path:
+        """The path of the transport's Unix socket; a relative path starts at the server's working folder."""
+        return Path(self._server.cwd or ".", self._server.path)
+
+    async def _connect(self) -> None:
+        # The stdout and stderr of a started process hold no messages, but could fill up.
+        popen = self._process.popen if self._process is not None else None
+        for pipe in (popen.stdout, popen.stderr) if popen is not None else ():
+            if pipe is not None:
+                self._pipes.append(await read_pipe(self.stderr, pipe))
+        self._socket = await self._reach()
+        self._messages.read_from(self._socket)
+
+    async def _reach(self) -> asyncio.Transport:
+        """Connect; retry while a process that was started may still open the socket."""
+        pause = _SHORTEST_PAUSE
+        while True:
+            try:
+                return await connect(
+                    self._server,
+                    self.path,
+                    lambda: SocketProtocol(self._messages, self._writer, self._on_end),
+                )
+            except (FileNotFoundError, ConnectionRefusedError):  # before it binds, and before it listens
+                if self._process is None or self._process.returncode is not None:
+                    await self.exited(LAST_WORDS_SECONDS)
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    async def _end_process(self) -> None:
+        self._expect_end()
+        await self._writer.close(_CLOSE_SECONDS)
+        if self._process is None or self._end_of is None:
+            return
+        if self._process.popen.stdin is not None:
+            self._process.popen.stdin.close()
+        await self._end_of.bring_about(
+            0.0 if self.hung else _EXIT_GRACE,
+            after_sigterm=ROLL_BACK_SECONDS if self.installing else EXIT_GRACE,
+        )
+
+    def _release(self) -> None:
+        super()._release()
+        if self._process is not None:
+            _remove_socket(self.path)
+
+
+class SocketProtocol(asyncio.Protocol):
+    """asyncio's protocol for a socket: passes bytes to a `MessageStream`, and its state to a writer.
+
+    Args:
+        messages: Receives the bytes.
+        writer: Writes to the connection.
+        on_end: Called when the connection is lost.
+    """
+
+    def __init__(self, messages: MessageStream, writer: PipeWriter, on_end: Callable[[], None]) -> None:
+        self._messages = messages
+        self._writer = writer
+        self._on_end = on_end
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the writer write to the socket that was connected."""
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
+        self._writer.take(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes received from the socket to the message stream."""
+        self._messages.feed(data)
+
+    def pause_writing(self) -> None:
+        """Make the writer wait, because the socket's buffer is full."""
+        self._writer.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let the writer continue, because the socket's buffer has room again."""
+        self._writer.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end of the socket connection to the writer and the transport."""
+        self._writer.connection_lost(exc)
+        self._on_end()
+
+
+async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
+    """Connect to a server's Unix socket or Windows named pipe.
+
+    Raises:
+        OSError: It does not exist, or refuses the connection.
+    """
+    loop: Any = asyncio.get_running_loop()
+    if server.transport == "pipe":
+        transport, _ = await loop.create_pipe_connection(protocol, server.path)
+    else:
+        transport, _ = await loop.create_unix_connection(protocol, str(path))
+    connected: asyncio.Transport = transport
+    return connected
+
+
+def _remove_socket(path: Path) -> None:
+    """Remove the socket file that a server left behind: its next start could not bind it."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()

@@ -1,0 +1,220 @@
+"""Files that describe a server to install.
+
+A `server.json` of the MCP Registry (schema 2025-12-11) says how to install a server, or its URL; the
+`manifest.json` of an MCP bundle (MCPB, formerly DXT) stands in the folder in which the bundle is unpacked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pflow_mcp_plugin.config.interchange.clients import System
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table
+from pflow_mcp_plugin.config.interchange.variable_syntax import variable_name
+
+_RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}
+_TEMPLATE = re.compile(r"\{(?P<name>[^{}]+)\}")
+_REMOTE_TYPES = {"streamable-http": "http", "http": "http", "sse": "sse"}
+
+
+def is_registry_manifest(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a `server.json`."""
+    offers = [document.get("packages"), document.get("remotes")]
+    return isinstance(document.get("name"), str) and any(isinstance(offer, list) for offer in offers)
+
+
+def unwrapped(document: Any) -> Any:
+    """Return the `server.json` in an answer of the Registry, which wraps it as `server`."""
+    inner = document.get("server") if isinstance(document, Mapping) else None
+    return inner if isinstance(inner, Mapping) and is_registry_manifest(inner) else document
+
+
+def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str, ...]]:
+    """Return the name and table of the server, and what of the file has no place in them.
+
+    The first package that a known runner can start is taken, otherwise the first remote.
+
+    Raises:
+        NoEquivalent: It offers neither.
+    """
+    name = document["name"].rpartition("/")[2]
+    packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
+    usable = [package for package in packages if _is_usable(package)]
+    if usable:
+        table, lost = _package(name, usable[0])
+    elif remotes:
+        table, lost = _remote(name, remotes[0])
+    else:
+        kinds = ", ".join(str(package.get("registryType")) for package in packages) or "none"
+        raise NoEquivalent(f"no runner is known for its packages ({kinds}), and it has no remote")
+    others = len(packages) + len(remotes) - 1
+    return name, table, (*lost, *([f"{others} other way{'s' * (others > 1)} to run it"] if others else []))
+
+
+def _is_usable(package: Mapping[str, Any]) -> bool:
+    transport = package.get("transport")
+    kind = transport.get("type", "stdio") if isinstance(transport, Mapping) else "stdio"
+    return str(package.get("registryType")) in _RUNNERS and kind == "stdio" and "identifier" in package
+
+
+def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
+    kind, identifier, version = package["registryType"], str(package["identifier"]), package.get("version")
+    runner = str(package.get("runtimeHint") or _RUNNERS[kind])
+    env, optional = _inputs(name, _tables(package.get("environmentVariables")), variable_name)
+    before = list(_arguments(name, _tables(package.get("runtimeArguments"))))
+    after = list(_arguments(name, _tables(package.get("packageArguments"))))
+    if kind == "npm":
+        start = [*(["-y"] if "-y" not in before else []), *before, _pinned(identifier, "@", version)]
+    elif kind == "pypi":
+        start = [*before, _pinned(identifier, "==", version)]
+    elif kind == "oci":
+        image = identifier if ":" in identifier.rpartition("/")[2] else _pinned(identifier, ":", version)
+        passed = [word for name in env for word in ("-e", name)]
+        start = ["run", "-i", "--rm", *passed, *before, image]
+    else:
+        start = [*before, _pinned(identifier, "@", version), "--yes", *(["--"] if after else [])]
+    table: Table = {"command": runner, "args": [*start, *after]}
+    return table | ({"env": env} if env else {}), tuple(f"optional {name}" for name in optional)
+
+
+def _pinned(identifier: str, separator: str, version: object) -> str:
+    return f"{identifier}{separator}{version}" if isinstance(version, str) and version else identifier
+
+
+def _remote(name: str, remote: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
+    headers, optional = _inputs(
+        name, _tables(remote.get("headers")), lambda header: variable_name(f"{name}_{header}")
+    )
+    url = _filled(name, str(remote.get("url", "")), remote.get("variables"))
+    table: Table = {"type": _REMOTE_TYPES.get(str(remote.get("type")), remote.get("type")), "url": url}
+    return table | ({"headers": headers} if headers else {}), tuple(
+        f"optional {header}" for header in optional
+    )
+
+
+def _inputs(
+    server: str, declared: Sequence[Mapping[str, Any]], variable: Callable[[str], str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the values of variables or headers by name, and the names of optional ones without a value."""
+    values: dict[str, str] = {}
+    optional = []
+    for item in declared:
+        name = str(item.get("name", ""))
+        if any(key in item for key in ("value", "default")) or item.get("isRequired"):
+            values[name] = _value(server, item, variable(name))
+        else:
+            optional.append(name)
+    return values, optional
+
+
+def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the arguments that are fixed, have a default or are required."""
+    for item in declared:
+        name = str(item.get("name", "")) if item.get("type") == "named" else ""
+        hint = str(item.get("valueHint") or name.lstrip("-") or "argument")
+        is_given = any(key in item for key in ("value", "default"))
+        if name and (is_given or item.get("isRequired")):
+            yield name
+        if is_given or (item.get("isRequired") and (not name or item.get("valueHint"))):
+            yield _value(server, item, variable_name(f"{server}_{hint}"))
+
+
+def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
+    """Return a fixed value with references to the variables in it, or a reference to a variable."""
+    if "value" in item:
+        return _filled(server, str(item["value"]), item.get("variables"))
+    default = str(item.get("default") or "")
+    usable = default and not set("${}") & set(default)
+    return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
+
+
+def _filled(server: str, text: str, variables: object) -> str:
+    """Return a template with a reference for each of its variables; other braces stay."""
+    declared = variables if isinstance(variables, Mapping) else {}
+
+    def reference(piece: re.Match[str]) -> str:
+        about = declared.get(piece["name"])
+        if not isinstance(about, Mapping):
+            return piece[0]
+        return _value(server, about, variable_name(f"{server}_{piece['name']}"))
+
+    return _TEMPLATE.sub(reference, text)
+
+
+def _tables(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+_PLATFORMS: Mapping[System, str] = {"linux": "linux", "macos": "darwin", "windows": "win32"}
+
+
+def is_bundle(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a `manifest.json`."""
+    versioned = "manifest_version" in document or "dxt_version" in document
+    return versioned and isinstance(document.get("server"), Mapping)
+
+
+def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Table]:
+    """Return the name and table of the server, with the references of the manifest.
+
+    Raises:
+        NoEquivalent: The manifest names no command.
+    """
+    config = document["server"].get("mcp_config")
+    if not isinstance(config, Mapping):
+        raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
+    table = {key: value for key, value in config.items() if key != "platform_overrides"}
+    overrides = config.get("platform_overrides")
+    override = overrides.get(_PLATFORMS[system]) if isinstance(overrides, Mapping) else None
+    if isinstance(override, Mapping):
+        table |= {key: _merged(table.get(key), value) for key, value in override.items()}
+    table["args"] = list(_expanded(table.get("args") or [], _settings(document)))
+    return str(document.get("name", "bundle")), table
+
+
+def bundle_references(document: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return what the references of a manifest stand for, by the text between their braces."""
+    name = str(document.get("name", "bundle"))
+    meanings = {
+        "__dirname": str(folder).replace("${", "$${"),
+        "DESKTOP": "${HOME}/Desktop",
+        "DOCUMENTS": "${HOME}/Documents",
+        "DOWNLOADS": "${HOME}/Downloads",
+        "pathSeparator": "/",
+        "/": "/",
+    }
+    for key, about in _settings(document).items():
+        variable = variable_name(f"{name}_{key}")
+        default = about.get("default")
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        plain = default is not None and not isinstance(default, list) and not set("${}") & set(text)
+        meanings[f"user_config.{key}"] = f"${{{variable}:-{text}}}" if plain else f"${{{variable}}}"
+    return meanings
+
+
+def _settings(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    declared = document.get("user_config")
+    items = declared.items() if isinstance(declared, Mapping) else ()
+    return {str(key): about for key, about in items if isinstance(about, Mapping)}
+
+
+def _merged(value: object, override: object) -> object:
+    both = isinstance(value, Mapping) and isinstance(override, Mapping)
+    return {**value, **override} if both else override  # type: ignore[dict-item]
+
+
+def _expanded(args: object, settings: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    """Return arguments in which a setting with several values by default stands once for each."""
+    expanded: list[Any] = []
+    for arg in args if isinstance(args, list) else [args]:
+        key = (
+            arg[len("${user_config.") : -1]
+            if isinstance(arg, str) and arg.startswith("${user_config.")
+            else ""
+        )
+        default = settings.get(key, {}).get("default")
+        expanded += default if isinstance(default, list) else [arg]
+    return expanded

@@ -1,0 +1,108 @@
+"""Threads that nothing waits for: they run what may block, such as the keyring, a node or a child process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+_Work = tuple[Future[Any], Callable[[], object]]
+_IDLE_SECONDS = 10.0
+"""How long a thread waits for more work before it ends."""
+
+
+class Threads(Executor):
+    """An executor whose daemon threads do not keep the program from exiting.
+
+    Python's own pool waits at exit for every thread, so Ctrl-C would not end a batch whose items hang.
+
+    Args:
+        count: The most threads; each is started when there is work for it and no other is idle.
+        name: The beginning of their names.
+    """
+
+    def __init__(self, count: int, name: str = "batch") -> None:
+        self._count = count
+        self._name = name
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._running = 0
+        self._idle = 0  # threads that wait, less the work that no thread has taken yet
+
+    def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
+        """Run a function on one of the daemon threads.
+
+        It sees the context variables of the caller, as if it ran here.
+        """
+        future: Future[Made] = Future()
+        context = copy_context()
+        with self._lock:
+            if self._idle <= 0 and self._running < self._count:
+                name = f"{self._name}-{self._running + 1}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+                self._running += 1
+                self._idle += 1
+            self._idle -= 1
+            self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as Executor has it
+        """Let the daemon threads end once their work is done; does not wait for them."""
+        with suppress(Empty):
+            while cancel_futures:
+                left = self._work.get_nowait()
+                if left is not None:
+                    left[0].cancel()
+        # A thread ends when it takes a None, so each needs one.
+        with self._lock:
+            for _ in range(self._running):
+                self._work.put(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+
+    def _serve(self) -> None:
+        while (work := self._next()) is not None:
+            future, function = work
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                except BaseException as error:  # noqa: BLE001  # raised again where the result is awaited
+                    future.set_exception(error)
+            del work, future, function  # an idle thread must not keep alive what it has made
+            with self._lock:
+                self._idle += 1
+
+    def _next(self) -> _Work | None:
+        """Return the next work, None if the thread has to end."""
+        while True:
+            with suppress(Empty):
+                return self._work.get(timeout=_IDLE_SECONDS)
+            with self._lock:
+                if self._idle > 0:  # otherwise some work is on its way to this thread
+                    self._idle -= 1
+                    self._running -= 1
+                    return None
+
+
+async def in_daemon_thread(
+    function: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs
+) -> Made:
+    """Return what a function returns that runs in a daemon thread of its own.
+
+    A loop that ends waits for the threads of `asyncio.to_thread`, and so does the program.
+    """
+    import asyncio
+
+    with Threads(1, "blocking") as threads:
+        return await asyncio.wrap_future(threads.submit(function, *args, **kwargs))

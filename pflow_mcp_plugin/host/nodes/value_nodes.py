@@ -1,0 +1,117 @@
+"""The nodes `echo`, `branch` and `transform`, which only work on values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+import attrs
+import pocketflow
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.validators import is_reserved
+from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE
+
+Evaluate = Callable[..., Any]
+"""Takes an expression and, if it is not evaluated on all values in scope, what it is evaluated on."""
+
+
+def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
+    """Return what evaluates the expressions of a node.
+
+    In a plain pocketflow program no host has set it, and expressions see the shared store.
+    """
+    given: Evaluate | None = params.get(EVALUATE)
+    if given:
+        return given
+    from pflow_mcp_plugin.host.workflow.expressions import parsed
+
+    everything = {key: value for key, value in shared.items() if not is_reserved(key)}
+    return lambda text, *current: parsed(text).value(everything, *(current or (everything,)))
+
+
+def no_expression(key: str) -> PflowError:
+    """Return the error of a node without an expression."""
+    return PflowError(f"parameter {key} is missing or empty", suggestions=(f"Set {key} in params",))
+
+
+class Echo(pocketflow.Node):
+    """The node `echo` passes its message on: a constant, or several values combined in one string."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> object:
+        """Return the message that `echo` gets, from the params or else from the shared store."""
+        return argument(self.params, shared, "message")
+
+    def exec(self, prep_res: object) -> object:
+        """Return the message that `echo` gets, unchanged."""
+        return prep_res
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: object) -> str:
+        """Write the `message` of `echo` and return the action."""
+        shared["message"] = exec_res
+        return "default"
+
+
+class Branch(pocketflow.Node):
+    """The node `branch` takes the action of the first of its cases whose condition is true."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> Evaluate:
+        """Return what evaluates the conditions of a `branch`."""
+        return evaluator(self.params, shared)
+
+    def exec(self, prep_res: Evaluate) -> dict[str, str]:
+        """Return the case of a `branch` that holds, empty if none does.
+
+        Raises:
+            PflowError: There are no cases, or a condition cannot be evaluated.
+        """
+        from pflow_mcp_plugin.host.workflow.expressions import is_true
+
+        cases: list[dict[str, str]] = self.params.get("cases") or []
+        if not cases:
+            raise no_expression("cases")
+        return next((case for case in cases if is_true(prep_res(case["when"]))), {})
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: Evaluate, exec_res: dict[str, str]) -> str:
+        """Write the `case` of a `branch` and return it as the action."""
+        action = exec_res.get("action", "default")
+        shared["case"] = action
+        run = shared.get("__run__")
+        if run:
+            details = {"case": action, **({"when": exec_res["when"]} if exec_res else {})}
+            run.annotate(self.params.get("__node_id__"), {"branch": details})
+        return action
+
+
+@attrs.frozen
+class _Given:
+    evaluate: Evaluate
+    data: tuple[Any, ...]
+
+
+class Transform(pocketflow.Node):
+    """The node `transform` makes new values from others with expressions."""
+
+    def prep(self, shared: MutableMapping[str, Any]) -> _Given:
+        """Return what evaluates the expressions of a `transform`, and the data that they are evaluated on."""
+        data = (self.params["data"],) if "data" in self.params else ()
+        return _Given(evaluator(self.params, shared), data)
+
+    def exec(self, prep_res: _Given) -> dict[str, Any]:
+        """Return the outputs of a `transform`.
+
+        Raises:
+            PflowError: It has no expression, or one cannot be evaluated.
+        """
+        expressions: dict[str, str] = dict(self.params.get("outputs") or {})
+        if self.params.get("expression"):
+            expressions["result"] = self.params["expression"]
+        if not expressions:
+            raise no_expression("expression")
+        return {name: prep_res.evaluate(text, *prep_res.data) for name, text in expressions.items()}
+
+    def post(self, shared: MutableMapping[str, Any], prep_res: _Given, exec_res: dict[str, Any]) -> str:
+        """Write the outputs of a `transform` and return the action."""
+        shared.update(exec_res)
+        return "default"

@@ -1,0 +1,463 @@
+"""The constructs of a node, the members that change whether, how often and how it runs.
+
+    "when": "length(list.files) > 0"
+    "batch": {"items": "${list.files}", "as": "file", "parallel": true, "error_handling": "continue"}
+    "retry": {"max": 3, "wait": 1, "backoff": 2}
+    "cache": {"ttl": 3600}
+
+A construct says here what it reads, which names its node sees, what it makes of the node's outputs, what is
+wrong with it, and how it is drawn. The reader, the checks, the data flows, the drawings and the export ask
+`Constructs` and need not know which there are. A new one takes a class here, a field of `Constructs`, its
+place in `workflow.schema.json`, and what `running.steps` does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar, Self
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow.findings import Findings, shown
+from pflow_mcp_plugin.host.workflow.table_rules import BATCH, CACHE, RETRY, valid_members
+from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
+
+USUAL_TTL = 3_600.0
+"""Seconds for which a kept result is used where nobody says for how long."""
+MOST_ITEMS = 1_000
+"""How many items of a batch are looked at before it runs."""
+IF_SKIPPED = 'Give this node a "when" too, or provide a value for that case with a transform'
+"""The next step for a node that needs a value of a skipped one."""
+ITEMS = Field(key="items", type="list")
+"""The declared type of `batch.items`."""
+
+Path = tuple[str | int, ...]
+Declared = Callable[[TemplateReference], Field | None]
+"""Returns the declaration of what a template names, None if it is unknown."""
+Known = Callable[[JSON], object]
+"""Returns a value with its templates filled in, as far as it is known before a run."""
+
+
+@attrs.frozen(kw_only=True)
+class ExpressionPlace:
+    """An expression of a workflow.
+
+    Attributes:
+        text: The expression.
+        path: Its JSON path.
+        param: The parameter or construct that it is in.
+        output: The output that its value becomes, of a `transform`.
+        is_condition: Whether its value only counts as true or false.
+        on_data: Whether names in it are looked up in the parameter `data` of its node.
+    """
+
+    text: str
+    path: str
+    param: str
+    output: str = ""
+    is_condition: bool = False
+    on_data: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class TemplatePlace:
+    """A value of a construct that may hold templates; `field` declares its type."""
+
+    name: str
+    value: JSON
+    path: str
+    field: Field
+
+
+@attrs.frozen(kw_only=True)
+class KnownRun:
+    """One of several runs of a node that are known before: the `values` of the names that only it sees.
+
+    `words` says which run it is; a `lenient` one may fail without harm to the others.
+    """
+
+    values: Mapping[str, object]
+    words: str
+    lenient: bool
+
+
+class Construct:
+    """What a construct may say of itself; one that overrides nothing reads, adds and changes nothing."""
+
+    may_skip: ClassVar[bool] = False
+    """Whether its node may be skipped, so that others may find no value there."""
+    repeats: ClassVar[bool] = False
+    """Whether its node may run several times in one step, each time without the outputs of the others."""
+    repeated_outputs: ClassVar[frozenset[str]] = frozenset()
+    """The outputs that only say again what others say."""
+
+    def conditions(self) -> Iterator[ExpressionPlace]:
+        """Yield its expressions; they see what there is before the node, and not the names inside."""
+        yield from ()
+
+    def templates(self) -> Iterator[TemplatePlace]:
+        """Yield its values with templates; they see the same."""
+        yield from ()
+
+    def names(self) -> Mapping[str, str]:
+        """Return the names that only its node sees, each with the JSON path where it is given."""
+        return {}
+
+    def inside(self, _declared: Declared) -> Mapping[str, Field]:
+        """Return what is known of the values of those names."""
+        return {}
+
+    def gathered(self, entry: Entry) -> Entry:
+        """Return the entry of its node as later nodes see it."""
+        return entry
+
+    def read_of_one(self, path: Path) -> Iterator[Path]:
+        """Yield what a path into the outputs that later nodes see reads of those of a single run."""
+        yield path
+
+    def known_runs(self, _known: Known) -> Iterator[KnownRun]:
+        """Yield the runs of its node whose values are known before."""
+        yield from ()
+
+    def check(self, _user: str, _entry: Entry, _findings: Findings) -> None:
+        """Report what does not fit the entry of its node, which messages call `user`."""
+
+    def words(self, _known: Known) -> str:
+        """Return what a drawing says of it, empty for nothing."""
+        return ""
+
+
+@attrs.frozen(kw_only=True)
+class When(Construct):
+    """The condition `when` of a node or an edge: an expression that must be true."""
+
+    may_skip = True
+
+    text: str
+    path: str
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the condition; None if there is none."""
+        if value is not None and not isinstance(value, str):
+            findings.error(path, f"Expected a string, found {shown(value)}", 'Write "..."')
+        return cls(text=value, path=path) if isinstance(value, str) and value else None
+
+    def conditions(self) -> Iterator[ExpressionPlace]:
+        """Yield the condition."""
+        yield ExpressionPlace(text=self.text, path=self.path, param="when", is_condition=True)
+
+    def words(self, _known: Known) -> str:
+        """Return the condition as drawings have it."""
+        return f"if {self.text}"
+
+
+@attrs.frozen(kw_only=True)
+class Retry(Construct):
+    """The table `retry` of a node: how often and after how long a failure is retried.
+
+    Only what is safe to repeat is, see `running.attempts`.
+
+    Attributes:
+        max: How many attempts may follow the first one.
+        wait: Seconds before the second attempt.
+        backoff: The factor by which the wait grows for each further attempt.
+        path: The JSON path of what sets `max`.
+    """
+
+    max: int = 0
+    wait: float = 1.0
+    backoff: float = 2.0
+    path: str = ""
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the table; None if there is none."""
+        if value is None:
+            return None
+        table = valid_members(value, RETRY, path, findings)
+        if isinstance(value, dict) and value.get("max") is None:
+            findings.error(path, "max is missing", "Add max, the number of attempts after the first")
+        return cls(
+            max=int(table.get("max", 0)),
+            wait=float(table.get("wait", 1.0)),
+            backoff=float(table.get("backoff", 2.0)),
+            path=path,
+        )
+
+    def check(self, user: str, entry: Entry, findings: Findings) -> None:
+        """Warn where nothing is retried."""
+        self.check_effect(user, entry, findings, "Remove it, or route its failure back to it with an edge")
+
+    def check_effect(self, user: str, entry: Entry, findings: Findings, step: str) -> None:
+        """Warn, with a next step, where nothing is retried."""
+        if self.max and not entry.retryable and entry.purity != "flow_safe":
+            message = f"{user} is never retried: retrying it could do harm"
+            findings.warning(self.path, message, step)
+
+
+@attrs.frozen(kw_only=True)
+class Batch(Construct):
+    """The table `batch` of a node, which runs once for each item of a list.
+
+    Attributes:
+        items: A list, or a template of one.
+        name: The name of the item in the node's templates.
+        parallel: Whether items run at the same time.
+        max_concurrent: How many of them do.
+        fail_fast: Whether the first failed item ends the batch; else the rest go on.
+        retry: How a failed item is retried.
+        path: The table's JSON path.
+    """
+
+    repeats = True
+    repeated_outputs = frozenset({"items"})  # has each result again, with its item
+
+    items: JSON
+    name: str = "item"
+    parallel: bool = False
+    max_concurrent: int = 10
+    fail_fast: bool = True
+    retry: Retry = attrs.field(factory=Retry)
+    path: str = ""
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the table; None if there is none.
+
+        An invalid one still returns a batch, so that references to its outputs are not reported too.
+        """
+        if value is None:
+            return None
+        table = valid_members(value, BATCH, path, findings)
+        if isinstance(value, dict) and value.get("items") is None:
+            findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
+        return cls(
+            items=table.get("items", []),
+            name=table.get("as", "item"),
+            parallel=table.get("parallel", False),
+            max_concurrent=int(table.get("max_concurrent", 10)),
+            fail_fast=table.get("error_handling", "fail_fast") == "fail_fast",
+            retry=Retry(
+                max=int(table.get("max_retries", 0)),
+                wait=float(table.get("retry_wait", 1.0)),
+                path=f"{path}.max_retries",
+            ),
+            path=path,
+        )
+
+    def templates(self) -> Iterator[TemplatePlace]:
+        """Yield the list."""
+        yield TemplatePlace(name="batch.items", value=self.items, path=f"{self.path}.items", field=ITEMS)
+
+    def names(self) -> Mapping[str, str]:
+        """Return the name of the item."""
+        return {self.name: f"{self.path}.as"}
+
+    def inside(self, declared: Declared) -> Mapping[str, Field]:
+        """Return what is known of an item."""
+        if isinstance(self.items, list):
+            return {self.name: item_among(self.items, self.name)}
+        reference = lone(self.items)
+        return {self.name: item_of(declared(reference) if reference else None, self.name)}
+
+    def gathered(self, entry: Entry) -> Entry:
+        """Return the entry of its node with lists and counts as outputs."""
+        interface = attrs.evolve(
+            entry.interface, outputs=_batch_outputs(entry), open_outputs=False, result="results"
+        )
+        return attrs.evolve(entry, interface=interface)
+
+    def read_of_one(self, path: Path) -> Iterator[Path]:
+        """Yield what a path reads of an item: `results[0].title` reads `title`."""
+        match path:
+            case () | ("results" | "items",) | ("results" | "items", _) | ("items", _, "result"):
+                yield ()
+            case ("results", _, *rest) | ("items", _, "result", *rest):
+                yield tuple(rest)
+
+    def known_runs(self, known: Known) -> Iterator[KnownRun]:
+        """Yield a run for each item that is known."""
+        items = known(self.items)
+        for index, item in enumerate(items[:MOST_ITEMS] if isinstance(items, list) else ()):
+            words = f" (item {index} of the batch)"
+            yield KnownRun(values={self.name: item}, words=words, lenient=not self.fail_fast)
+
+    def check(self, user: str, entry: Entry, findings: Findings) -> None:
+        """Warn where no item is retried."""
+        self.retry.check_effect(user, entry, findings, "Remove it")
+
+    def count(self, known: Known) -> int | None:
+        """Return the number of items, None if it is not known."""
+        items = known(self.items)
+        return len(items) if isinstance(items, list) else None
+
+    def words(self, known: Known) -> str:
+        """Return how many items there are, or that there are some."""
+        count = self.count(known)
+        return "for each item" if count is None else f"for each of {count:,} item{'' if count == 1 else 's'}"
+
+
+def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
+    outputs = entry.interface.outputs
+    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
+    item: dict[str, JSON] = {"properties": {"error": {}, **known}}
+    if entry.interface.open_outputs:
+        item["additionalProperties"] = True
+    given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
+    return (
+        Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
+        Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
+        Field(key="count", type="int", description="How many items there are"),
+        Field(key="succeeded", type="int", description="How many of them succeeded"),
+        Field(key="failed", type="int", description="How many of them failed"),
+        Field(
+            key="items",
+            type="list",
+            description="`{index, item, result, error}` of each item",
+            schema={"items": {"properties": given, "additionalProperties": False}},
+        ),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Caching(Construct):
+    """The member `cache` of a node: `true`, `false` or a table.
+
+    Attributes:
+        ttl: Seconds for which the result of an earlier run is used instead of running the node. With 0 the
+            node always runs, and its result is kept.
+        never: Whether its results are never kept nor used, whatever a run asks for.
+    """
+
+    ttl: float = USUAL_TTL
+    never: bool = False
+    path: str = ""
+
+    @classmethod
+    def read(cls, value: object, path: str, findings: Findings) -> Self | None:
+        """Read the member; None if there is none."""
+        if value is None or isinstance(value, bool):
+            return None if value is None else cls(never=not value, path=path)
+        if not isinstance(value, dict):
+            message = f"Expected true, false or an object, found {shown(value)}"
+            findings.error(path, message, 'Write true, or {"ttl": SECONDS}')
+            return cls(path=path)
+        return cls(ttl=float(valid_members(value, CACHE, path, findings).get("ttl", USUAL_TTL)), path=path)
+
+    def check(self, user: str, entry: Entry, findings: Findings) -> None:
+        """Warn where nothing is cached."""
+        if self.never or is_cacheable(entry):
+            return
+        reason = "its results are not kept" if entry.purity == "flow_safe" else "it may change something"
+        step = "Remove it"
+        if entry.purity != "flow_safe" and entry.claimed_purity:
+            step = "It claims to be read-only: if you trust that, set trust_readonly, or run --trust-readonly"
+        findings.warning(self.path, f"{user} is never cached: {reason}", step)
+
+
+def is_cacheable(entry: Entry) -> bool:
+    """Return whether results of a node may be kept where its `cache`, or the run, asks for that."""
+    return entry.purity == "flow_safe" and entry.cacheable
+
+
+@attrs.frozen(kw_only=True)
+class Constructs:
+    """The constructs of a node, each under the key of the member, in the order in which they take effect."""
+
+    when: When | None = None
+    batch: Batch | None = None
+    retry: Retry | None = None
+    cache: Caching | None = None
+
+    @classmethod
+    def read(cls, node: JSONObject, path: str, findings: Findings) -> Constructs:
+        """Read the constructs of a node at a JSON path; report what is wrong with them."""
+        made = cls(
+            when=When.read(node.get("when"), f"{path}.when", findings),
+            batch=Batch.read(node.get("batch"), f"{path}.batch", findings),
+            retry=Retry.read(node.get("retry"), f"{path}.retry", findings),
+            cache=Caching.read(node.get("cache"), f"{path}.cache", findings),
+        )
+        if made.batch and made.retry:
+            message = "A batch is not retried as a whole"
+            findings.error(f"{path}.retry", message, "Set max_retries and retry_wait in batch")
+        return made
+
+    def __iter__(self) -> Iterator[Construct]:
+        return (it for it in (self.when, self.batch, self.retry, self.cache) if it is not None)
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether the node may be skipped."""
+        return any(it.may_skip for it in self)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the node may run several times in one step."""
+        return any(it.repeats for it in self)
+
+    @property
+    def repeated_outputs(self) -> frozenset[str]:
+        """The outputs of the node that only say again what others say."""
+        return frozenset().union(*(it.repeated_outputs for it in self))
+
+    def conditions(self) -> Iterator[ExpressionPlace]:
+        """Yield the expressions that decide about the node."""
+        for it in self:
+            yield from it.conditions()
+
+    def templates(self) -> Iterator[TemplatePlace]:
+        """Yield the values with templates that are needed before the node."""
+        for it in self:
+            yield from it.templates()
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names that only the node sees, each with the JSON path where it is given."""
+        return {name: path for it in self for name, path in it.names().items()}
+
+    def inside(self, declared: Declared) -> dict[str, Field]:
+        """Return what is known of the values of those names."""
+        return {name: field for it in self for name, field in it.inside(declared).items()}
+
+    def gathered(self, entry: Entry) -> Entry:
+        """Return the entry of the node as later nodes see it."""
+        for it in reversed([*self]):  # the innermost first
+            entry = it.gathered(entry)
+        return entry
+
+    def read_of_one(self, path: Path) -> list[Path]:
+        """Return what a path into the outputs that later nodes see reads of those of a single run."""
+        found = [path]
+        for it in self:
+            found = [inner for outer in found for inner in it.read_of_one(outer)]
+        return found
+
+    def known_runs(self, known: Known) -> Iterator[KnownRun]:
+        """Yield the runs of the node whose values are known before."""
+        for it in self:
+            yield from it.known_runs(known)
+
+    def check(self, user: str, entry: Entry, findings: Findings) -> None:
+        """Report which constructs do not fit the entry of the node."""
+        for it in self:
+            it.check(user, entry, findings)
+
+    def words(self, known: Known = lambda _: None) -> list[str]:
+        """Return what a drawing says of the constructs."""
+        return [words for it in self if (words := it.words(known))]
+
+    def described(self, known: Known) -> dict[str, JSON]:
+        """Return what a dry run says of them in JSON."""
+        return {
+            "when": self.when.text if self.when else "",
+            "batch": self.batch is not None,
+            "items": self.batch.count(known) if self.batch else None,
+        }
+
+
+CONSTRUCT_KEYS = tuple(attrs.fields_dict(Constructs))
+"""The keys of a node under which its constructs stand."""

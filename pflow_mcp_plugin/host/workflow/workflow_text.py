@@ -1,0 +1,474 @@
+"""The text of workflows: their files, JSON and YAML, and where in them the problems are.
+
+YAML gives the same values as JSON, by the rules of YAML 1.2: `true`, `false` and `null` are words, numbers
+are decimal, and everything else is a string: `yes`, `2024-01-31` and `007` too. There are no tags and no
+merge keys. Aliases count as often as they are used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, NoReturn
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
+from pflow_mcp_plugin.host.workflow.findings import shown as described
+from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+
+_DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
+"""What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
+MOST_TEXT = 8 << 20
+"""Characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""
+_LONGEST = 4_000
+"""Digits of a whole number that is loaded; Python's own limit is 4,300."""
+_TOKEN = re.compile(r'[\s\ufeff]*([{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+)')
+DEEPEST = 100
+"""Levels of lists and objects that are loaded."""
+MOST_VALUES = 500_000
+"""Values that are loaded, those that aliases repeat included."""
+_WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_QUOTED = re.compile(r"""'[^']*'|"(\\.|[^"\\])*\"""")
+_WORDS: dict[str, JSON] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+Place = tuple[int, int]
+"""Line and column, from 1."""
+
+
+def is_descriptor(word: str) -> bool:
+    """Return whether the file of a workflow is one that the user has opened for pflow."""
+    return _DESCRIPTOR.fullmatch(word) is not None
+
+
+def read_workflow(path: Path) -> dict[str, JSON]:
+    """Read the file of a workflow: JSON or YAML.
+
+    Raises:
+        PflowError: The file does not exist, cannot be read, or is not JSON or YAML.
+    """
+    return load_workflow(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Read the text of a workflow file.
+
+    Raises:
+        PflowError: The file does not exist, or cannot be read.
+    """
+    try:
+        content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
+        return content.decode()
+    except FileNotFoundError as error:
+        raise PflowError(
+            f"No such file: {path}", suggestions=similar_files(path), kind="not_found"
+        ) from error
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        steps = (f"Pass it as standard input: /dev/stdin < {path}",) if isinstance(error, NotRegular) else ()
+        raise PflowError(message, suggestions=steps, kind="not_found") from error
+    except UnicodeDecodeError as error:
+        message = f"{path} is not UTF-8 (byte {error.start})"
+        raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from error
+
+
+def similar_files(path: Path) -> tuple[str, ...]:
+    """Return a suggestion that names the workflow file that is named most like a missing one."""
+    from difflib import get_close_matches
+
+    suffixes = (".json", ".yaml", ".yml")
+    files = path.parent.iterdir() if path.parent.is_dir() else ()
+    # The suffix is left out of the comparison: short names that share it would all be alike.
+    names = {item.stem: item.name for item in files if item.suffix in suffixes}
+    close = get_close_matches(path.stem, names, 1)
+    return tuple(f"Did you mean {path.parent / names[stem]}?" for stem in close)
+
+
+def is_yaml(origin: str, text: str) -> bool:
+    """Return whether a text is read as YAML: by its file's suffix, else unless it begins as JSON does."""
+    suffix = PurePath(origin).suffix.lower()
+    if suffix in (".json", ".yaml", ".yml"):
+        return suffix != ".json"
+    return text.lstrip("\ufeff \t\r\n")[:1] not in ("{", "[")
+
+
+def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
+    """Load the workflow in a JSON or YAML text, or another object.
+
+    Args:
+        text: The whole file; a byte order mark is skipped.
+        origin: The file's name, for messages; `is_yaml` goes by its suffix.
+        what: What it is, for messages.
+
+    Raises:
+        PflowError: It is too long, is not JSON or YAML (line and column are named), not an object, or
+            holds objects with duplicate keys (each is named).
+    """
+    if len(text) > MOST_TEXT:
+        message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
+        step = "Keep large data in files that nodes read"
+        raise PflowError(message, details={"file": origin}, suggestions=(step,), kind="validation")
+    text = text.removeprefix("\ufeff")
+    if is_yaml(origin, text):
+        read = YamlText(text, origin)
+        value, findings = read.value, read.findings
+    else:
+        value, findings = _json(text, origin)
+    if not isinstance(value, dict):
+        message = f"{origin}: {what} is a JSON object, this is {described(value)}"
+        raise PflowError(message, details={"file": origin}, kind="validation")
+    if findings.problems:
+        raise refusal(origin, findings.problems)
+    return value
+
+
+def _json(text: str, origin: str) -> tuple[JSON, Findings]:
+    repeated = _RepeatedKeys()
+    try:
+        value = json.loads(
+            text,
+            parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
+            parse_float=_number,
+            parse_int=_whole,
+            object_pairs_hook=repeated.join,
+        )
+        findings = repeated.findings(value)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise PflowError(
+            f"{origin} is not valid JSON: {error.msg} at {where}",
+            details={"file": origin, "line": error.lineno, "column": error.colno},
+            suggestions=(f"Fix line {error.lineno} of {origin}",),
+            kind="validation",
+        ) from error
+    except ValueError as error:
+        raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
+    except RecursionError as error:
+        raise PflowError(
+            f"{origin}: nested too deeply", details={"file": origin}, kind="validation"
+        ) from error
+    return value, findings
+
+
+class _RepeatedKeys:
+    """Finds duplicate keys of an object, of which all but one value would be lost."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[dict[str, JSON], list[str]]] = []
+
+    def join(self, pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+        """Return an object from its members; used as `object_pairs_hook`."""
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self._found.append((members, [key for key, count in counts.items() if count > 1]))
+        return members
+
+    def findings(self, value: JSON) -> Findings:
+        """Return a problem for each, with its JSON path."""
+        findings = Findings()
+        # By identity, as the decoder does not say where in the text an object is.
+        places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}
+        for members, keys in self._found:
+            path = places.get(id(members), "")  # empty if the object itself was replaced by a duplicate
+            for key in keys if path else ():
+                findings.error(at(path, key), f"Duplicate key {key} in {path}", "Remove one")
+        return findings
+
+
+def _objects(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+    if isinstance(value, dict):
+        yield path, value
+        for key, item in value.items():
+            yield from _objects(item, at(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _objects(item, f"{path}[{index}]")
+
+
+def _whole(text: str) -> int:
+    if len(text) <= _LONGEST:
+        return int(text)
+    message = f"a whole number of {len(text.removeprefix('-')):,} digits is too large"
+    raise ValueError(message)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    shown = cut(text)
+    message = f"{shown} is too large a number" if text[-1].isdigit() else f"{shown} is not a JSON value"
+    raise ValueError(message)
+
+
+def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
+    """Return problems with the line and column of each place in its file.
+
+    A place that is not there, such as a parameter that is missing, is that of what it is missing from.
+
+    Args:
+        problems: The problems; those with a `source` are in that file.
+        file: The file of the workflow; None if it has none that could be read again.
+    """
+    known: dict[str, Mapping[str, Place]] = {}
+    found = []
+    for problem in problems:
+        source = problem.source or str(file or "")
+        if source not in known:
+            known[source] = _places(source)
+        path = problem.path
+        while path and path not in known[source]:
+            path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
+        line, column = known[source].get(path, (0, 0))
+        found.append(attrs.evolve(problem, line=line, column=column))
+    return tuple(found)
+
+
+def locate(error: PflowError, file: Path | None) -> None:
+    """Add line and column to the problems of an error."""
+    problems = located(error.problems, file)
+    if len(problems) == 1:  # it is also part of the message
+        before, after = (str(attrs.evolve(it, suggestion="")) for it in (*error.problems, *problems))
+        error.message = error.message.replace(before, after)
+        error.args = (error.message,)
+    error.problems = problems
+
+
+def _places(source: str) -> Mapping[str, Place]:
+    """Return the places in a workflow file; none if it cannot be read, or is something else."""
+    if not source:
+        return {}
+    try:
+        text = read_text(Path(source))
+        return YamlText(text, source).places if is_yaml(source, text) else json_places(text)
+    except PflowError:
+        return {}
+
+
+def json_places(text: str) -> dict[str, Place]:
+    """Return line and column of each part of a JSON text, by its JSON path; of a member those of its key.
+
+    Args:
+        text: Valid JSON; of anything else some places may be missing.
+    """
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    places: dict[str, Place] = {}
+    for path, offset in _paths(text):
+        line = bisect_right(lines, offset)
+        places.setdefault(path, (line, offset - lines[line - 1] + 1))
+    return places
+
+
+def _paths(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the path of each value with the offset at which it, or its key, begins."""
+    # Of each list or object around the current place: its path, and an index or a key.
+    around: list[tuple[str, int | str | None]] = []
+    yield "$", len(text) - len(text.lstrip("\ufeff \t\r\n"))
+    for match in _TOKEN.finditer(text):
+        part, offset = match[1], match.start(1)
+        if part in ("}", "]"):
+            around = around[:-1]
+        elif part == ",":
+            holder, key = around[-1] if around else ("$", None)
+            around[-1:] = [(holder, key + 1 if isinstance(key, int) else None)]
+        elif part != ":":
+            path = _here(around, part)
+            yield path, offset
+            if part in ("{", "["):
+                around.append((path, 0 if part == "[" else None))
+            elif around and around[-1][1] is None:
+                around[-1] = (around[-1][0], _name(part))
+
+
+def _here(around: Sequence[tuple[str, int | str | None]], part: str) -> str:
+    if not around:
+        return "$"
+    holder, key = around[-1]
+    if isinstance(key, int):
+        return f"{holder}[{key}]"
+    return at(holder, _name(part) if key is None else key)
+
+
+def _name(part: str) -> str:
+    import json
+
+    try:
+        return str(json.loads(part, strict=False))
+    except ValueError:
+        return part
+
+
+@attrs.define
+class _Container:
+    """A list or an object that is being read, its key in wait, and how many values it has had so far."""
+
+    value: Any
+    path: str
+    place: Place
+    anchor: str | None = None
+    key: str | None = None
+    size: int = 1
+
+
+class YamlText:
+    """The value in a YAML text.
+
+    Args:
+        text: The text.
+        origin: Its file, for messages.
+
+    Attributes:
+        value: The value.
+        places: Line and column of each part, by its JSON path; of a member those of its key.
+        findings: Duplicate keys, of which all but one value would be lost.
+
+    Raises:
+        PflowError: It is not YAML (line and column are named), or has what JSON has no form for, or too much.
+    """
+
+    def __init__(self, text: str, origin: str) -> None:
+        self.value: JSON = None
+        self.places: dict[str, Place] = {}
+        self.findings = Findings()
+        self._origin = origin
+        self._open: list[_Container] = []
+        self._anchors: dict[str, tuple[JSON, int]] = {}
+        self._documents = 0
+        for event in self._events(text):
+            self._take(event)
+
+    def _events(self, text: str) -> Iterator[Any]:
+        import yaml
+
+        loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        try:
+            yield from yaml.parse(text, Loader=loader)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            reason = getattr(error, "problem", None) or str(error)
+            place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+            unquoted = any("${" in _QUOTED.sub("", each) for each in line)
+            step = f'Put quotes around what has ${{...}} in line {place[0]}: "${{name}}"' if unquoted else ""
+            self._refuse(f"not valid YAML: {reason}", place, step)
+
+    def _take(self, event: Any) -> None:
+        kind = type(event).__name__
+        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        if kind == "DocumentStartEvent":
+            self._documents += 1
+            if self._documents > 1:
+                self._refuse("has more than one document", place)
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
+            self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            self._end()
+        elif kind == "ScalarEvent":
+            self._scalar(event, place)
+        elif kind == "AliasEvent":
+            if event.anchor not in self._anchors:
+                self._refuse(f"*{event.anchor} refers to no earlier anchor", place)
+            self._add(*self._anchors[event.anchor], place)
+
+    def _begin(self, value: Any, anchor: str | None, place: Place) -> None:
+        if len(self._open) >= DEEPEST:
+            self._refuse(f"nested deeper than {DEEPEST} levels", place)
+        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+            self._refuse("a key must be a string", place)
+        self._open.append(_Container(value, self._path(), place, anchor))
+        self.places.setdefault(self._open[-1].path, place)
+
+    def _end(self) -> None:
+        closed = self._open.pop()
+        if closed.anchor:
+            self._anchors[closed.anchor] = (closed.value, closed.size)
+        self._add(closed.value, closed.size, closed.place)
+
+    def _scalar(self, event: Any, place: Place) -> None:
+        self._require_plain(event, place, ("str",))
+        holder = self._open[-1] if self._open else None
+        if holder and isinstance(holder.value, dict) and holder.key is None:
+            self._name(holder, event, place)
+            return
+        value = self._resolved(event.value, place) if event.implicit[0] else event.value
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        self._add(value, 1, place)
+
+    def _name(self, holder: _Container, event: Any, place: Place) -> None:
+        if event.value == "<<" and event.implicit[0]:
+            self._refuse("merge keys (<<) are not supported", place)
+        holder.key = event.value
+        path = self._path()
+        if event.value in holder.value:
+            self.findings.error(path, f"Duplicate key {event.value} in {holder.path}", "Remove one")
+        self.places[path] = place
+
+    def _path(self) -> str:
+        if not self._open:
+            return "$"
+        holder = self._open[-1]
+        if isinstance(holder.value, dict):
+            return at(holder.path, holder.key or "")
+        return f"{holder.path}[{len(holder.value)}]"
+
+    def _add(self, value: JSON, size: int, place: Place) -> None:
+        if not self._open:
+            self.value = value
+            return
+        holder = self._open[-1]
+        holder.size += size
+        if holder.size > MOST_VALUES:
+            self._refuse(f"more than {MOST_VALUES:,} values, those of aliases included", place)
+        if isinstance(holder.value, dict):
+            if holder.key is None:
+                self._refuse("a key must be a string", place)
+            holder.value[holder.key] = value
+            holder.key = None
+            return
+        self.places.setdefault(self._path(), place)
+        holder.value.append(value)
+
+    def _require_plain(self, event: Any, place: Place, kinds: tuple[str, ...]) -> None:
+        if event.tag is not None and event.tag not in ("!", *(f"tag:yaml.org,2002:{kind}" for kind in kinds)):
+            self._refuse(f"tags such as {event.tag} are not supported", place)
+
+    def _resolved(self, text: str, place: Place) -> JSON:
+        if text in _WORDS:
+            return _WORDS[text]
+        if _SPECIAL.fullmatch(text):
+            self._refuse(f"{text} is not a JSON value", place)
+        if _WHOLE.fullmatch(text):
+            if len(text) > 4_000:
+                self._refuse(f"a whole number of {len(text):,} digits is too large", place)
+            return int(text)
+        if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
+            number = float(text)
+            if number - number != 0:
+                self._refuse(f"{text[:40]} is too large a number", place)
+            return number
+        return text
+
+    def _refuse(self, reason: str, place: Place, step: str = "") -> NoReturn:
+        line, column = place
+        raise PflowError(
+            f"{self._origin}: {reason} at line {line}, column {column}",
+            details={"file": self._origin, "line": line, "column": column},
+            suggestions=(step or f"Fix line {line} of {self._origin}",),
+            kind="validation",
+        )

@@ -1,0 +1,6 @@
+"""Connections over HTTP, for host and client: to allowed hosts and addresses only.
+
+- `egress`: which URLs, hosts and addresses are allowed, and whether plain http is; what an address is
+- `checked_connections`: connections to the addresses that were checked, and the proxy for a URL
+- `certificates`: those that are trusted, the client's own, and pinned public keys
+"""

@@ -1,0 +1,166 @@
+"""Certificates: those that are trusted, the client's own, and pinned public keys."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pflow_mcp_plugin.network.egress import Endpoint
+from pflow_mcp_plugin.storage import read_regular, require_regular
+
+_CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_CA_FOLDERS = ("SSL_CERT_DIR",)
+_PIN = re.compile(r"(?:sha256//?)?([A-Za-z0-9+/]{43}=)")
+_LONG = 0x80
+"""The first byte of a DER length of 128 or more has this bit; the others say how many bytes follow."""
+_VERSION = 0xA0
+"""The DER tag of a certificate's version, which may be left out."""
+_BEFORE_KEY = 5
+"""Serial number, signature, issuer, validity and subject stand before the key (RFC 5280, section 4.1)."""
+
+
+class CertificatesUnreadable(Exception):
+    """A file or folder with certificates, a key or pins cannot be read.
+
+    Args:
+        what: What is in it, such as `certificates to trust`.
+        reason: The file or folder, and why it cannot be read.
+        setting: The field or variables that name it.
+    """
+
+    def __init__(self, what: str, reason: str, setting: str) -> None:
+        super().__init__(what, reason, setting)
+        self.what = what
+        self.reason = reason
+        self.setting = setting
+
+
+class KeyNotPinned(Exception):
+    """A public key is not one of the `tls_pins`; nothing was sent.
+
+    Args:
+        host: The host that has the key.
+        pin: The hash of the key, as it would be pinned.
+    """
+
+    def __init__(self, host: str, pin: str) -> None:
+        super().__init__(host, pin)
+        self.host = host
+        self.pin = pin
+
+
+def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
+    """Return a TLS context for connections.
+
+    It trusts the certificates in the endpoint's `ca_bundle`, else the environment's or the system's.
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
+    `CURL_CA_BUNDLE` of other common tools.
+
+    Raises:
+        CertificatesUnreadable: The certificates cannot be read.
+    """
+    file: str | None
+    folder: str | None = None
+    setting = "SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE"
+    if endpoint is not None and endpoint.ca_bundle:
+        file = str(Path(endpoint.ca_bundle).expanduser())
+        setting = f"ca_bundle of {endpoint.owner}"
+    else:
+        file = next((environ[name] for name in _CA_FILES if environ.get(name)), None)
+        folder = next((environ[name] for name in _CA_FOLDERS if environ.get(name)), None)
+    if file is not None and Path(file).is_dir():  # REQUESTS_CA_BUNDLE and ca_bundle may name a folder
+        file, folder = None, file
+    if file is None and folder is None:
+        import httpx2  # failures are explained without it
+
+        return httpx2.create_ssl_context(trust_env=False)
+    try:
+        if file is not None:
+            require_regular(file)
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except (OSError, ValueError) as error:
+        reason = f"{file or folder}: {error}"
+        raise CertificatesUnreadable("certificates to trust", reason, setting) from error
+
+
+def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
+    """Let connections present the `client_cert` of an endpoint.
+
+    Raises:
+        CertificatesUnreadable: It cannot be read.
+    """
+    files = [str(Path(file).expanduser()) for file in endpoint.client_cert]
+    try:
+        for file in files:
+            require_regular(file)
+        # Without a password, OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(files[0], files[-1], lambda: b"")
+    except (OSError, ValueError) as error:
+        reason = f"{' and '.join(files)}: {error}"
+        setting = f"client_cert of {endpoint.owner}; its key must not be encrypted"
+        raise CertificatesUnreadable("the client certificate", reason, setting) from error
+
+
+def pins_of(endpoint: Endpoint) -> frozenset[str]:
+    """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`.
+
+    Raises:
+        CertificatesUnreadable: The file with them cannot be read, or holds something else.
+    """
+    if not isinstance(endpoint.tls_pins, str):
+        return frozenset(map(_bare, endpoint.tls_pins))
+    file = Path(endpoint.tls_pins).expanduser()
+    try:
+        text = read_regular(file).decode()
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    except (OSError, ValueError) as error:
+        raise _unreadable(endpoint, f"{file}: {error}") from error
+    pins = frozenset(_bare(line) for line in lines if line)
+    wrong = next((number for number, line in enumerate(lines, 1) if line and not _PIN.fullmatch(line)), 0)
+    if wrong or not pins:
+        reason = f"line {wrong} is not a SHA-256 hash in base64" if wrong else "it has no pin"
+        raise _unreadable(endpoint, f"{file}: {reason}")
+    return pins
+
+
+def pin_of(certificate: bytes) -> str:
+    """Return the pin of a certificate's key: SHA-256 of its SubjectPublicKeyInfo, as base64."""
+    return base64.b64encode(hashlib.sha256(_public_key(certificate)).digest()).decode()
+
+
+def _bare(pin: str) -> str:
+    match = _PIN.fullmatch(pin)
+    return match[1] if match else pin  # which is the pin of no key
+
+
+def _unreadable(endpoint: Endpoint, reason: str) -> CertificatesUnreadable:
+    return CertificatesUnreadable("pins", reason, f"tls_pins of {endpoint.owner}")
+
+
+def _public_key(certificate: bytes) -> bytes:
+    """Return the SubjectPublicKeyInfo of a certificate, the bytes as they stand in it."""
+    _, _, start, end = next(_elements(certificate, 0, len(certificate)))
+    _, _, start, end = next(_elements(certificate, start, end))  # what is signed
+    fields = [
+        certificate[begin:after]
+        for tag, begin, _, after in _elements(certificate, start, end)
+        if tag != _VERSION
+    ]
+    return fields[_BEFORE_KEY]
+
+
+def _elements(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the DER elements between two positions: tag, and where it, its content and the next begin."""
+    while start < end:
+        tag, length = data[start], data[start + 1]
+        content = start + 2
+        if length & _LONG:
+            size = length & ~_LONG
+            length = int.from_bytes(data[content : content + size])
+            content += size
+        yield tag, start, content, content + length
+        start = content + length

@@ -1,0 +1,324 @@
+"""Connections to hosts and addresses that the rules for egress allow, directly or through a proxy.
+
+A host is looked up once for each connection, and what is connected to are the addresses that were checked: a
+name that changes in between changes nothing. TLS still verifies the name of the host.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.request import getproxies
+
+import anyio
+import attrs
+import httpcore2
+import httpx2
+
+from pflow_mcp_plugin.network import egress
+from pflow_mcp_plugin.network.certificates import KeyNotPinned, pin_of, pins_of
+from pflow_mcp_plugin.network.egress import Endpoint, HostRefused, is_loopback
+
+_IDLE_SECONDS = 5.0
+"""How long an idle connection is kept."""
+_FAILURES = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+)
+_HEAD_START = 0.25
+"""Seconds that an address has before the next one is tried beside it (RFC 8305, section 5)."""
+
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """The transport of one endpoint's HTTP client: every URL is checked, and every address connected to.
+
+    Through a proxy only the host in the URL can be checked, since the proxy looks it up.
+
+    Args:
+        endpoint: What connects, with its rules.
+        context: The TLS context of connections to it.
+
+    Raises:
+        CertificatesUnreadable: The file with its pins cannot be read.
+    """
+
+    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext) -> None:
+        self._endpoint = endpoint
+        self._context = context
+        self._pins = pins_of(endpoint)
+        self._pools: dict[object, httpcore2.AsyncConnectionPool] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request over a checked connection, which is kept for further ones.
+
+        Raises:
+            HostRefused: The URL, or every address of its host, is not allowed.
+            KeyNotPinned: The host has none of the pinned keys.
+        """
+        assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101 - it belongs to an AsyncClient
+        url = request.url
+        place = (url.raw_scheme, url.raw_host, url.port)
+        pool = self._pools.get(place)
+        if pool is None:
+            pool = self._pools[place] = self._pool(url)
+        with _translated_errors():
+            answer = await pool.handle_async_request(
+                httpcore2.Request(
+                    method=request.method,
+                    url=_core_url(url),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections, checked as they were."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    def _pool(self, url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
+        """Return the connections for an origin that was not asked for before, if it is allowed."""
+        refusal = egress.refusal_of_url(self._endpoint, f"{url.scheme}://{url.netloc.decode()}")
+        if refusal is not None:
+            raise HostRefused(refusal)
+        # A proxy would see requests to this machine in plain text, and send them to its own loopback.
+        proxy = "" if is_loopback(url.host) else proxy_for(url)
+        network = CheckedNetwork(
+            endpoint=self._endpoint, pins=self._pins, context=self._context, proxied=bool(proxy)
+        )
+        # No limit of connections: a call must not spend its deadline waiting for one.
+        common: dict[str, Any] = {
+            "ssl_context": self._context,
+            "max_connections": None,
+            "keepalive_expiry": _IDLE_SECONDS,
+            "network_backend": network,
+        }
+        return _proxy_pool(proxy, common) if proxy else httpcore2.AsyncConnectionPool(**common)
+
+
+def _proxy_pool(url: str, common: dict[str, Any]) -> httpcore2.AsyncConnectionPool:
+    try:
+        proxy = httpx2.Proxy(url)
+        kind = httpcore2.AsyncSOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore2.AsyncHTTPProxy
+        return kind(proxy_url=_core_url(proxy.url), proxy_auth=proxy.raw_auth, **common)
+    except (RuntimeError, ValueError) as error:  # the package for SOCKS is not installed; an unknown scheme
+        raise httpx2.ProxyError(str(error)) from error
+
+
+def _core_url(url: httpx2.URL) -> httpcore2.URL:
+    return httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+@contextmanager
+def _translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except _FAILURES as error:
+        raise getattr(httpx2, type(error).__name__)(str(error)) from error  # their names are the same
+    except ssl.SSLError as error:  # an alert after the handshake, which httpcore2 passes on
+        raise httpx2.ReadError(str(error)) from error
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer over a checked connection."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _translated_errors():
+            async for part in self._stream:
+                yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@attrs.frozen(kw_only=True)
+class CheckedNetwork(httpcore2.AsyncNetworkBackend):
+    """The network of one endpoint's connections, to checked addresses only.
+
+    Attributes:
+        endpoint: What connects, with its rules.
+        pins: The keys that it may have; empty for any.
+        context: The TLS context of connections to it. A proxy has another, and its key is not pinned.
+        proxied: Whether connections lead to a proxy of the environment, which may be anywhere.
+    """
+
+    endpoint: Endpoint
+    pins: frozenset[str]
+    context: ssl.SSLContext
+    proxied: bool = False
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Look a host up, check its addresses and connect to the first that answers.
+
+        Raises:
+            HostRefused: None of its addresses is allowed.
+            httpcore2.ConnectError: It was not found, or no address answers.
+            httpcore2.ConnectTimeout: That took longer than `timeout` seconds.
+        """
+
+        async def connected(address: str) -> httpcore2.AsyncNetworkStream:
+            return await httpcore2.AnyIOBackend().connect_tcp(
+                address, port, local_address=local_address, socket_options=socket_options
+            )
+
+        try:
+            with anyio.fail_after(timeout):
+                stream = await _first(await self._addresses(host, port), connected)
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout(str(error)) from error
+        except OSError as error:
+            raise httpcore2.ConnectError(str(error)) from error
+        return _PinnedStream(stream, self) if self.pins else stream
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        places = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys(str(place[0]) for *_, place in places))
+        if self.proxied:
+            return found
+        allowed, refusal = egress.allowed_addresses(self.endpoint, host, found)
+        if refusal is not None and not allowed:
+            raise HostRefused(refusal)
+        return allowed
+
+
+async def _first(
+    addresses: Sequence[str], connected: Callable[[str], Awaitable[httpcore2.AsyncNetworkStream]]
+) -> httpcore2.AsyncNetworkStream:
+    """Return a stream to the first address that answers; each next one is tried a little later.
+
+    Raises:
+        OSError: None answers; it says what the last one did.
+    """
+    if len(addresses) == 1:
+        return await connected(addresses[0])
+    streams: list[httpcore2.AsyncNetworkStream] = []
+    errors: list[OSError] = []
+
+    async def attempt(address: str, over: anyio.Event) -> None:
+        try:
+            stream = await connected(address)
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            # httpcore2 drops the cause of its own exceptions, but not that of the exception behind them.
+            errors.append(error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error)))
+            over.set()
+        else:
+            streams.append(stream)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for address in addresses:
+            over = anyio.Event()
+            tasks.start_soon(attempt, address, over)
+            with anyio.move_on_after(_HEAD_START):
+                await over.wait()
+    for extra in streams[1:]:  # two may have answered in the same turn
+        await extra.aclose()
+    if not streams:
+        raise errors[-1] if errors else OSError("there is no address")
+    return streams[0]
+
+
+class _PinnedStream(httpcore2.AsyncNetworkStream):
+    """A stream whose TLS handshake also requires a pinned key."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, network: CheckedNetwork) -> None:
+        self._stream = stream
+        self._network = network
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore2's
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore2's
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's
+    ) -> httpcore2.AsyncNetworkStream:
+        secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        if ssl_context is not self._network.context:  # with a proxy; the server's own handshake comes inside
+            return _PinnedStream(secured, self._network)
+        pin = pin_of(secured.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        if pin not in self._network.pins:
+            await secured.aclose()
+            raise KeyNotPinned(server_hostname or "", pin)
+        return secured
+
+
+def proxy_for(url: httpx2.URL) -> str:
+    """Return the URL of the proxy for a URL, an empty string if the host is reached directly."""
+    return chosen_proxy(url, getproxies())
+
+
+def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
+    """Return the URL of the proxy that the environment has chosen for a URL, `""` for none.
+
+    Args:
+        url: Where a request goes.
+        proxies: As `urllib.request.getproxies` returns them: `http`, `https`, `all` and `no`.
+    """
+    proxy = proxies.get(url.scheme) or proxies.get("all") or ""
+    if not proxy or any(_is_exempt(url, entry.strip()) for entry in proxies.get("no", "").split(",")):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_exempt(url: httpx2.URL, entry: str) -> bool:
+    """Whether an entry of `NO_PROXY` fits: `*`, a domain, an address or a network, with a scheme or port."""
+    scheme, has_scheme, rest = entry.lower().rpartition("://")
+    if not rest or (has_scheme and scheme not in (url.scheme, "all")):
+        return False
+    if _is_within(url.host, rest):
+        return True
+    name, _, port = rest.rpartition(":")
+    if not (name and port.isdigit()):
+        name, port = rest, ""
+    if port and int(port) != (url.port or {"http": 80, "https": 443}.get(url.scheme)):
+        return False
+    return _is_within(url.host, name) or _is_below(url.host, name)
+
+
+def _is_within(host: str, network: str) -> bool:
+    address, slash, size = network.partition("/")
+    try:
+        there = ip_network(address.strip("[]") + slash + size, strict=False)
+        return ip_address(host) in there
+    except ValueError:
+        return False
+
+
+def _is_below(host: str, domain: str) -> bool:
+    """Whether a host is a domain or below it; `.example.com` and `*.example.com` mean only those below."""
+    if domain == "*":
+        return True
+    name = domain.removeprefix("*").removeprefix(".")
+    return host.endswith(f".{name}") or (host == name == domain)

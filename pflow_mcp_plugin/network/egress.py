@@ -1,0 +1,363 @@
+"""Which hosts and addresses may be connected to; decisions only, nothing is looked up or connected here.
+
+A host is judged when its URL is known (`refusal_of_url`), and each address behind it when it has been
+looked up (`refusal_of_address`). What is public may be connected to unless `[network]` says otherwise;
+what is not public must be named in the config, as the host of a server's URL or in `allow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import attrs
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+    Address = IPv4Address | IPv6Address
+
+_UNDENY = "remove that from deny in [network] if the host is needed"
+_METADATA = frozenset(
+    {
+        *("169.254.169.254", "fd00:ec2::254", "fd20:ce::254"),  # AWS, Azure, Google and others
+        *("169.254.170.2", "169.254.170.23", "fd00:ec2::23"),  # credentials of containers on AWS
+        *("100.100.100.200", "168.63.129.16", "192.0.0.192"),  # Alibaba, Azure, Oracle
+    }
+)
+"""Where clouds hand out a machine's credentials; one of them is a public address."""
+_NOT_PUBLIC = (
+    "3fff::/20",  # documentation (RFC 9637)
+    "192.0.0.0/24",  # for protocols (RFC 6890)
+    "192.88.99.0/24",  # relays of 6to4, no longer in use (RFC 7526)
+)
+"""Ranges of IANA's registries of special-purpose addresses that not every Python knows to be special."""
+_TRANSLATED = "64:ff9b::/96"
+"""Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
+
+
+class Rules(Protocol):
+    """The rules of `[network]` for the hosts that endpoints are reached at; see `types.NetworkRules`."""
+
+    @property
+    def policy(self) -> str:
+        """With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed."""
+
+    @property
+    def allow(self) -> tuple[str, ...]:
+        """Globs over host names, addresses and networks."""
+
+    @property
+    def deny(self) -> tuple[str, ...]:
+        """Likewise; what it matches is refused in any case."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that the config writes in URLs."""
+
+
+class Endpoint(Protocol):
+    """What may connect to a URL, such as a configured server: its own URL, and what its config allows."""
+
+    @property
+    def owner(self) -> str:
+        """What it is called in messages, such as `server files`."""
+
+    @property
+    def url(self) -> str:
+        """Its own URL, expanded."""
+
+    @property
+    def network(self) -> Rules:
+        """The rules for hosts and addresses."""
+
+    @property
+    def insecure(self) -> bool:
+        """Whether plain http to its own host is allowed, though that is not this machine."""
+
+    @property
+    def tls_pins(self) -> tuple[str, ...] | str:
+        """SHA-256 hashes of public keys in base64, one of which it must have; or a file with them."""
+
+    @property
+    def ca_bundle(self) -> str:
+        """File or folder of the only CAs that are trusted, empty for those of the system."""
+
+    @property
+    def client_cert(self) -> tuple[str, ...]:
+        """The file with the client's certificate and key, or a file for each."""
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """Why egress to a host is refused.
+
+    Attributes:
+        message: Endpoint, host, address and the rule, in a sentence.
+        next_step: What to do if the connection is intended.
+        host: The host.
+        address: Its address, empty if the host itself is refused.
+    """
+
+    message: str
+    next_step: str
+    host: str
+    address: str = ""
+
+
+class HostRefused(Exception):
+    """A host, or every address that was found for it, is not allowed; nothing was sent.
+
+    Args:
+        refusal: The rule that forbids it.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.refusal.message
+
+
+def plain_http_host(url: str) -> str:
+    """Return the host of a URL that uses plain http over a network, else an empty string.
+
+    A URL whose host still has to be expanded passes.
+    """
+    if not url.lower().startswith("http://"):
+        return ""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # an invalid address, such as http://[::1
+        return url
+    return "" if "${" in host or is_loopback(host) else host
+
+
+def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
+    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed.
+
+    Args:
+        endpoint: What connects, with an expanded URL.
+        url: Its URL or a further one: of a redirect, an SSE endpoint, authorization or metadata.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in ("http", "https"):
+        which = "its url" if url == endpoint.url else "a URL that it refers to"  # which may contain a secret
+        return _refused(endpoint, f"{which} is not an http or https address", "correct its url", host)
+    if parts.scheme == "http" and endpoint.tls_pins:
+        step = f"use https, or remove tls_pins of {endpoint.owner}"
+        return _refused(endpoint, f"plain http to {host} cannot be checked against its tls_pins", step, host)
+    return _refusal_of_plain_http(endpoint, url) or _refusal_of_host(endpoint, canonical(host))
+
+
+def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
+    """Return why a host must not be connected to at one of its addresses, None if it may."""
+    host, found = canonical(host), address_of(address)
+    if found is None:
+        return _refused(
+            endpoint, f"host {host} has the address {address}, which is invalid", "", host, address
+        )
+    denied = _matching(endpoint.network.deny, str(found), found)
+    if denied:
+        what = f'host {host} has the address {found}, denied by deny = ["{denied}"] in [network]'
+        return _refused(endpoint, what, _UNDENY, host, str(found))
+    if is_loopback(host):
+        return (
+            None
+            if "loopback" in map(special_kind, reached(found))
+            else _refusal_of_stray(endpoint, host, found)
+        )
+    is_written = host == str(found) and host in _written_hosts(endpoint)
+    kind = "" if is_written else _unnamed_kind(endpoint, found)
+    if not kind:
+        return None
+    what = f"host {host} has the {kind} address {found}, which the config does not name"
+    step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
+    return _refused(endpoint, what, step, host, str(found))
+
+
+def allowed_addresses(
+    endpoint: Endpoint, host: str, addresses: Iterable[str]
+) -> tuple[list[str], Refusal | None]:
+    """Return those of a host's addresses that egress is allowed to, and the first refusal, if any."""
+    allowed: list[str] = []
+    first: Refusal | None = None
+    for address in addresses:
+        refusal = refusal_of_address(endpoint, host, address)
+        if refusal is None:
+            allowed.append(address)
+        first = first or refusal
+    return allowed, first
+
+
+def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
+    host = plain_http_host(url)
+    if not host:
+        return None
+    if endpoint.insecure and canonical(host) == _own_host(endpoint):
+        return None
+    return Refusal(
+        message=f"{_capitalized(endpoint.owner)} uses plain http to {host}: "
+        "anyone on the network path can read everything, including tokens",
+        next_step=f"Use https, or set insecure = true for {endpoint.owner}",
+        host=host,
+    )
+
+
+def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
+    rules, address = endpoint.network, address_of(host)
+    denied = _matching(rules.deny, host, address)
+    if denied:
+        what = f'host {host} is denied by deny = ["{denied}"] in [network]'
+        return _refused(endpoint, what, _UNDENY, host)
+    allowed = _matching(rules.allow, host, address)
+    if rules.policy == "registered" and not allowed and host not in _written_hosts(endpoint, own=False):
+        what = f'host {host} is not registered, as policy = "registered" in [network] requires'
+        return _refused(endpoint, what, f'if you trust it, add "{host}" to allow in [network]', host)
+    if is_loopback(host) and not (is_loopback(_own_host(endpoint)) or _is_named(rules.allow, host, address)):
+        what = f"host {host} is this machine, but its own host is not"
+        return _refused(endpoint, what, f'if that is intended, add "{host}" to allow in [network]', host)
+    return None if address is None else refusal_of_address(endpoint, host, host)
+
+
+def _refusal_of_stray(endpoint: Endpoint, host: str, address: Address) -> Refusal:
+    what = f"host {host} has the address {address}, which does not belong to this machine"
+    step = "correct the entry for this name in the hosts file or in DNS"
+    return _refused(endpoint, what, step, host, str(address))
+
+
+def _refused(endpoint: Endpoint, what: str, step: str, host: str, address: str = "") -> Refusal:
+    message = f"{_capitalized(endpoint.owner)}: {what}; nothing was sent"
+    return Refusal(message=message, next_step=step, host=host, address=address)
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _own_host(endpoint: Endpoint) -> str:
+    try:
+        return canonical(urlsplit(endpoint.url).hostname or "")
+    except ValueError:
+        return ""
+
+
+def _written_hosts(endpoint: Endpoint, *, own: bool = True) -> set[str]:
+    """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
+    return {*map(canonical, endpoint.network.hosts), *([_own_host(endpoint)] if own else [])}
+
+
+def _is_named(entries: Iterable[str], host: str, address: Address | None) -> bool:
+    """Whether `allow` names a host of loopback itself, not by a glob."""
+    return any(
+        entry.lower() == host or (address is not None and contains(entry, address)) for entry in entries
+    )
+
+
+def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:
+    """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
+    for form in reached(address):
+        kind = special_kind(form)
+        if kind and not any(contains(entry, form) for entry in endpoint.network.allow):
+            return kind
+    return ""
+
+
+def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:
+    """Return the first entry of `allow` or `deny` that matches a host or its address, `""` if none does."""
+    from fnmatch import fnmatchcase
+
+    addresses = [] if address is None else [address, *reached(address)]
+    names = [host, *map(str, addresses)]
+    for entry in entries:
+        glob = entry.lower().rstrip(".")
+        if any(fnmatchcase(name, glob) for name in names):
+            return entry
+        if any(contains(entry, each) for each in addresses):
+            return entry
+    return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a URL's host is this machine, judged by its name or address alone."""
+    # Names below `.localhost` are loopback too (RFC 6761, section 6.3).
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = address_of(name)
+    return address is not None and address.is_loopback
+
+
+def canonical(host: str) -> str:
+    """Return a host in the form that can be compared: lower case, ASCII, addresses normalised."""
+    name = host.lower().rstrip(".").removeprefix("[").removesuffix("]")
+    address = address_of(name)
+    if address is not None:
+        return str(address)
+    try:
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:
+        return name
+
+
+def contains(entry: str, address: Address) -> bool:
+    """Whether an entry of `allow` or `deny` is this address, or a network that contains it."""
+    from ipaddress import ip_network
+
+    try:
+        network = ip_network(entry, strict=False)
+    except ValueError:
+        return False
+    return address in network
+
+
+def address_of(text: str) -> Address | None:
+    """Return the IP address that a text is, None if it is not one."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def reached(address: Address) -> Iterator[Address]:
+    """Yield the addresses that packets to an address may reach, such as an IPv4 address inside an IPv6 one.
+
+    IPv4-mapped and NAT64 addresses only reach the IPv4 address; 6to4 addresses may be routed by either.
+    """
+    from ipaddress import IPv4Address, IPv6Address, ip_network
+
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            yield address.ipv4_mapped
+            return
+        if address in ip_network(_TRANSLATED):
+            yield IPv4Address(int(address) & 0xFFFF_FFFF)
+            return
+        if address.sixtofour is not None:
+            yield address.sixtofour
+    yield address
+
+
+def special_kind(address: Address) -> str:
+    """Return what makes an address not public, such as `loopback`; an empty string if it is public."""
+    if str(address) in _METADATA:
+        return "cloud metadata"
+    kinds = {
+        "loopback": address.is_loopback,
+        "unspecified": address.is_unspecified,
+        "link-local": address.is_link_local,
+        "multicast": address.is_multicast,
+        "reserved": address.is_reserved,
+        "private": not address.is_global
+        or getattr(address, "is_site_local", False)
+        or any(contains(network, address) for network in _NOT_PUBLIC),
+    }
+    return next((kind for kind, fits in kinds.items() if fits), "")

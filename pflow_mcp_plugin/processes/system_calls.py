@@ -1,0 +1,149 @@
+"""What differs between operating systems: watching processes and pipes, and what /proc says of processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+_FUNCTIONS = ("waitid", "killpg")
+"""Functions of `os` that watching a process needs: Windows has neither, macOS the first since Python 3.13."""
+_STATE, _PARENT, _GROUP, _SESSION, _RESIDENT = 0, 1, 2, 3, 21
+"""Where these fields stand behind the name of a process, see proc(5)."""
+_MIB = 1 << 20
+
+
+def has_process_groups() -> bool:
+    """Whether processes can be watched and ended as groups on this system."""
+    return all(hasattr(os, name) for name in _FUNCTIONS)
+
+
+def exit_code(pid: int) -> int | None:
+    """Return the exit code of a child, the negative signal number if it was killed, None while it runs.
+
+    This does not reap the process: its id cannot be reused until that is done.
+    """
+    state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if state is None:
+        return None
+    return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+
+def descriptor_of(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when a process ends; None if the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not on Linux, or not permitted
+        return None
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; return whether there is one with a process to send it to."""
+    try:
+        os.killpg(group, number)
+    except (AttributeError, ProcessLookupError, PermissionError):  # macOS denies them to a group of zombies
+        return False
+    return True
+
+
+def enlarge_pipe(pipe: IO[bytes] | None, size: int) -> None:
+    """Let a pipe hold this many bytes, if the system allows it."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)  # type: ignore[arg-type]  # a process was started with a pipe
+    except (ImportError, AttributeError, OSError):
+        return
+
+
+def unread_bytes(pipe: IO[bytes]) -> int | None:
+    """Return the number of unread bytes in a pipe, None if unknown."""
+    if sys.platform != "linux" or pipe.closed:
+        return None
+    import fcntl
+    import termios
+
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def high_pipe(lowest: int) -> tuple[int, int]:
+    """Return the ends of a pipe as descriptors from `lowest` upwards; children do not inherit them."""
+    import fcntl
+
+    low = os.pipe()
+    try:
+        reading, writing = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, lowest) for end in low)
+    finally:
+        for end in low:
+            os.close(end)
+    return reading, writing
+
+
+class _Process(NamedTuple):
+    """A process, its ancestry, and its resident pages."""
+
+    is_zombie: bool
+    parent: int
+    group: int
+    session: int
+    pages: int
+
+
+def group_memory_mb(group: int) -> float | None:
+    """Return the resident memory of a process group in MiB, None if it cannot be determined."""
+    return _mib(each for each in _processes().values() if each.group == group) or None
+
+
+def is_memory_known() -> bool:
+    """Whether the platform tells how much memory processes use."""
+    return os.getpid() in _processes()
+
+
+def has_members(group: int) -> bool:
+    """Whether a group has more than zombies, which nobody may be there to reap; true if unknown."""
+    processes = _processes()
+    return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
+
+
+def used_by(leader: int) -> tuple[list[int], float]:
+    """Return the processes of a server, and their resident memory in MiB.
+
+    Those are the ones in the session that its process leads, and their descendants, which may be in a
+    session of their own. Memory that processes share counts for each of them.
+
+    Args:
+        leader: The id of the server's process.
+    """
+    processes = _processes()
+    found = {pid for pid, each in processes.items() if each.session == leader}
+    new = found
+    while new:
+        new = {pid for pid, each in processes.items() if each.parent in new} - found
+        found |= new
+    return sorted(found), _mib(processes[pid] for pid in found)
+
+
+def _mib(processes: Iterable[_Process]) -> float:
+    return sum(each.pages for each in processes) * os.sysconf("SC_PAGE_SIZE") / _MIB
+
+
+def _processes() -> dict[int, _Process]:
+    """Return all processes by id; none where there is no /proc."""
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208 - twice as fast, and this runs several times a second
+    except OSError:
+        return {}
+    found = ((int(name), _process(name)) for name in names if name.isdecimal())
+    return {pid: process for pid, process in found if process is not None}
+
+
+def _process(pid: str) -> _Process | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # it ended meanwhile
+        return None
+    fields = text.rpartition(b")")[2].split()  # the name before it may contain spaces and parentheses
+    numbers = (int(fields[index]) for index in (_PARENT, _GROUP, _SESSION, _RESIDENT))
+    return _Process(fields[_STATE] == b"Z", *numbers)

@@ -1,0 +1,53 @@
+"""Whether pflow may connect to a configured server, or to a URL that it names."""
+
+from __future__ import annotations
+
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.network import egress
+from pflow_mcp_plugin.types import Server
+
+
+def advise(server: Server) -> Problem | None:
+    """Return a warning for a server that is being added if pflow will not connect to its URL."""
+    scheme, _, rest = server.url.partition("://")
+    if not server.url or "${" in scheme + rest.partition("/")[0]:
+        return None  # judged once it is expanded
+    refusal = egress.refusal_of_url(server, server.url)
+    if refusal is None:
+        return None
+    return Problem(
+        message=f"{refusal.message}; pflow will not connect to it",
+        path=f"mcpServers.{server.name}.url",
+        suggestion=refusal.next_step,
+        severity="warning",
+        kind="config",
+    )
+
+
+def require_safe(server: Server) -> None:
+    """Refuse to connect to a server whose URL, which must be expanded, is not allowed.
+
+    Raises:
+        McpError: It uses plain http to another machine and `insecure` is not set, or its host is not allowed.
+    """
+    if server.url:
+        require_url(server, server.url)
+
+
+def require_url(server: Server, url: str) -> None:
+    """Refuse a URL that belongs to a server: its own, or one that it names, such as that of its metadata.
+
+    Raises:
+        McpError: pflow must not send anything there.
+    """
+    refusal = egress.refusal_of_url(server, url)
+    if refusal is not None:
+        raise McpError(
+            refusal.message,
+            where=Where(server=server.name, phase="connect"),
+            next_step=refusal.next_step,
+            kind="config",
+            host=refusal.host,
+            address=refusal.address,
+        )

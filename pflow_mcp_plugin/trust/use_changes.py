@@ -1,0 +1,179 @@
+"""Whether a use of a tool is affected by what changed in the tool since it was approved.
+
+A use goes on if it means what it meant: the arguments that it passes still exist, no default of one that it
+leaves out is another, the outputs that it reads are still declared, and no hint became more dangerous.
+Whether the arguments fit the new schema is for the validator to say. Texts do not matter: no model reads
+them during a run.
+
+The objections are read by models too. They contain nothing that only the new version says, but for the names
+of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pflow_mcp_plugin.contract import UNKNOWN
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
+from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
+from pflow_mcp_plugin.trust.json_equality import is_same
+from pflow_mcp_plugin.trust.json_excerpt import excerpt
+from pflow_mcp_plugin.trust.tool_claims import worse_hints
+from pflow_mcp_plugin.types import Tool
+
+Path = tuple[str | int, ...]
+
+_DEPTH = 8
+_ABSENT: Any = object()
+_EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
+_OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
+_WORSE = {
+    "readOnlyHint": "it no longer claims to read only",
+    "destructiveHint": "it now claims to be destructive",
+    "openWorldHint": "it now claims to reach beyond its own data",
+}
+
+
+def objections(
+    old: Tool, new: Tool, arguments: Mapping[str, object], reads: Collection[Path] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield what changed for a use, as the path of an argument (empty if it concerns none) and in words.
+
+    Args:
+        old: The approved version of the tool.
+        new: The tool as it is now.
+        arguments: What the use passes; `UNKNOWN` where that is not known yet.
+        reads: The outputs that it reads, as paths.
+    """
+    yield from (("", _WORSE[hint]) for hint in worse_hints(old.annotations, new.annotations))
+    if not is_same(old.input_schema, new.input_schema):
+        sides = _Side(old.input_schema), _Side(new.input_schema)
+        yield from _of_arguments(*sides, arguments, "", _DEPTH)
+    before, after = _Results(old.output_schema), _Results(new.output_schema)
+    for path in sorted(reads, key=str):
+        if path and path[0] not in _OWN_OUTPUTS and (what := before.lost(path, after)):
+            yield "", what
+
+
+class _Side:
+    """One of two versions of a schema, or a part of it."""
+
+    def __init__(self, schema: JSON, document: SchemaDocument | None = None) -> None:
+        self.document = document or SchemaDocument(schema)
+        self.schema = schema
+        self.declared = declaration(schema, self.document)
+        self._inside: dict[str, _Side] = {}  # a list of many objects asks for the same parts
+
+    @property
+    def properties(self) -> JSONObject:
+        return self.declared.properties
+
+    def inside(self, key: str) -> _Side:
+        if key not in self._inside:
+            self._inside[key] = _Side(self.properties[key], self.document)
+        return self._inside[key]
+
+    def item(self) -> _Side | None:
+        resolved = self.document.resolve(self.schema)
+        items = resolved.get("items") if isinstance(resolved, Mapping) else None
+        return _Side(items, self.document) if isinstance(items, Mapping) else None
+
+    def default(self, key: str) -> Any:
+        raw = self.properties[key]
+        members = [it for it in (raw, self.document.resolve(raw)) if isinstance(it, Mapping)]
+        return next((it["default"] for it in members if "default" in it), _ABSENT)
+
+
+def _of_arguments(
+    old: _Side, new: _Side, given: Mapping[str, object], path: str, depth: int
+) -> Iterator[tuple[str, str]]:
+    for key in old.properties:
+        place = f"{path}.{key}" if path else key
+        if key not in new.properties:
+            if key in given and new.declared.more is not False:  # else the validator refuses it
+                yield place, f"argument {place} no longer exists"
+        elif key not in given:
+            before, after = old.default(key), new.default(key)
+            if not _is_same_default(before, after):
+                yield place, f"the default of {place}, which is left out, {_changed(before, after)}"
+        elif depth:
+            yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
+
+
+def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        yield from _of_arguments(old, new, value, path, depth)
+        return
+    before, after = (old.item(), new.item()) if isinstance(value, list) else (None, None)
+    if before and after and isinstance(value, list) and depth:
+        for index, item in enumerate(value):
+            if item is not UNKNOWN:
+                yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
+
+
+def _is_same_default(old: JSON, new: JSON) -> bool:
+    """Whether two defaults mean the same; one that is not written down is believed to be an empty value."""
+    one, other = ("" if any(is_same(it, empty) for empty in _EMPTY) else it for it in (old, new))
+    return is_same("" if one is _ABSENT else one, "" if other is _ABSENT else other)
+
+
+def _changed(old: Any, new: Any) -> str:
+    was = "was not stated" if old is _ABSENT else f"was {excerpt(old)!r}"
+    # A string would be a text that nobody approved.
+    if new is _ABSENT:
+        return f"{was} and is no longer stated"
+    return f"{was} and is now {new!r}" if isinstance(new, bool | int | float) else f"{was} and is another now"
+
+
+class _Results:
+    """What an output schema declares of results."""
+
+    def __init__(self, schema: JSON) -> None:
+        self._document = SchemaDocument(schema)
+        self._whole = None if schema is None else unwrapped(self._document, schema)
+
+    def lost(self, path: Path, now: _Results) -> str:
+        """Return what the new declaration lacks of an output that is read; empty if it lacks nothing."""
+        inside = path[1:] if path[0] == "result" else path
+        for length in range(len(inside), -1, -1):
+            types = self._types(inside[:length])
+            if types is not None:
+                break
+        else:
+            return ""
+        after = now._types(inside[:length])
+        name = ".".join(map(str, path[: length + len(path) - len(inside)] or path))
+        if after is None:
+            return f"output {name}, which is read, is no longer declared" if length else ""
+        if _may_be_same(types, after):
+            return ""
+        return f"output {name}, which is read, was {_listed(types)} and is now {_listed(after)}"
+
+    def _types(self, path: Path) -> set[str] | None:
+        """Return the types of a declared part of a result, None if no such part is declared."""
+        schema = self._whole
+        if schema is None:
+            return None
+        for part in path:
+            schema = self._part(schema, part)
+            if schema is None:
+                return None
+        return set(self._document.friendly(schema).split(" | "))
+
+    def _part(self, schema: JSON, part: str | int) -> JSON:
+        if isinstance(part, str):
+            return declaration(schema, self._document).properties.get(part)
+        resolved = self._document.resolve(schema)
+        return resolved.get("items") if isinstance(resolved, Mapping) else None
+
+
+def _may_be_same(old: set[str], new: set[str]) -> bool:
+    """Whether a value of one set of types may also be one of the other; every `int` is a `float`."""
+    one, other = ({"float" if name == "int" else name for name in names} for names in (old, new))
+    return bool(one & other - {"None"}) or ANY in one | other or one == other
+
+
+def _listed(types: Collection[str]) -> str:
+    return " | ".join(sorted(types))
