@@ -827,6 +827,14 @@ def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done
     assert "done" not in error.details
 
 
+def test_a_run_without_a_trace_writes_none(bench, give):
+    nodes = [{"id": "a", "type": "t-give", "params": {"value": 1}}]
+    outcome = bench.host.runner.run({"nodes": nodes}, {}, trace=False)
+    assert outcome.success
+    assert outcome.trace_path is None
+    assert not list((bench.host.paths.state / "traces").glob("*"))
+
+
 def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):
     bench.host.paths.state.mkdir(parents=True, exist_ok=True)
     (bench.host.paths.state / "traces").write_text("a file where the folder should be")

@@ -195,6 +195,26 @@ def test_plugins_see_every_node_and_which_are_certain(bench, add):
     assert workflow.certain == {"double", "double/first", "double/second"}
 
 
+def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(bench):
+    runs = []
+
+    def pflow_run_context(run):
+        runs.append(run)
+
+    bench.plug(pflow_run_context=pflow_run_context)
+
+    @bench.node("t-tell", [], [])
+    class Tell(pocketflow.Node):
+        def exec(self, prep_res):
+            runs[0].annotate(self.params["__node_id__"], {"told": True})
+
+    inner = {"nodes": [{"id": "a", "type": "t-tell"}]}
+    [outer] = trace_of(bench.run({"nodes": [step({"nodes": [step(inner, "mid")]}, "outer")]}))["steps"]
+    [mid] = outer["steps"]
+    assert mid["steps"][0]["details"] == {"told": True}
+    assert "told" not in mid.get("details", {}) | outer.get("details", {})
+
+
 def test_progress_counts_the_steps_inside(bench, add):
     told = []
     bench.host.runner.run(
