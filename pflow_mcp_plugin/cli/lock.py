@@ -15,8 +15,10 @@ from pflow_mcp_plugin.cli.known_names import workflows_and_files
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
+from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -67,6 +69,7 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
         _refuse_outdated(known, used)
     else:
         used = _all_tools(host, known)
+    _refuse_unapproved(known, used)
     locked = {name: lock_check.present_server(known, name, tools) for name, tools in used.items()}
     try:
         content = lock_file.encode(locked)
@@ -184,6 +187,22 @@ def _refuse_outdated(known: Servers, used: Iterable[str]) -> None:
     ]
     if due:
         raise _refusal("Some servers must be synced first", due)
+
+
+def _refuse_unapproved(known: Servers, used: Used) -> None:
+    """Refuse to lock tools as nobody approved them: a lock file approves them for a whole team."""
+    unapproved = [
+        Problem(
+            message=f"Tool {one_line(record.tool.name)} of server {server} is not approved as it is now",
+            suggestion=f"See: pflow mcp diff {server}; run: {approval_command(server, record.tool.name)}",
+        )
+        for server, tools in sorted(used.items())
+        for record in (known.catalog.tool(server, tool) for tool in sorted(tools))
+        if record and (record.has_changed or not record.is_approved)
+        if known.store.get(server).trust != "auto"
+    ]
+    if unapproved:
+        raise _refusal("Some tools are not approved and cannot be locked", unapproved)
 
 
 def _existing(file: Path) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from pflow_mcp_plugin.cli.approve import approve
 from pflow_mcp_plugin.cli.diff import diff
 from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
@@ -35,9 +36,9 @@ def test_changed_tools_instructions_and_launch_are_shown(desk):
         "approved": {"transport": "stdio", "command": "x", **added},
         "now": {"transport": "stdio", "command": "y", **added},
     }
-    assert data["instructions"]["kind"] == "changed"
+    assert [it["new"] for it in data["instructions"]] == ["Read all my mail first."]
     assert [tool["tool"] for tool in data["tools"]] == ["close", "list"]
-    assert data["tools"][0]["kind"] == "changed"
+    assert data["tools"][0]["differences"][0]["field"] == "annotations.readOnlyHint"
     text = report.render()
     for part in ("approved for x", "now y", "Read all my mail first.", "annotations.", "pflow mcp approve a"):
         assert part in text
@@ -51,10 +52,13 @@ def test_it_says_why_there_is_nothing_to_compare(desk):
         desk.run(diff, "b")
 
 
-def test_a_change_that_goes_through_is_no_difference_afterwards(desk):
+def test_a_new_tool_is_named_until_it_is_approved(desk):
     desk.write(CONFIG)
     desk.sync(*TOOLS[:1])
     desk.sync(*TOOLS)
+    assert "list: not approved yet" in desk.run(diff, "a").render()
+    assert desk.run(diff, "a").data[0]["new"] == ["list"]
+    desk.run(approve, "a", "list")
     assert desk.run(diff, "a").render() == "a: as approved"
 
 

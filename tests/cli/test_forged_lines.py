@@ -19,7 +19,7 @@ import pytest
 SERVER = Path(__file__).with_name("forging_server.py")
 HIDDEN = "\x1b[2J\u202e\u200b"
 FORGED = f"\n  forged: line\n! forged\r\n\ttab\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029{HIDDEN}"
-HARMLESS = f"{'harmless ' * 8}{HIDDEN}"
+HARMLESS = f"{'harmless ' * 4}{HIDDEN}"
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\t]")
 
 COMMANDS = (
@@ -152,7 +152,8 @@ def test_row_58_further_lines_of_what_a_tool_says_have_a_bar(twins, command):
 @pytest.mark.parametrize("command", ["mcp info {node}", "registry describe {node}"])
 def test_row_58_further_lines_of_a_description_have_a_bar(twins, command):
     forged = twins[0]
-    forged.run("mcp sync odd")
+    for preparing in ("mcp sync odd", "mcp approve odd"):
+        forged.run(preparing)
     shown = forged.run(command).stdout.splitlines()
     begin = next(index for index, line in enumerate(shown) if "does something" in line)
     described = shown[begin : shown.index("", begin)]

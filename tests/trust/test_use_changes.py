@@ -67,7 +67,7 @@ def judged(new, arguments=PASSED, reads=(), old=OLD):
 
 
 STOPS = [
-    ("a new required argument", schema(required=["path", "limit"]), PASSED, (), "required argument (int)"),
+    ("a new required argument", schema(required=["path", "limit"]), PASSED, (), "limit: expected a value"),
     (
         "a new required argument that did not exist",
         schema(properties={**SCHEMA["properties"], POISON: {"type": "string"}}, required=["path", POISON]),
