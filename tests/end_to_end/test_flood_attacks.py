@@ -138,20 +138,19 @@ def test_row_56_a_flood_beside_the_answers_does_not_keep_a_connection_from_closi
 
 @pytest.mark.parametrize("kind", ["progress", "letters", "pings"])
 def test_row_56_the_neighbours_of_a_server_that_floods_work_on(flooding, kind):
-    flood = flooding("stdio", kind, call_timeout=3, call_timeout_max=3, startup_timeout=30)
+    flood = flooding("stdio", kind, call_timeout=60, call_timeout_max=60, startup_timeout=30)
     honest = Server(name="honest", command=sys.executable, args=(str(FLOODING), "stdio", kind, "none"))
     from concurrent.futures import ThreadPoolExecutor
 
-    with Pool(lambda _: None) as pool, ThreadPoolExecutor() as threads:
-        act(pool, honest)
-        pool.info(Launch(server=flood))
-        flooded = threads.submit(act, pool, flood)
-        answered = 0
-        while not flooded.done():
-            assert act(pool, honest).content[0]["text"] == "done"
-            answered += 1
+    with ThreadPoolExecutor() as threads:
+        with Pool(lambda _: None) as pool:
+            act(pool, honest)
+            pool.info(Launch(server=flood))
+            flooded = threads.submit(act, pool, flood)
+            for _ in range(3):
+                assert act(pool, honest).content[0]["text"] == "done"
+            assert not flooded.done()
         assert isinstance(flooded.exception(), McpError)
-        assert answered > 1
 
 
 def test_row_56_a_run_ends_soon_after_the_hard_limit_of_its_call(configured, pflow, workflow):

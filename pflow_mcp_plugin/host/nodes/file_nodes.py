@@ -117,14 +117,17 @@ class WriteFile(pocketflow.Node):
         """Return the file, the text, whether to append it, and the run.
 
         Raises:
-            PflowError: `timeout` is not positive.
+            PflowError: `timeout` is not positive, or the file is one of pflow's own.
         """
         content = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
         text = content
         if not isinstance(content, str):
             text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-        return _file(self.params, shared), text, append, shared.get("__run__")
+        file, run = _file(self.params, shared), shared.get("__run__")
+        if run is not None:
+            _refuse_own(file.path, run)
+        return file, text, append, run
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
         """Write the file, create its folder if necessary, and return its new length in bytes.
@@ -165,6 +168,15 @@ def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
         seconds=positive(params, "timeout", TIMEOUT, "seconds"),
         stopped=run.cancelled if run else lambda: False,
     )
+
+
+def _refuse_own(path: Path, run: Run) -> None:
+    """Refuse to write what decides what pflow runs and approves: an agent could change that by a workflow."""
+    place = path.resolve()
+    for folder in (run.host.paths.config, run.host.paths.data):
+        if place.is_relative_to(folder.resolve()):
+            hints = ("Use the command that changes it; `pflow config path` lists pflow's files",)
+            raise _file_problem("write", path, f"pflow keeps its own files in {folder}", *hints)
 
 
 def _hints(error: OSError, path: Path) -> tuple[str, ...]:

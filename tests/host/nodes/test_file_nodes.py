@@ -289,3 +289,17 @@ def test_what_a_killed_writer_of_the_same_file_left_is_removed(bench, tmp_path):
     other.touch()
     assert write(bench, tmp_path / "report").success
     assert (left.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["config/mcp-servers.toml", "data/pins/a.json", "data/../config/new/x"])
+@pytest.mark.parametrize("special", [False, True])
+def test_no_run_writes_what_decides_what_pflow_runs_and_approves(bench, tmp_path, name, special):
+    paths = bench.host.paths
+    folder, _, rest = name.partition("/")
+    file = getattr(paths, folder) / rest
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    for path in (file, link):
+        outcome = write(bench, path, special_files=special)
+        assert f"Cannot write {path}: pflow keeps its own files in" in outcome.error.message
+        assert not file.exists()
