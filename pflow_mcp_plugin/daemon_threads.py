@@ -33,9 +33,9 @@ class Threads(Executor):
         self._count = count
         self._name = name
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._running = 0
-        self._idle = 0  # threads that wait, less the work that no thread has taken yet
+        self._threads: set[threading.Thread] = set()
+        # No lock: Ctrl-C may strike where Python leaves a `with` block, and would leave it locked for ever.
+        self._idle = threading.Semaphore(0)
 
     def submit(self, fn: Callable[Given, Made], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Made]:
         """Run a function on one of the daemon threads.
@@ -44,14 +44,12 @@ class Threads(Executor):
         """
         future: Future[Made] = Future()
         context = copy_context()
-        with self._lock:
-            if self._idle <= 0 and self._running < self._count:
-                name = f"{self._name}-{self._running + 1}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
-                self._running += 1
-                self._idle += 1
-            self._idle -= 1
-            self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
+        self._work.put((future, lambda: context.run(fn, *args, **kwargs)))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
+            name = f"{self._name}-{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            self._threads.add(thread)
+            thread.start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as Executor has it
@@ -62,9 +60,8 @@ class Threads(Executor):
                 if left is not None:
                     left[0].cancel()
         # A thread ends when it takes a None, so each needs one.
-        with self._lock:
-            for _ in range(self._running):
-                self._work.put(None)
+        for _ in range(len(self._threads)):
+            self._work.put(None)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,19 +77,18 @@ class Threads(Executor):
                 except BaseException as error:  # noqa: BLE001  # raised again where the result is awaited
                     future.set_exception(error)
             del work, future, function  # an idle thread must not keep alive what it has made
-            with self._lock:
-                self._idle += 1
+        self._threads.discard(threading.current_thread())
 
     def _next(self) -> _Work | None:
         """Return the next work, None if the thread has to end."""
+        with suppress(Empty):
+            return self._work.get_nowait()
+        self._idle.release()
         while True:
             with suppress(Empty):
                 return self._work.get(timeout=_IDLE_SECONDS)
-            with self._lock:
-                if self._idle > 0:  # otherwise some work is on its way to this thread
-                    self._idle -= 1
-                    self._running -= 1
-                    return None
+            if self._idle.acquire(blocking=False):  # otherwise some work is on its way to this thread
+                return None
 
 
 async def in_daemon_thread(
