@@ -50,7 +50,7 @@ GUARDS = (
     Guard(3, "use_changes.objections", instead("worse_hints", code="pass")),
     Guard(3, "tool_claims._claims", instead("all", code=_CLAIMED_NOW)),
     Guard(4, "pin_comparison.first_pins", instead("new", "hidden_in_instructions", code="return everything")),
-    Guard(5, "Comparison.withheld", instead("hidden", "tools", code="hidden = {}")),
+    Guard(5, "Comparison.withheld", instead("hidden", code="return {}")),
     Guard(5, "printable_text.printable", instead("sub", code="return text")),
     Guard(6, "shadowing.shadowing", never("other")),
     Guard(7, "claimed_names.claimed_names", never("alike")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable, Mapping, MutableMapping
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -172,9 +173,10 @@ def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
 
 def _refuse_own(path: Path, run: Run) -> None:
     """Refuse to write what decides what pflow runs and approves: an agent could change that by a workflow."""
-    place = path.resolve()
+    # `Path.resolve` raises where links lead in a circle.
+    place = Path(os.path.realpath(path))
     for folder in (run.host.paths.config, run.host.paths.data):
-        if place.is_relative_to(folder.resolve()):
+        if place.is_relative_to(os.path.realpath(folder)):
             hints = ("Use the command that changes it; `pflow config path` lists pflow's files",)
             raise _file_problem("write", path, f"pflow keeps its own files in {folder}", *hints)
 
