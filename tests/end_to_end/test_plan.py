@@ -106,11 +106,12 @@ def log(homes):
 
 
 @pytest.fixture
-def office(configured, log, monkeypatch, pflow_home):
+def office(configured, log, monkeypatch, pflow_home, pflow):
     """A server whose tools a plan may use; fails the test if anything starts it."""
     env = {"TOOLS": json.dumps(TOOLS), "LOG": str(log)}
     server = {"command": sys.executable, "args": [str(SCRIPTED)], "env": env, "protocol": "handshake"}
     configured("office", server)
+    assert pflow("mcp", "approve", "office").exit_code == 0  # a description hides text
     for name in ("PFLOW_PLAN_MODEL", "PFLOW_DISCOVER_MODEL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     known = log.read_text(encoding="utf-8")
@@ -356,8 +357,7 @@ def test_a_model_that_obeys_a_description_adds_nothing(model, plan, leak, words)
     assert "IGNORE" not in json.dumps(made)
 
 
-def test_an_input_is_not_described_by_what_a_description_orders(model, plan, pflow):
-    assert pflow("mcp", "approve", "office").exit_code == 0  # its description hides text
+def test_an_input_is_not_described_by_what_a_description_orders(model, plan):
     model.answer(chosen(SPY), {"nodes": [node("rain", SPY)], "edges": [], "description": f"Rain. {ORDER}"})
     workflow = plan()["data"]["workflow"]
     assert workflow["inputs"]["town"] == {"type": "str", "description": "town for rain"}

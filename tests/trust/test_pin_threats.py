@@ -340,7 +340,7 @@ def test_what_a_use_may_pass_is_decided_by_the_tool_as_it_is_now(desk):
         desk.run(level="medium")
 
 
-def test_instructions_that_hide_text_withhold_the_whole_server(desk):
+def test_row_04_instructions_that_hide_text_withhold_the_whole_server(desk):
     desk.say(CLOSE, LIST, instructions="Be polite.\U000e0041")
     assert "hide text" in desk.sync()["unapproved"]
     for tool in ("close", "list"):
