@@ -103,6 +103,7 @@ def test_criterion_10_a_tool_with_spaces_in_its_name_gets_a_valid_one(pflow, scr
 def test_criterion_11_a_duplicate_entry_overwrites_the_one_before(pflow, scripted, pflow_home):
     scripted("one", schema={"type": "object", "properties": {"old": {"type": "string"}}})
     scripted("one", schema={"type": "object", "properties": {"new": {"type": "string"}}})
+    assert pflow("mcp", "approve", "odd").exit_code == 0
     described = pflow("registry", "describe", "mcp-odd-one", "--json").envelope["data"]
     assert [param["key"] for param in described["interface"]["params"]] == ["new"]
     saved = {**described, "description": "kept by hand"}

@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Container
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong, PipeWriter
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -309,12 +309,9 @@ class MessageQueue:
 class MessageSink:
     """The write stream: each message is sent directly, without a queue."""
 
-    def __init__(self, send: Callable[[SessionMessage], object]) -> None:
-        self._send = send
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send one message; return once it is written."""
-        await self._send(item)  # type: ignore[misc]  # typed loosely, `send` returns an awaitable
+    def __init__(self, send: Callable[[SessionMessage], Any]) -> None:
+        self.send = send
+        """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
         """Do nothing: a message sink holds nothing, and the transport closes the pipe it writes to."""
