@@ -49,7 +49,7 @@ GUARDS = (
     Guard(2, "_Found.record", never("is_approved")),
     Guard(3, "use_changes.objections", instead("worse_hints", code="pass")),
     Guard(3, "tool_claims._claims", instead("all", code=_CLAIMED_NOW)),
-    Guard(4, "pin_comparison.first_pins", instead("new", "hidden_in_instructions", code="return everything")),
+    Guard(4, "Comparison.unapproved", never("hidden_in_instructions")),
     Guard(5, "Comparison.withheld", instead("hidden", code="return {}")),
     Guard(5, "printable_text.printable", instead("sub", code="return text")),
     Guard(6, "shadowing.shadowing", never("other")),
