@@ -20,9 +20,9 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.secret_detection import tokens
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references

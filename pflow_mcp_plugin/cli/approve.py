@@ -12,7 +12,6 @@ from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import pin_comparison
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.launch_identity import same
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 @click.command()

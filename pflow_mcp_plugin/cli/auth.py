@@ -10,9 +10,9 @@ import click
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.contract.printable_text import one_line
-from pflow_mcp_plugin.contract.tables import Cell, Column, Table
-from pflow_mcp_plugin.contract.terminal_look import Look
+from pflow_mcp_plugin.terminal.looks import Look
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 if TYPE_CHECKING:  # not needed to complete a line
     from pflow_mcp_plugin.cli.server_access import Access, State

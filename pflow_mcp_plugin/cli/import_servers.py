@@ -22,8 +22,8 @@ from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Machine, client
 from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedServer
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import count_text
-from pflow_mcp_plugin.contract.printable_text import one_line
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import server_egress
 
 _EPILOG = (

@@ -12,14 +12,14 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.contract.human_units import age_text, count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.tables import Cell, Column, Table
 from pflow_mcp_plugin.discovery import sync_failures
 from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.presets.server_program import advise
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 from pflow_mcp_plugin.types import Server
 
 _COLUMNS = (

@@ -13,9 +13,7 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.known_names import workflows_and_files
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
 from pflow_mcp_plugin.discovery.tool_approval import approval_command
@@ -23,6 +21,8 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.server.served_tool import runner_of
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 Used = Mapping[str, Collection[str]]
 """The raw names of tools by server."""

@@ -15,10 +15,10 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.known_names import folders, words_of_presets
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
 from pflow_mcp_plugin.presets.package_template import package_files
+from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
 _COLUMNS = (

@@ -14,10 +14,10 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 @attrs.frozen(kw_only=True)

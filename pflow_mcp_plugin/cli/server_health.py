@@ -17,12 +17,12 @@ from pflow_mcp_plugin.cli.sync import startup_timeout
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import duration_text
-from pflow_mcp_plugin.contract.printable_text import one_line, printable
 from pflow_mcp_plugin.discovery import tool_changes
 from pflow_mcp_plugin.discovery.server_launch import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.terminal.human_units import duration_text
+from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 PHASES = ("start", "handshake", "list")
 

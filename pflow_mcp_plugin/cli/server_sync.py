@@ -29,13 +29,7 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.live_lines import SOON, live_lines, spinner
-from pflow_mcp_plugin.contract.printable_text import barred_lines, one_line, printable
-from pflow_mcp_plugin.contract.tables import Column, Table
-from pflow_mcp_plugin.contract.terminal_look import Part
-from pflow_mcp_plugin.contract.text_width import padded, text_width
 from pflow_mcp_plugin.discovery.launch_identity import difference, same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
@@ -49,6 +43,12 @@ from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
+from pflow_mcp_plugin.terminal.live_lines import SOON, live_lines, spinner
+from pflow_mcp_plugin.terminal.looks import Part
+from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line, printable
+from pflow_mcp_plugin.terminal.tables import Column, Table
+from pflow_mcp_plugin.terminal.text_width import padded, text_width
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 
 def is_interactive() -> bool:

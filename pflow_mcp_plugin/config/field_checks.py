@@ -17,8 +17,8 @@ from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 Check = Callable[[str, JSON], Iterator[Problem]]
 

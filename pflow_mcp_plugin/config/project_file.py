@@ -20,8 +20,8 @@ from pflow_mcp_plugin.config import display, locations, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server
 
 APPROVE = "pflow mcp approve --project"

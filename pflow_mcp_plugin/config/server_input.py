@@ -18,10 +18,10 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.config import dialects, display, server_schema
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
 _FILE_FORM = "pflow mcp add FILE.json"

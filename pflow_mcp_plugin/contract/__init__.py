@@ -17,13 +17,10 @@ A plugin author needs this package and nothing else from the host:
 - `matches`: what a host finds for a task in words: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
-- `printable_text`: text for people, with what is hidden in it escaped.
-- `tables`, `human_units`: the `Table`s of reports, and times in words; `text_width`, `terminal_look`: the
-  width and the colours of text on a terminal; `live_lines`: what happens now, at its bottom.
 - `validators`: the validators of all these.
 - `conformance`: checks that a host runs against itself; imported by its tests only.
 
-It imports pluggy, attrs and typing only, and knows nothing of any plugin.
+It imports pluggy, attrs, typing and `terminal` only, and knows nothing of any plugin.
 """
 
 from typing import TYPE_CHECKING

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:  # few commands return tables
-    from pflow_mcp_plugin.contract.tables import Table
+    from pflow_mcp_plugin.terminal.tables import Table
 
     Shown = str | tuple[str | Table, ...]
 

@@ -86,8 +86,8 @@ def shown(launch: Mapping[str, Any]) -> str:
     """Return the identity of a launch for display in one line: the full command line, path or URL."""
     import shlex
 
-    from pflow_mcp_plugin.contract.printable_text import one_line
     from pflow_mcp_plugin.redaction import MASK
+    from pflow_mcp_plugin.terminal.printable_text import one_line
 
     words = [launch.get("command", ""), *launch.get("args", ())]
     parts = [

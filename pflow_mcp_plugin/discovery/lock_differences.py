@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.lock_file import LAUNCH, LockedServer, LockedServers, LockFile, place
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import plain_version
 
 _LONGEST = 200

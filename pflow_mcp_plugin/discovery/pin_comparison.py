@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery import launch_identity
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_changes import differ
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.trust.hidden_text import hidden_text
 from pflow_mcp_plugin.trust.tool_difference import Difference, differences

@@ -36,7 +36,7 @@ def withheld(
     if record.is_server_withheld:
         message = f"Server {server.name} is not approved as it is now: {record.withheld}"
         return _problem(message, server.name, f"pflow mcp approve {server.name}")
-    from pflow_mcp_plugin.contract.printable_text import one_line
+    from pflow_mcp_plugin.terminal.printable_text import one_line
 
     tool = one_line(record.tool.name)
     message = f"Tool {tool} of server {server.name} {record.withheld}"
@@ -48,8 +48,8 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
     Nothing else in it is from its server.
     """
-    from pflow_mcp_plugin.contract.human_units import count_text
     from pflow_mcp_plugin.schemas.schema_properties import declaration
+    from pflow_mcp_plugin.terminal.human_units import count_text
 
     name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
     takes = count_text(len(declaration(tool.input_schema).properties), "argument")
@@ -59,7 +59,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 def task_only(tool: Tool, server: str) -> Problem:
     """Return the problem that a tool runs as a task only (2025-11-25, "Tasks"), which is not supported."""
-    from pflow_mcp_plugin.contract.printable_text import one_line
+    from pflow_mcp_plugin.terminal.printable_text import one_line
 
     message = (
         f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"
@@ -72,7 +72,7 @@ def approval_command(server: str, tool: str) -> str:
     """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
     from shlex import quote
 
-    from pflow_mcp_plugin.contract.printable_text import one_line
+    from pflow_mcp_plugin.terminal.printable_text import one_line
 
     end_of_options = "-- " if tool.startswith("-") else ""
     return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"

@@ -8,10 +8,10 @@ import attrs
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.schemas.argument_validation import Validator
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust.use_changes import Path, objections
 from pflow_mcp_plugin.types import ToolRecord
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.exchange import ToolCall
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 _LONGEST = 200
 """Characters; what shows it cuts it to the room that there is."""

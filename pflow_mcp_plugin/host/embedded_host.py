@@ -13,11 +13,11 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import Host, Paths, PflowError, Problem
-from pflow_mcp_plugin.contract.printable_text import continued
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
 from pflow_mcp_plugin.storage import default_paths
+from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Report, Suggestion

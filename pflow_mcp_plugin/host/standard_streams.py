@@ -11,7 +11,7 @@ from io import UnsupportedOperation
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:
     from typing import Self
@@ -81,8 +81,8 @@ class Streams:
         """Write lines for people to the program's own standard error, printable, and fitting a terminal."""
         shown = printable(text)  # such lines quote untrusted output and files
         if shown and is_terminal(self._err):
-            from pflow_mcp_plugin.contract.terminal_look import columns_of
-            from pflow_mcp_plugin.contract.text_width import wrapped
+            from pflow_mcp_plugin.terminal.looks import columns_of
+            from pflow_mcp_plugin.terminal.text_width import wrapped
 
             shown = wrapped(shown, columns_of(self._err))
         try:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.contract.printable_text import one_line, printable
 from pflow_mcp_plugin.registration.tool_entry import tool_config
+from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
 _PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from pflow_mcp_plugin.contract import Entry, Sketch
-from pflow_mcp_plugin.contract.printable_text import printable
 from pflow_mcp_plugin.discovery import tool_approval
 from pflow_mcp_plugin.registration.node_interface import changed_interface, described, interface
+from pflow_mcp_plugin.terminal.printable_text import printable
 from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 

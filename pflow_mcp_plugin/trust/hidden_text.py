@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Literal
 
-from pflow_mcp_plugin.contract.human_units import count_text
-from pflow_mcp_plugin.contract.printable_text import hidden_places, printable, runs_right_to_left
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import hidden_places, printable, runs_right_to_left
 from pflow_mcp_plugin.trust.tool_findings import Finding
 from pflow_mcp_plugin.trust.tool_texts import Text
 

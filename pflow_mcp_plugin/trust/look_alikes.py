@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from pflow_mcp_plugin.contract.printable_text import hidden_places
+from pflow_mcp_plugin.terminal.printable_text import hidden_places
 
 _FORGED = str.maketrans(
     {

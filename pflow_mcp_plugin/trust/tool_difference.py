@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.printable_text import escape, one_line
+from pflow_mcp_plugin.terminal.printable_text import escape, one_line
 from pflow_mcp_plugin.trust.json_equality import is_same
 from pflow_mcp_plugin.trust.json_excerpt import excerpt
 from pflow_mcp_plugin.trust.look_alikes import plain_form

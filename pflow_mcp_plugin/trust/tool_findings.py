@@ -6,7 +6,7 @@ from typing import Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 Rule = Literal[
     "hidden-text", "shadowing", "name-claimed-twice", "look-alike", "annotations", "unexplained-argument"

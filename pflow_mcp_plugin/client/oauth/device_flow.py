@@ -20,7 +20,7 @@ from pflow_mcp_plugin.client.oauth.token_endpoint import (
     seconds_of,
 )
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
-from pflow_mcp_plugin.contract.printable_text import one_line
+from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server
 
 _INTERVAL = 5.0

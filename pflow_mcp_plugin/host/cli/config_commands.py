@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE
 from pflow_mcp_plugin.host.registry.node_sources import asked
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 
 @click.command()

@@ -9,9 +9,9 @@ import click
 
 from pflow_mcp_plugin.contract import Discovery, Report, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 _Found = TypeVar("_Found")
 _NODE = Column(title="NODE", whole=True)

@@ -8,7 +8,6 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.workflow import Compiled
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -17,6 +16,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.redaction import REDACTED
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 _COLUMNS = (
     Column(title="NODE", whole=True),

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
-from pflow_mcp_plugin.contract.human_units import count_text
-from pflow_mcp_plugin.contract.printable_text import continued
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.standard_streams import Streams
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import continued
 
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
@@ -73,7 +73,7 @@ class Output:
         terminal = self._streams.answers_on_terminal()
         if terminal is None:
             return report.render()
-        from pflow_mcp_plugin.contract.terminal_look import columns_of, wants_colours
+        from pflow_mcp_plugin.terminal.looks import columns_of, wants_colours
 
         return report.render(columns_of(terminal), coloured=wants_colours())
 

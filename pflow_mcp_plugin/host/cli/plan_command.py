@@ -8,10 +8,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import Match, PflowError, Report
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.tables import Column, Table
-from pflow_mcp_plugin.contract.terminal_look import columns_of
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
@@ -20,6 +17,9 @@ from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.discovery import FoundNode
 from pflow_mcp_plugin.host.standard_streams import is_terminal, write
 from pflow_mcp_plugin.host.workflow_library import check_name
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.looks import columns_of
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 _SHOWN = 10
 """Candidates that an explanation lists."""

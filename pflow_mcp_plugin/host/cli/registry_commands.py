@@ -10,16 +10,16 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.printable_text import barred_lines
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import barred_lines
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import ValuePath

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.contract.tables import Column, Table
 from pflow_mcp_plugin.host.cli.name_completion import setting_names
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
 _COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title="PLACE"))
 

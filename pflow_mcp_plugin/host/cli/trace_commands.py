@@ -11,11 +11,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.contract.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.printable_text import barred_lines
-from pflow_mcp_plugin.contract.tables import Cell, Column, Table
-from pflow_mcp_plugin.contract.terminal_look import Look
 from pflow_mcp_plugin.host.cli.name_completion import runs
 from pflow_mcp_plugin.host.cli.option_values import seconds
 from pflow_mcp_plugin.host.cli.page_files import write_page
@@ -31,6 +27,10 @@ from pflow_mcp_plugin.host.trace_files import (
     step_words,
     traced_steps,
 )
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
+from pflow_mcp_plugin.terminal.looks import Look
+from pflow_mcp_plugin.terminal.printable_text import barred_lines
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 _COLUMNS = (
     Column(title="RUN", whole=True),

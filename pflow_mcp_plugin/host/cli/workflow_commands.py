@@ -9,8 +9,6 @@ from shlex import quote
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
-from pflow_mcp_plugin.contract.human_units import age_text
-from pflow_mcp_plugin.contract.tables import Cell, Column, Table
 from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
 from pflow_mcp_plugin.host.cli.output import problem_lines
 from pflow_mcp_plugin.host.cli.page_files import STDOUT, write_page
@@ -23,6 +21,8 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, erro
 from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import write_output
+from pflow_mcp_plugin.terminal.human_units import age_text
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 FIRST_WORKFLOW = """\
 # A workflow: nodes, and edges that say their order. Check it with `pflow validate`.

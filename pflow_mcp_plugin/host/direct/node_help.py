@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.contract.printable_text import one_line
 from pflow_mcp_plugin.host.direct.flag_names import flag_of, flag_with, is_list, is_switch, shown_flag
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS
 from pflow_mcp_plugin.host.direct.node_flags import metavar
 from pflow_mcp_plugin.host.workflow.coercion import type_name
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 _WIDTH = 100
 _COLUMN = 30

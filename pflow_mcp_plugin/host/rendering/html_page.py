@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from pflow_mcp_plugin.contract.printable_text import printable
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 # Allows the page's own styles only: no scripts, nothing loaded from elsewhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -14,12 +14,12 @@ import attrs
 from attrs import evolve
 
 from pflow_mcp_plugin.contract import FAILURES
-from pflow_mcp_plugin.contract.text_width import ELLIPSIS, cut, text_width
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.trace_files import shown_type
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, split_route
+from pflow_mcp_plugin.terminal.text_width import ELLIPSIS, cut, text_width
 
 _WIDTH, _HEIGHT = 210, 52
 _ACROSS, _DOWN = 270, 118

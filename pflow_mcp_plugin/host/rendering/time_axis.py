@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.contract.human_units import duration_text
+from pflow_mcp_plugin.terminal.human_units import duration_text
 
 _MOST = 5
 """Ticks after the first, at 0."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pflow_mcp_plugin.contract.human_units import duration_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.rendering.time_axis import ticks
@@ -19,6 +18,7 @@ from pflow_mcp_plugin.host.trace_files import (
     step_words,
     traced_steps,
 )
+from pflow_mcp_plugin.terminal.human_units import duration_text
 
 _BUSY, _LOST = "86 139 205", "204 51 51"
 """The colours of that row: of items, and of those that failed."""

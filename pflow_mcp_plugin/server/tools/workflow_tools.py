@@ -7,7 +7,6 @@ from typing import Any
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, library_of, runner_of
@@ -24,6 +23,7 @@ from pflow_mcp_plugin.server.tools.schemas import (
     object_of,
 )
 from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:

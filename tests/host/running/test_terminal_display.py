@@ -13,9 +13,9 @@ import pytest
 from screen import Screen, screen_lines
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
-from pflow_mcp_plugin.contract.text_width import text_width
 from pflow_mcp_plugin.host.running.terminal_display import display_on
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
+from pflow_mcp_plugin.terminal.text_width import text_width
 
 pytestmark = pytest.mark.programs
 

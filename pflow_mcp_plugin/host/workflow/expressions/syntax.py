@@ -16,10 +16,10 @@ import attrs
 from jmespath import ast, exceptions, lexer, parser
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.contract.human_units import count_text
 from pflow_mcp_plugin.host.workflow.coercion import refuse_number
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 LONGEST = 4_000
 """Characters of an expression."""

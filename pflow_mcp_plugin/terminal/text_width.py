@@ -1,17 +1,25 @@
-"""The width of text on a terminal, in cells: most characters take one, East Asian ones and emoji two."""
+"""The width of text on a terminal, in cells: most characters take one, East Asian ones and emoji two.
+
+The widths are those of wcwidth, which follows Unicode. It is imported for text that has wide or combining
+characters only, as its tables are large.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 ELLIPSIS = "…"
+_FIRST_COMBINING = "\u0300"
 
 
 def text_width(text: str) -> int:
     """Return the number of cells that printable text takes on a terminal."""
-    if text.isascii():
+    if _is_plain(text):
         return len(text)
-    return sum(map(_cells, text))
+    from wcwidth import wcswidth
+
+    # It is negative for text with control characters.
+    return max(wcswidth(text), 0)
 
 
 def cut(text: str, room: int) -> str:
@@ -60,13 +68,22 @@ def folded(text: str, room: int) -> list[str]:
 
 
 def _beginning(text: str, room: int) -> str:
+    if _is_plain(text):
+        return text[:room]
+    from wcwidth import iter_graphemes
+
     taken, count = 0, 0
-    for char in text:
-        taken += _cells(char)
+    for cluster in iter_graphemes(text):
+        taken += text_width(cluster)
         if taken > room:
             break
-        count += 1
+        count += len(cluster)
     return text[:count]
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether every character takes one cell: Latin letters, and the ellipsis of what was cut."""
+    return text.isascii() or max(text.replace(ELLIPSIS, "")) < _FIRST_COMBINING
 
 
 def _broken(line: str, room: int) -> Iterator[str]:
@@ -85,13 +102,3 @@ def _broken(line: str, room: int) -> Iterator[str]:
         current += piece.lstrip() if empty else piece
         empty = False
     yield current
-
-
-def _cells(char: str) -> int:
-    if char.isascii():
-        return 1
-    from unicodedata import category, east_asian_width
-
-    if category(char) in ("Mn", "Me", "Cf"):  # drawn over or beside another character
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1

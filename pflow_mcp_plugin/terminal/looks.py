@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import IO, Literal
 
-from pflow_mcp_plugin.contract.text_width import cut, text_width
+from pflow_mcp_plugin.terminal.text_width import cut, text_width
 
 Look = Literal["", "good", "warn", "bad", "dim", "head"]
 """The looks of a text: none, success, something to look at, failure, less important, heading."""

@@ -8,7 +8,7 @@ import threading
 import pytest
 from screen import screen_lines
 
-from pflow_mcp_plugin.contract.live_lines import LiveLines
+from pflow_mcp_plugin.terminal.live_lines import LiveLines
 
 SECONDS = 10
 

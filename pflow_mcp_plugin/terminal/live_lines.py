@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
-from pflow_mcp_plugin.contract.terminal_look import Part, columns_of, line_of, moves_cursor, wants_colours
+from pflow_mcp_plugin.terminal.looks import Part, columns_of, line_of, moves_cursor, wants_colours
 
 SOON = 0.25
 """Seconds until something that lasts is shown; what ends sooner does not flicker."""

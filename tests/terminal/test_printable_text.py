@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Report
-from pflow_mcp_plugin.contract.printable_text import hidden_places, one_line, printable
+from pflow_mcp_plugin.terminal.printable_text import hidden_places, one_line, printable
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.contract.terminal_look import columns_of, line_of, moves_cursor, wants_colours
+from pflow_mcp_plugin.terminal.looks import columns_of, line_of, moves_cursor, wants_colours
 
 
 def test_a_line_is_cut_where_its_cells_are_used_up_and_colours_take_none():

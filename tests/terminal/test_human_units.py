@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pflow_mcp_plugin.contract.human_units import age_text, count_text, duration_text, running_text
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text, running_text
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
