@@ -7,14 +7,13 @@ A plugin author needs this package and nothing else from the host:
   `Sketch`; what a host runs: `Node`; and `NodeUse`, by which a source judges the use of a node before a run.
 - `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
   `suggestions`, to the completion of it in shells: `Suggestion`.
-- `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`. It leads to `registries`:
-  `Registry`; `runners`: `Runner`; `settings`: `Settings`; `libraries`: `Library`, `SavedWorkflow`; and
-  `traces`: `Traces`.
+- `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
+  It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
-- `run_requests`, `progress`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how
-  far the run has come: `Progress`.
-- `outcomes`, `node_outcomes`: how it ended: `Outcome`; for a single node `NodeOutcome` with `ValuePath`.
-- `matches`: what a host finds for a task in words: `Discovery`, `Match`.
+- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`.
+- `runners`, `outcomes`: how far a run has come: `Progress`; and how it ended: `Outcome`; for a single node
+  `NodeOutcome` with `ValuePath`.
+- `libraries`: what a host finds for a task in words, too: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
 - `validators`: the validators of all these.
@@ -44,40 +43,33 @@ from pflow_mcp_plugin.contract.hookspecs import (
     hookimpl,
     hookspec,
 )
-from pflow_mcp_plugin.contract.hosts import API, Host, Paths
+from pflow_mcp_plugin.contract.hosts import API, Host, Paths, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
-    from pflow_mcp_plugin.contract.matches import Discovery, Match
-    from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome, ValuePath
-    from pflow_mcp_plugin.contract.progress import Progress
+    from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
     from pflow_mcp_plugin.contract.registries import Registry
-    from pflow_mcp_plugin.contract.runners import Runner
+    from pflow_mcp_plugin.contract.runners import NodeOutcome, Progress, Runner, ValuePath
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, Workflow
-    from pflow_mcp_plugin.contract.settings import Settings
     from pflow_mcp_plugin.contract.suggestions import Suggestion
-    from pflow_mcp_plugin.contract.traces import Traces
 else:
     _LATER = {
-        "Discovery": "matches",
+        "Discovery": "libraries",
         "Library": "libraries",
         "LockCheck": "runs",
-        "Match": "matches",
-        "NodeOutcome": "node_outcomes",
+        "Match": "libraries",
+        "NodeOutcome": "runners",
         "NodeRef": "runs",
-        "Progress": "progress",
+        "Progress": "runners",
         "Registry": "registries",
         "Run": "runs",
         "Runner": "runners",
         "SavedWorkflow": "libraries",
-        "Settings": "settings",
         "Suggestion": "suggestions",
-        "Traces": "traces",
-        "ValuePath": "node_outcomes",
+        "ValuePath": "runners",
         "Workflow": "runs",
     }
 

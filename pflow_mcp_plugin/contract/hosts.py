@@ -8,7 +8,7 @@ for an earlier 1.x still works.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,16 @@ import pluggy
 
 from pflow_mcp_plugin.contract.problems import PflowError
 
-if TYPE_CHECKING:  # a program needs few of a host's parts, and each class takes time to create
+if TYPE_CHECKING:
+    from pathlib import Path
+
     from pflow_mcp_plugin.contract.commands import Report
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
     from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.runners import Runner
-    from pflow_mcp_plugin.contract.settings import Settings
     from pflow_mcp_plugin.contract.suggestions import Suggestion
-    from pflow_mcp_plugin.contract.traces import Traces
 
 
 API: tuple[int, int] = (1, 0)
@@ -169,3 +169,66 @@ class Host(ABC):
         Does nothing by default.
         """
         return
+
+
+class Settings(ABC):
+    """Base class of any host's settings: the user's saved keys and values, e.g. tokens."""
+
+    @abstractmethod
+    def get(self, key: str) -> str | None:
+        """Any host's settings: return a value, or None if it is not set."""
+
+    def names(self) -> Mapping[str, str]:
+        """Any host's settings: return every key, with a word for where its value is stored, such as `file`.
+
+        Empty by default: the host does not list its settings.
+        """
+        return {}
+
+    def fingerprint(self) -> str:
+        """Any host's settings: return a text that changes when a setting is saved, changed or deleted.
+
+        Empty by default: the host cannot tell without reading them.
+        """
+        return ""
+
+    def set(self, key: str, value: str) -> None:
+        """Any host's settings: save a value.
+
+        Raises:
+            PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
+                default.
+        """
+        raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
+
+    def unset(self, key: str) -> bool:
+        """Any host's settings: delete a value; return whether it was set. By default, False."""
+        return False
+
+
+class Traces(ABC):
+    """Base class of any host's traces of earlier runs."""
+
+    @abstractmethod
+    def paths(self) -> Sequence[Path]:
+        """Any host's traces: return the trace files, newest first."""
+
+    @abstractmethod
+    def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
+        """Any host's traces: return the trace of a run, by its id, the beginning of one, or `latest`.
+
+        Args:
+            run: The run. A path to one of the host's trace files stands for that file.
+            owner: Only runs of this owner (see `RunOrigin`); of all by default.
+
+        Raises:
+            PflowError: Kind `not_found`: no run matches, or several do.
+        """
+
+    @abstractmethod
+    def read(self, path: Path) -> JSONObject:
+        """Any host's traces: return the `run_id`, `owner`, `success`, `error`, `steps` and more of one.
+
+        Raises:
+            PflowError: It cannot be read, or is not a trace.
+        """

@@ -1,20 +1,76 @@
-"""The workflows that a host keeps."""
+"""The workflows that a host keeps, and what it finds for a task in words."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.validators import text, valid_name
+from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.contract.matches import Discovery
+
+
+Found = TypeVar("Found")
+
+
+@attrs.frozen(kw_only=True)
+class Match(Generic[Found]):
+    """A match that any host found for a task: a node type or a saved workflow.
+
+    Attributes:
+        item: What matches.
+        confidence: How well, from 0 to 1.
+        reason: Why, in a few words for people.
+    """
+
+    item: Found
+    confidence: float = attrs.field()
+    reason: str = attrs.field(default="", validator=text)
+
+    @confidence.validator
+    def _check_confidence(self, attribute: attrs.Attribute[float], value: float) -> None:
+        if not 0 <= value <= 1:
+            raise ValueError(f"Match.confidence must be from 0 to 1, got {value!r}")
+
+
+@attrs.frozen(kw_only=True)
+class Discovery(Generic[Found]):
+    """What any host found for a task in words.
+
+    Attributes:
+        matches: The matches, best first.
+        ranked_by: `words`, `words and embeddings`, or the name of the language model that ranked them.
+        note: Why the configured model did not rank them; empty otherwise.
+    """
+
+    matches: Sequence[Match[Found]] = attrs.field(converter=items)
+    ranked_by: str = attrs.field(default="words", validator=text)
+    note: str = attrs.field(default="", validator=text)
+
+    def to_list(self, to_dict: Callable[[Found], Mapping[str, JSON]]) -> list[dict[str, JSON]]:
+        """Return what any host found in JSON form: each item with its `confidence` and `reason`.
+
+        Args:
+            to_dict: Returns the JSON form of an item.
+        """
+        return [
+            {**to_dict(match.item), "confidence": round(match.confidence, 3), "reason": match.reason}
+            for match in self.matches
+        ]
+
+
+def share_of_words(words: str, where: str) -> tuple[float, str]:
+    """Return the share of a host's search words that occur in a text, and which ones, as a reason."""
+    wanted = dict.fromkeys(words.lower().split())
+    found = [word for word in wanted if word in where.lower()]
+    return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +146,7 @@ class Library(ABC):
 
         By default, those that contain words of the task, with their share as confidence.
         """
-        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+        from pflow_mcp_plugin.contract.libraries import Discovery, Match, share_of_words
 
         usable = (saved for saved in self.saved() if not saved.problem)
         ranked = ((saved, share_of_words(task, f"{saved.name} {saved.description}")) for saved in usable)

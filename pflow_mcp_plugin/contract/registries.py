@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract.problems import PflowError, Problem
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.entries import Entry
-    from pflow_mcp_plugin.contract.matches import Discovery
+    from pflow_mcp_plugin.contract.libraries import Discovery
 
 
 class Registry(ABC):
@@ -81,7 +81,7 @@ class Registry(ABC):
 
         By default, those of `search`, with the share of the words that they contain as confidence.
         """
-        from pflow_mcp_plugin.contract.matches import Discovery, Match, share_of_words
+        from pflow_mcp_plugin.contract.libraries import Discovery, Match, share_of_words
 
         entries = (entry for entry, _ in self.search(task, limit))
         ranked = ((entry, share_of_words(task, f"{entry.node} {entry.description}")) for entry in entries)

@@ -1,4 +1,4 @@
-"""What checks and runs workflows in a host."""
+"""What checks and runs workflows in a host, how far a run has come, and how a single node ended."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin.contract.entries import Field, Interface
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
-if TYPE_CHECKING:  # each class takes time to create, and most programs need none of these
+if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
     from pflow_mcp_plugin.contract.outcomes import Outcome
     from pflow_mcp_plugin.contract.problems import Problem
 
@@ -72,7 +76,7 @@ class Runner(ABC):
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem of the params; nothing
                 has run.
         """
-        from pflow_mcp_plugin.contract.node_outcomes import NodeOutcome
+        from pflow_mcp_plugin.contract.runners import NodeOutcome
 
         node: JSONObject = {"id": "node", "type": node_type, "params": _escaped(params)}
         outcome = self.run({"nodes": [node]}, {}, name=node_type, origin=origin, control=control)
@@ -157,3 +161,48 @@ def _escaped(value: JSON) -> JSON:
     if isinstance(value, dict):
         return {key: _escaped(item) for key, item in value.items()}
     return [_escaped(item) for item in value] if isinstance(value, list) else value
+
+
+@attrs.frozen(kw_only=True)
+class ValuePath:
+    """A path inside a value that a node wrote, as any host describes it.
+
+    Attributes:
+        path: The path as a template spells it after the node's id: `result.items[0].name`.
+        type: The type of the value there: `str`, `int`, `float`, `bool`, `dict`, `list` or `None`.
+        sample: The value there, shortened; None for objects and lists, whose members have paths of their own.
+    """
+
+    path: str = attrs.field(validator=text)
+    type: str = attrs.field(validator=valid_name)
+    sample: JSON = None
+
+
+@attrs.frozen(kw_only=True)
+class NodeOutcome:
+    """The outcome of running a single node in any host.
+
+    Attributes:
+        node: The node type that ran, also if it was named by an alias.
+        outcome: The outcome of the run.
+        structure: Every path in the outputs, with type and sample; outermost first.
+    """
+
+    node: str = attrs.field(validator=valid_name)
+    outcome: Outcome
+    structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items)
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """How far any host's run has come.
+
+    Attributes:
+        done: The number of node executions that have ended.
+        total: The number expected if every node takes its default action; None if unknown.
+        message: What the run does now, for people: `node fetch`, or what the node itself reports.
+    """
+
+    done: float
+    total: float | None = None
+    message: str = attrs.field(default="", validator=text)

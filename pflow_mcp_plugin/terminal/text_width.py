@@ -83,7 +83,7 @@ def _beginning(text: str, room: int) -> str:
 
 def _is_plain(text: str) -> bool:
     """Return whether every character takes one cell: Latin letters, and the ellipsis of what was cut."""
-    return text.isascii() or max(text.replace(ELLIPSIS, "")) < _FIRST_COMBINING
+    return text.isascii() or max(text.replace(ELLIPSIS, ""), default="") < _FIRST_COMBINING
 
 
 def _broken(line: str, room: int) -> Iterator[str]:

@@ -27,19 +27,18 @@ from pflow_mcp_plugin.contract import (
     Problem,
     commands,
     entries,
-    matches,
-    node_outcomes,
+    libraries,
     outcomes,
     problems,
-    progress,
     run_requests,
+    runners,
     suggestions,
-    tables,
 )
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.network.egress import Refusal
+from pflow_mcp_plugin.terminal import tables
 
 CROSSINGS = {
     "copied": copy.copy,
@@ -116,7 +115,7 @@ SAMPLES: Mapping[str, Any] = {
     "load": "module:attribute",
     "item": ENTRY,
     "confidence": 0.5,
-    "matches": (matches.Match(item=ENTRY, confidence=1, reason="contains x"),),
+    "matches": (libraries.Match(item=ENTRY, confidence=1, reason="contains x"),),
     "done": 1.5,
     "outcome": outcomes.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
@@ -132,12 +131,12 @@ PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},
     errors.Where: {"server": "demo", "tool": "add"},
     problems.Problem: {"path": "$.a"},
-    matches.Match: {"reason": "contains x"},
-    progress.Progress: {"message": "node a"},
+    libraries.Match: {"reason": "contains x"},
+    runners.Progress: {"message": "node a"},
     suggestions.Suggestion: {"value": "--flag", "type": "stem"},
     run_requests.RunOrigin: {"owner": "me", "above": ("a", "b")},
-    node_outcomes.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
-    node_outcomes.NodeOutcome: {"structure": (node_outcomes.ValuePath(path="a", type="int", sample=1),)},
+    runners.ValuePath: {"path": "result.items[0]", "type": "str", "sample": "x"},
+    runners.NodeOutcome: {"structure": (runners.ValuePath(path="a", type="int", sample=1),)},
 }
 
 

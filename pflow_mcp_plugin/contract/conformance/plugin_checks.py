@@ -8,14 +8,12 @@ from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node,
 from pflow_mcp_plugin.contract.conformance.sample_plugins import Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial
 from pflow_mcp_plugin.contract.entries import NodeSource
-from pflow_mcp_plugin.contract.hosts import Host
+from pflow_mcp_plugin.contract.hosts import Host, Settings, Traces
 from pflow_mcp_plugin.contract.libraries import Library
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.registries import Registry
 from pflow_mcp_plugin.contract.runners import Runner
 from pflow_mcp_plugin.contract.runs import LockCheck
-from pflow_mcp_plugin.contract.settings import Settings
-from pflow_mcp_plugin.contract.traces import Traces
 
 
 def a_plugin_is_configured_once_and_unconfigured_at_the_end(trial: Trial) -> None:
