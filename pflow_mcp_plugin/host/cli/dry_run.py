@@ -13,8 +13,8 @@ from pflow_mcp_plugin.host.workflow import Compiled
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import Known
 from pflow_mcp_plugin.host.workflow.findings import cut
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
+from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
