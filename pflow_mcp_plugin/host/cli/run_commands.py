@@ -21,7 +21,7 @@ from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds, tim
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.time_limit import TimeLimit
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.running.shown_run import Around, outcome_report, printed, shown_run
+from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, printed, shown_run
 from pflow_mcp_plugin.host.standard_streams import piped_text
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
 from pflow_mcp_plugin.host.workflow.findings import unwritten
