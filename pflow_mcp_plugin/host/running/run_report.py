@@ -90,9 +90,14 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
     error.args = (error.message,)
     error.details = redactor.value(error.details)
     error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
-    shown = ("message", "path", "suggestion", "source")
     error.problems = tuple(
-        attrs.evolve(problem, **{name: redactor.text(getattr(problem, name)) for name in shown})
+        attrs.evolve(
+            problem,
+            message=redactor.text(problem.message),
+            path=redactor.text(problem.path),
+            suggestion=redactor.text(problem.suggestion),
+            source=redactor.text(problem.source),
+        )
         for problem in error.problems
     )
     return error

@@ -1,8 +1,9 @@
 """Expressions: their syntax, and their evaluation with limits on work and on the size of what is made.
 
 The syntax is JMESPath, where numbers, `true`, `false` and `null` need no backticks. `$` stands for all values
-in scope, also within a filter. Both are additions: every JMESPath expression without deprecated literals means
-the same here, except one that reads a key named `true`, `false` or `null`, which is written in double quotes.
+in scope, also within a filter. Both are additions: every JMESPath expression without deprecated literals
+means the same here, except one that reads a key named `true`, `false` or `null`, which is written in double
+quotes.
 
 What JMESPath itself does not bound is counted here: each visit of a node, each item that is copied, and
 the size that each new value would have if it were written out. Lists that share their items are small in
