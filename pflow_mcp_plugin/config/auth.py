@@ -97,12 +97,7 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
 
 
 def missing_scopes(auth: JSONObject, granted: Collection[str]) -> list[str]:
-    """Return the scopes in an `auth` table that were not granted; none if it is not known what was.
-
-    Args:
-        auth: The table.
-        granted: The scopes that were granted, empty if unknown.
-    """
+    """Return the scopes in an `auth` table that were not granted; none if it is not known what was."""
     if not granted:
         return []
     wanted = wanted_scopes(auth)

@@ -84,21 +84,7 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Expand every reference of a server, so that it is ready to be started or connected to.
-
-    Args:
-        server: The server as configured.
-        lookup: Returns the value of a variable, None when it is not set.
-        fingerprint: Passed on; see `Launch`.
-        era: Passed on; see `Launch`.
-
-    Returns:
-        The launch. `auth` given by `token_env` has become a bearer token.
-
-    Raises:
-        McpError: A variable that is needed is not set or is empty, or a value cannot be used;
-            `problems` lists them all.
-    """
+    """Expand every reference of a server, so that it is ready to be started or connected to."""
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):

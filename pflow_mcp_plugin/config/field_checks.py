@@ -49,24 +49,12 @@ _STEPS: Mapping[str, str] = {
 
 
 def fault(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the error that a field check reports.
-
-    Args:
-        path: The config path of the value.
-        message: What is wrong.
-        suggestion: The next step for the user.
-    """
+    """Return the error that a field check reports."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config")
 
 
 def advice(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the warning that a field check reports.
-
-    Args:
-        path: The config path of the value.
-        message: What is wrong.
-        suggestion: The next step for the user.
-    """
+    """Return the warning that a field check reports."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
 
 
@@ -218,13 +206,7 @@ def flag(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
-    """Return a field check for numbers between bounds.
-
-    Args:
-        above: A lower bound that is not allowed itself.
-        least: A lower bound that is allowed; give one of the two.
-        most: The upper bound, which is allowed.
-    """
+    """Return a field check for numbers between bounds."""
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
     high = f"{most:.10g}"
@@ -243,12 +225,7 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
 
 
 def one_of(*words: str, step: str) -> Check:
-    """Return a field check for one of a few words.
-
-    Args:
-        words: The words.
-        step: What to write, for problems.
-    """
+    """Return a field check for one of a few words."""
 
     def check(path: str, value: JSON) -> Iterator[Problem]:
         if value not in words:
@@ -349,14 +326,7 @@ def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
-    """Return the warning of a field check about an unknown field, which stays in the file.
-
-    Args:
-        path: The config path of the field.
-        key: Its name.
-        known: The fields that are known there, by name.
-        strict: Whether it is an error, as where a rule would be ignored.
-    """
+    """Return the warning of a field check about an unknown field, which stays in the file."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     if strict:
@@ -365,12 +335,7 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
 
 
 def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
-    """Return the check of each field that a table may have.
-
-    Args:
-        properties: Its fields in the JSON Schema of the config; false stands for one that it may not have.
-        own: The checks of fields that need more than the schema says.
-    """
+    """Return the check of each field that a table may have."""
     special = {**_BY_FIELD, **(own or {})}
     return {
         key: special.get(key) or _check_of(key, rule) for key, rule in properties.items() if rule is not False
@@ -427,13 +392,7 @@ def _short(value: float) -> str:
 
 
 def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
-    """Return the error that reports problems of `subject`; a single one is part of its message.
-
-    Args:
-        subject: What the problems are about, e.g. `Server github`.
-        problems: At least one.
-        server: The server's name, if the problems belong to one server.
-    """
+    """Return the error that reports problems of `subject`; a single one is part of its message."""
     where = Where(server=server, phase="config")
     if len(problems) == 1:
         problem = problems[0]
@@ -448,16 +407,7 @@ def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> M
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
-    """Raise an error that reports the errors among `problems`, if there are any.
-
-    Args:
-        subject: What the problems are about, e.g. `Server github`.
-        problems: Errors and warnings; warnings are ignored.
-        server: The server's name, if the problems belong to one server.
-
-    Raises:
-        McpError: There is at least one error.
-    """
+    """Raise an error that reports the errors among `problems`, if there are any."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise refusal(subject, errors, server=server)

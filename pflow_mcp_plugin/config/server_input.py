@@ -92,26 +92,12 @@ def is_preset_name(words: Sequence[str]) -> bool:
 
 
 def refuse_flags(flags: Flags, what: str) -> None:
-    """Refuse input in options that describe a server, where `what` already describes it.
-
-    Raises:
-        PflowError: One is given.
-    """
+    """Refuse input in options that describe a server, where `what` already describes it."""
     _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Turn the input of `pflow mcp add`, its arguments and options, into server tables.
-
-    Args:
-        words: JSON, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
-        flags: The options; they are allowed with the last two forms only.
-
-    Raises:
-        PflowError: The words have none of these forms, or an option is not allowed with theirs.
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Turn the input of `pflow mcp add`, its arguments and options, into server tables."""
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
@@ -141,24 +127,12 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Turn input from a JSON or TOML file into server tables.
-
-    Raises:
-        PflowError: The file does not exist, is not valid JSON, or contains no servers.
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Turn input from a JSON or TOML file into server tables."""
     return servers_in(document(path), str(path))
 
 
 def document(path: Path) -> JSON:
-    """Return the server input in a JSON or TOML file, decoded.
-
-    Raises:
-        PflowError: The file does not exist, or is not valid JSON (the message names line and column).
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Return the server input in a JSON or TOML file, decoded."""
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
@@ -175,10 +149,6 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
     """Yield a warning for each file of an older pflow with servers that are not configured.
 
     A file that cannot be read has none.
-
-    Args:
-        home: The user's home folder.
-        configured: The names of the configured servers.
     """
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
@@ -198,24 +168,12 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Turn input from a JSON string into server tables.
-
-    Args:
-        text: The JSON.
-        origin: Where it comes from, for messages.
-
-    Raises:
-        PflowError: It is not valid JSON (the message names line and column), or contains no servers.
-    """
+    """Turn input from a JSON string into server tables."""
     return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Turn input from a parsed document into server tables, adapted if another client wrote it.
-
-    Raises:
-        PflowError: As for `tables_in`.
-    """
+    """Turn input from a parsed document into server tables, adapted if another client wrote it."""
     return dialects.fitted(tables_in(document, origin))
 
 
@@ -224,9 +182,6 @@ def tables_in(document: JSON, origin: str) -> JSONObject:
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.
-
-    Raises:
-        PflowError: The document has none of these forms, or no server.
     """
     tables = _tables(document, origin)
     if tables is None:
@@ -386,11 +341,7 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
 
 
 def require_plain_http(url: str) -> None:
-    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked.
-
-    Raises:
-        PflowError: The URL uses https.
-    """
+    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked."""
     if url.lower().startswith("https:"):
         step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
         message = "--insecure allows plain http only, and the URL uses https"

@@ -201,13 +201,7 @@ def _check_table(
 
 
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
-    """Check one server's table against the schema; return every problem.
-
-    Args:
-        name: The server's name.
-        table: Its table as stored in the file.
-        defaults: The `[defaults]` table, whose own problems `check_defaults` reports.
-    """
+    """Check one server's table against the schema; return every problem."""
     path = server_path(name)
     problems = list(_check_name(path, name))
     if not isinstance(table, Mapping):
@@ -244,14 +238,7 @@ def build(
     defaults: JSONObject,
     network: NetworkRules = NetworkRules(),  # noqa: B008 - frozen
 ) -> Server:
-    """Build the `Server` that a table without errors describes.
-
-    Args:
-        name: The server's name.
-        table: Its table, checked.
-        defaults: The `[defaults]` table, checked.
-        network: The rules for the network in its config.
-    """
+    """Build the `Server` that a table without errors describes."""
     given = {**defaults, **_without_nulls(table)}
     chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
     return Server(name=name, transport=transport_of(table) or "stdio", network=network, **chosen)

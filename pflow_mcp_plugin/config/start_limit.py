@@ -14,14 +14,7 @@ _FOR_EACH_CORE = 4
 
 
 def starts_at_once(lookup: Callable[[str], str | None]) -> int:
-    """Return the most servers to start at once: as many as there are cores for, or as the user says.
-
-    Args:
-        lookup: Returns a variable of the environment, or else a setting.
-
-    Raises:
-        PflowError: What the user says is not a number above 0.
-    """
+    """Return the most servers to start at once: as many as there are cores for, or as the user says."""
     given = lookup(SETTING)
     if not given:
         return _FOR_EACH_CORE * (os.cpu_count() or 1)

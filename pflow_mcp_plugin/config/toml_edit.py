@@ -51,11 +51,7 @@ class Layout:
         return "".join(line.text for line in self._lines)
 
     def put(self, path: Keys, table: JSONObject) -> None:
-        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end.
-
-        Raises:
-            ValueError: The table contains a value that TOML cannot represent.
-        """
+        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end."""
         spans = list(self._spans(path))
         # From the end, so that the places of the earlier lines stay valid.
         for span in reversed(spans[1:]):

@@ -84,16 +84,7 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in the config document that the user named, in the format of any client.
-
-    Args:
-        path: The file: a client's, a `server.json`, a bundle's `manifest.json`, or JSON with `mcpServers`.
-        machine: Decides whose file a path is.
-        client: Whose format it has; by default what its path or else its content says.
-
-    Raises:
-        PflowError: It does not exist, cannot be read, or contains no server.
-    """
+    """Return the servers in the config document that the user named, in the format of any client."""
     document = document_text.load(path)
     if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
@@ -120,9 +111,6 @@ def put(
     """Return a client's document with servers added, or put in place of those of the same names.
 
     Fields of a replaced server that we do not write, and everything else, stay.
-
-    Raises:
-        PflowError: There is something else where the servers should be.
     """
     place = place_in(document, client)
     written = dict(document)

@@ -194,11 +194,7 @@ _OTHER_NAMES = {"gemini": "gemini-cli"}
 
 
 def client(name: str) -> Client:
-    """Return a client by its name, or by another name that people use for it.
-
-    Raises:
-        PflowError: Kind `usage`; names the closest.
-    """
+    """Return a client by its name, or by another name that people use for it."""
     known = _OTHER_NAMES.get(name, name)
     if known in CLIENTS:
         return CLIENTS[known]

@@ -41,12 +41,7 @@ def form_of(path: Path) -> Form:
 
 
 def load(path: Path) -> Any:
-    """Return the document in a file, None if the file does not exist.
-
-    Raises:
-        storage.CorruptFile: Its content is invalid; names line and column where there is one.
-        storage.StoreError: It cannot be read, is too large, or is not a regular file.
-    """
+    """Return the document in a file, None if the file does not exist."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -61,11 +56,7 @@ def load(path: Path) -> Any:
 
 
 def parse(path: Path, content: bytes) -> Any:
-    """Return the document in the content of a file.
-
-    Raises:
-        storage.CorruptFile: It is invalid; names line and column where there is one.
-    """
+    """Return the document in the content of a file."""
     form = form_of(path)
     if form == "toml":
         return toml_text.decode(path, content)
@@ -81,11 +72,7 @@ def parse(path: Path, content: bytes) -> Any:
 
 
 def dump(document: Mapping[str, Any], form: Form) -> str:
-    """Return a document as text, with a final newline.
-
-    Raises:
-        ValueError: The form cannot represent a value.
-    """
+    """Return a document as text, with a final newline."""
     if form == "toml":
         return toml_text.encode(document).decode()
     if form == "yaml":
@@ -205,15 +192,7 @@ class JsonText:
         return self._text
 
     def put(self, path: tuple[str, ...], value: Any) -> None:
-        """Put a value into the JSON text, in place of the one there or behind the last one of its object.
-
-        Args:
-            path: The keys that lead to it; objects that are missing are added.
-            value: A JSON value.
-
-        Raises:
-            LookupError: The path leads through something that is not an object, or the text breaks off.
-        """
+        """Put a value into the JSON text, in place of the one there or behind the last one of its object."""
         at = next((index for index, token in enumerate(self._tokens) if not token.is_comment), -1)
         for depth, key in enumerate(path):
             if at < 0 or self._tokens[at].text != "{":

@@ -77,12 +77,7 @@ class ExportedFile:
 
 
 def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
-    """Return what an export of servers writes.
-
-    Args:
-        client: Whom it is for.
-        tables: The servers' tables by name, valid, with the defaults of the config filled in.
-    """
+    """Return what an export of servers writes."""
     servers = []
     for name, table in tables.items():
         writing = server_format.write_server(table, client.format)
@@ -95,11 +90,7 @@ def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
 
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:
-    """Return the file that the planned export would write: the existing content with the servers put in.
-
-    Raises:
-        PflowError: The file cannot be read, or is not one of the client's.
-    """
+    """Return the file that the planned export would write: the existing content with the servers put in."""
     before = document_text.load(path)
     if before is None and not path.exists():
         return ExportedFile(text=document_text.dump(made.document({}), made.client.form))

@@ -98,15 +98,7 @@ def plan(
     check: Check,
     is_taken: IsTaken,
 ) -> ImportPlan:
-    """Return what an import of files would do; of several servers with one name, the first counts.
-
-    Args:
-        files: What was read.
-        configured: The servers in our config, by name.
-        force: Whether servers of the config may be replaced.
-        check: Checks a table.
-        is_taken: Tells which variables cannot hold a secret.
-    """
+    """Return what an import of files would do; of several servers with one name, the first counts."""
     planned: dict[str, PlannedServer] = {}
     given: dict[str, str] = {}
     servers = []

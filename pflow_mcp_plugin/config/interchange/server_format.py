@@ -117,14 +117,7 @@ class ServerWriting:
 
 
 def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:
-    """Return a client's server in our fields.
-
-    Args:
-        path: The server's config path, for problems.
-        given: Its table in the client's file.
-        form: The client's format.
-        known: References that have a meaning in this file; see `variable_syntax.read`.
-    """
+    """Return a client's server in our fields."""
     if not isinstance(given, Mapping):
         return ServerReading(reason=f"it is {field_checks.kind_of(given)}, not a table")
     try:
@@ -148,12 +141,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
 
 
 def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
-    """Return a server of ours in the fields of a client.
-
-    Args:
-        table: Its table, valid, with the defaults of the config file filled in.
-        form: The client's format.
-    """
+    """Return a server of ours in the fields of a client."""
     transport = server_schema.transport_of(table) or "stdio"
     if transport not in form.types:
         return ServerWriting(reason=f"it has no {transport} servers")

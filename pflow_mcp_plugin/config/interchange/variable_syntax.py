@@ -71,17 +71,7 @@ def variable_name(text: str) -> str:
 
 
 def read(path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str]) -> tuple[str, list[Problem]]:
-    """Return a value of a client in our syntax.
-
-    Args:
-        path: Its config path, for problems.
-        text: The value.
-        syntax: The client's syntax. `${NAME}` is read as a reference whether the client expands it or not.
-        known: What stands between `${` and `}`, with the text in our syntax that takes its place.
-
-    Returns:
-        The value, and the problems of what has no equivalent. It must not be used if there are any.
-    """
+    """Return a value of a client in our syntax."""
     problems: list[Problem] = []
 
     def braced(piece: re.Match[str]) -> str:
