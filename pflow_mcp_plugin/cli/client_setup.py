@@ -65,7 +65,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     cannot say is listed.
     """
     chosen = client(client_name)
-    plan = export_plan.plan(chosen, _tables(server_store(host), names))
+    plan = export_plan.plan_export(chosen, _tables(server_store(host), names))
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
             f"No server can be exported to {chosen.title}",
@@ -198,7 +198,7 @@ class ClientSetup:
         Raises:
             PflowError: The client cannot have such a server.
         """
-        plan = export_plan.plan(client, {name: _server(context)})
+        plan = export_plan.plan_export(client, {name: _server(context)})
         if any(reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"

@@ -72,7 +72,7 @@ def import_servers(
     files = _read(source or "", client_name)
     store = server_store(host)
     store.names()  # raises the error about a config without a table of servers
-    plan = import_plan.plan(
+    plan = import_plan.plan_import(
         files,
         store.raw().get(server_schema.SERVERS, {}),
         force=force,

@@ -76,7 +76,7 @@ class ExportedFile:
     loses_comments: bool = False
 
 
-def plan(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
+def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
     """Return what an export of servers writes."""
     servers = []
     for name, table in tables.items():

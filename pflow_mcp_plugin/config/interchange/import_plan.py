@@ -90,7 +90,7 @@ class ImportPlan:
                 yield from (name for name in _needed(each.table_with_references) if name not in moved)
 
 
-def plan(
+def plan_import(
     files: Sequence[FileContent],
     configured: Mapping[str, Any],
     *,

@@ -21,7 +21,7 @@ def file(path, **tables):
 
 
 def plan(*files, configured=(), force=False, taken=()):
-    return import_plan.plan(
+    return import_plan.plan_import(
         files,
         dict(configured),
         force=force,
