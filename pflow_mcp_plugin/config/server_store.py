@@ -391,7 +391,7 @@ class ServerStore:
 
 
 def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
-    from pflow_mcp_plugin.config.toml_edit import Layout
+    from pflow_mcp_plugin.config.document_text import Layout
 
     layout = Layout(content.decode("utf-8-sig"))
     for name in old.keys() - new.keys():

@@ -13,8 +13,8 @@ from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.config.document_text import Form
 from pflow_mcp_plugin.config.interchange import client_formats as formats
-from pflow_mcp_plugin.config.interchange.document_text import Form
 from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
 from pflow_mcp_plugin.contract import PflowError
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.config.interchange.clients import System
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table
-from pflow_mcp_plugin.config.interchange.variable_syntax import variable_name
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, variable_name
 
 _RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}
 _TEMPLATE = re.compile(r"\{(?P<name>[^{}]+)\}")
