@@ -13,7 +13,7 @@ import click
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli import terminal
 from pflow_mcp_plugin.cli.dependencies import lookup, server_store
-from pflow_mcp_plugin.config.dialects import Fitted
+from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
