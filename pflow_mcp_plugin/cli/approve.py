@@ -1,15 +1,11 @@
 """`pflow mcp approve`: approves what changed in a server or in its tools, or the servers of a project."""
 
 from __future__ import annotations
-
 from collections.abc import Sequence
-
 import click
-
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.project_approval import approve_project
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery import pin_comparison
@@ -20,6 +16,22 @@ from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
 from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.terminal.printable_text import one_line
+from collections.abc import Iterator
+import attrs
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
+from pflow_mcp_plugin.types import Server
+from collections.abc import Mapping
+from typing import Any
+from pflow_mcp_plugin.cli.dependencies import approve_launches
+from pflow_mcp_plugin.cli.terminal import is_interactive, tell
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.field_checks import refusal
+from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 @click.command()
@@ -148,3 +160,186 @@ def _report(server: str, tools: Sequence[str], comparison: Comparison) -> Report
     lines += [f"Approved the instructions of server {server}"] if texts else []
     lines += [f"Approved {one_line(name)} ({what})" for name, what in approved.items()]
     return Report(data=data, text="\n".join(lines))
+
+
+@click.command()
+@click.argument("server", required=False, shell_complete=servers)
+@click.pass_obj
+def diff(host: Host, server: str | None) -> Report:
+    """Show what changed in all servers, or in SERVER, since they were approved, as of the last sync.
+
+    Starts no server. Changes marked with ! need an approval: pflow mcp approve.
+    """
+    return differences(host, server)
+
+
+@attrs.frozen(kw_only=True)
+class ServerDifference:
+    """How one server differs from what was approved, as `pflow mcp diff` shows it.
+
+    Attributes:
+        server: Its name.
+        note: Why nothing can be compared; empty if it was.
+        comparison: The differences.
+    """
+
+    server: str
+    note: str = ""
+    comparison: Comparison = NOTHING
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the differences of a server in JSON form."""
+        note: dict[str, JSON] = {"note": self.note} if self.note else {}
+        return {"server": self.server, **note, **self.comparison.to_dict()}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the differences of a server in lines for people."""
+        lines = [*self.comparison.lines()]
+        yield f"{self.server}: {self.note or ('differs' if lines else 'as approved')}"
+        yield from (f"  {line}" for line in lines)
+        if self.comparison:
+            yield f"  To approve it, run: pflow mcp approve {self.server}"
+
+
+def differences(host: Host, server: str | None = None) -> Report:
+    """Return the report of `pflow mcp diff`: what differs from what was approved; starts no server.
+
+    Raises:
+        McpError: The named server is not configured, or its config has mistakes.
+        storage.CorruptFile: Its pins are corrupt.
+    """
+    store = server_store(host)
+    if server:
+        found = [_difference(host, store.get(server))]
+    else:
+        found = [_difference_or_note(host, store, name) for name in store.names()]
+    text = "\n".join(line for each in found for line in each.lines())
+    return Report(data=[each.to_dict() for each in found], text=text or "No MCP server is configured")
+
+
+def _difference_or_note(host: Host, store: ServerStore, name: str) -> ServerDifference:
+    """Return the differences of one of all servers; what is wrong with it does not hide those of others."""
+    try:
+        return _difference(host, store.get(name))
+    except PflowError as error:
+        return ServerDifference(server=name, note="; ".join([str(error), *error.suggestions]))
+
+
+def _difference(host: Host, server: Server) -> ServerDifference:
+    name = server.name
+    pinned, synced = pins(host).read(name), catalog(host).file(name)
+    if synced is None:
+        return ServerDifference(server=name, note=f"never synced (run: pflow mcp sync {name})")
+    if pinned is None:
+        return ServerDifference(server=name, note=f"nothing is approved yet (run: pflow mcp sync {name})")
+    # What it is started by now counts, even if it was not synced since.
+    found = attrs.evolve(synced, launch=current_launch(host, name))
+    return ServerDifference(server=name, comparison=compare(pinned, found))
+
+
+@attrs.frozen(kw_only=True)
+class ProjectApproval:
+    """What an approval is about: a project's servers that can be approved, and what is wrong with others.
+
+    Attributes:
+        file: The project's file, by its real path.
+        content: Its content.
+        tables: The tables of the servers without errors, by name.
+        problems: Errors and warnings; a server with an error is not approved.
+        changed: Whether other bytes were approved before.
+    """
+
+    file: str
+    content: ProjectContent
+    tables: Mapping[str, JSONObject]
+    problems: tuple[Problem, ...]
+    changed: bool
+
+    def lines(self) -> list[str]:
+        """Return the lines that show people every server that can be approved, in full."""
+        again = " changed since it was approved, and" if self.changed else ""
+        shown = [f"{one_line(self.file)}{again} has {count_text(len(self.tables), 'server')}:"]
+        for name, table in self.tables.items():
+            shown += [f"  {line}" for line in server_lines(name, table)]
+        return [*shown, *(one_line(f"  {problem.severity}: {problem}") for problem in self.problems)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return in JSON form what an approval of the project is about."""
+        shown = {
+            name: {"shown": [*server_lines(name, table)], "receives": variables(dict(table))}
+            for name, table in self.tables.items()
+        }
+        problems = [problem.to_dict() for problem in self.problems]
+        return {
+            "file": self.file,
+            "sha256": self.content.digest,
+            "changed": self.changed,
+            "servers": shown,
+            "problems": problems,
+        }
+
+
+def approve_project(host: Host, *, yes: bool) -> Report:
+    """Show every server of the project in the current folder, and approve them if the user agrees.
+
+    Args:
+        host: The host; its `paths.project` is the folder, by default the current one.
+        yes: Whether the user has agreed already.
+
+    Returns:
+        What was shown, and whether it was approved.
+
+    Raises:
+        PflowError: There is no file, it is not one of servers, or no server in it is without errors.
+        PflowError: Nobody can be asked, and `yes` is not given.
+        storage.StoreError: The approval could not be written.
+    """
+    store = servers(host.paths).store
+    project = store.project or ProjectFile(host.paths)
+    approval = _approval(project, store.raw().get(server_schema.DEFAULTS, {}))
+    if not approval.tables:
+        raise refusal(f"{approval.file} has no server that can be approved", approval.problems)
+    if not yes:
+        tell("\n".join(approval.lines()))
+        if not is_interactive():
+            raise PflowError(
+                "Nothing was approved: there is no terminal to ask on",
+                details=approval.to_dict(),
+                suggestions=(f"If every line above is as you expect: {APPROVE} --yes",),
+                kind="usage",
+            )
+        count = count_text(len(approval.tables), "server")
+        if not click.confirm(f"Approve {count}?", default=False, err=True):
+            return Report(data={**approval.to_dict(), "approved": False}, text="Nothing was approved")
+    project.approve(approval.content, approval.tables.keys())
+    approve_launches(host, store.project_folders())
+    host.refresh("mcp")
+    return Report(
+        data={**approval.to_dict(), "approved": True},
+        text="\n".join([*(approval.lines() if yes else ()), *_approved(approval)]),
+    )
+
+
+def _approval(project: ProjectFile, defaults: Any) -> ProjectApproval:
+    content, reading = project.content(), project.reading()
+    problems, tables = [*content.problems], {}
+    for name, table in content.tables.items():
+        found = server_schema.check_server(name, table, defaults)
+        problems += found
+        if isinstance(table, Mapping) and not any(problem.severity == "error" for problem in found):
+            tables[name] = table
+    return ProjectApproval(
+        file=str(reading.path),
+        content=content,
+        tables=tables,
+        problems=tuple(problems),
+        changed=reading.state == "changed",
+    )
+
+
+def _approved(approval: ProjectApproval) -> list[str]:
+    names = ", ".join(approval.tables)
+    return [
+        f"Approved {names}, until the file changes",
+        "Next: pflow mcp sync",
+    ]

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.cli.approve import approve
-from pflow_mcp_plugin.cli.diff import diff
+from pflow_mcp_plugin.cli.approve import diff
 from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.types import Tool
