@@ -1,37 +1,34 @@
 """`pflow mcp approve`: approves what changed in a server or in its tools, or the servers of a project."""
 
 from __future__ import annotations
-from collections.abc import Sequence
-import click
-from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery import pin_comparison
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.launch_identity import same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.pins import Pinned
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
-from pflow_mcp_plugin.terminal.printable_text import one_line
-from collections.abc import Iterator
-import attrs
-from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
-from pflow_mcp_plugin.types import Server
-from collections.abc import Mapping
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from pflow_mcp_plugin.cli.dependencies import approve_launches
+
+import attrs
+import click
+
+from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
+from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
+from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.discovery import pin_comparison
+from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.discovery.launch_identity import same
+from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
+from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.types import Server
 
 
 @click.command()
