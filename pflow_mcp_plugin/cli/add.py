@@ -28,7 +28,7 @@ from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 
 if TYPE_CHECKING:  # needed for presets only
-    from pflow_mcp_plugin.cli.preset_server import PresetServer
+    from pflow_mcp_plugin.cli.presets import PresetServer
 
 _METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
@@ -118,7 +118,7 @@ def add(
     if not preset:
         _refuse_preset_options(inputs, name)
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
-    from pflow_mcp_plugin.cli.preset_server import preset_server
+    from pflow_mcp_plugin.cli.presets import preset_server
 
     # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")

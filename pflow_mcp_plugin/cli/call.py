@@ -10,8 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.tools import call_of, find_tool, nearest_tools
-from pflow_mcp_plugin.cli.tools import list_tools
+from pflow_mcp_plugin.cli.tools import call_of, find_tool, list_tools, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource

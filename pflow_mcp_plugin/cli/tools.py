@@ -1,40 +1,34 @@
 """`pflow mcp tools`: lists the tools of the last syncs as nodes."""
 
 from __future__ import annotations
-from collections.abc import Mapping, Sequence
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+
 import attrs
 import click
+
+from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.tool_approval import withheld
-from pflow_mcp_plugin.registration.tool_source import ToolSource
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
-from pflow_mcp_plugin.types import Server, ToolRecord
-import re
-from collections.abc import Iterator
-from shlex import quote
-from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract import Entry, Host
-from pflow_mcp_plugin.errors import McpError, Where
-import json
-from collections.abc import Iterable, Iterator
-from pflow_mcp_plugin.cli.known_names import tool_nodes
-from pflow_mcp_plugin.contract import Entry, Field, Host, Report
+from pflow_mcp_plugin.cli.known_names import servers, tool_nodes
+from pflow_mcp_plugin.contract import Entry, Field, Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.discovery.tool_approval import withheld
 from pflow_mcp_plugin.discovery.tool_file import Head
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.registration.stub_file import POCKETFLOW, stub
 from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
+from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_outline import limits, outline
 from pflow_mcp_plugin.schemas.schema_sample import sample
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line
-from pflow_mcp_plugin.types import Tool
-from pathlib import Path
-from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.registration.stub_file import POCKETFLOW, stub
-
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 _NONE = "No tools. See the servers: pflow mcp list"
 
