@@ -23,7 +23,7 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.cli.logout import EndedSignIn
+    from pflow_mcp_plugin.cli.auth import EndedSignIn
     from pflow_mcp_plugin.cli.server_access import StoredSignIns
 
 
@@ -162,7 +162,7 @@ def _signed_out(
     Returns:
         The sign-ins that were removed, the servers for which others stay, and the errors.
     """
-    from pflow_mcp_plugin.cli.logout import sign_out_of
+    from pflow_mcp_plugin.cli.auth import sign_out_of
 
     users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
     own = [entry for entry, names in users.items() if set(names) <= {name}]

@@ -109,7 +109,7 @@ def _require_unchanged(host: Host, ready: Launch) -> None:
     store, name = server_store(host), ready.server.name
     if name in store.names() and store.fingerprint(name) == ready.fingerprint:
         return
-    from pflow_mcp_plugin.cli.logout import sign_out_of
+    from pflow_mcp_plugin.cli.auth import sign_out_of
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins
     from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 

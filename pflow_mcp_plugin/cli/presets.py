@@ -1,37 +1,34 @@
 """`pflow mcp presets`: the ready-made servers; `pflow mcp new-preset`: a package with one, to begin with."""
 
 from __future__ import annotations
+
 import keyword
+import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
+
+import attrs
 import click
-from pflow_mcp_plugin import storage
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.cli import terminal
+from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.known_names import folders, words_of_presets
-from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.presets import missing_programs
-from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
+from pflow_mcp_plugin.config.dialects import Fitted
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.presets import input_values, missing_programs
+from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect, is_launch_of
+from pflow_mcp_plugin.presets.input_values import server_table
 from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
-import os
-from collections.abc import Mapping, Sequence
-import attrs
-from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.cli import terminal
-from pflow_mcp_plugin.cli.dependencies import lookup, server_store
-from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.contract import Host, PflowError, Problem
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.presets import input_values, missing_programs
-from pflow_mcp_plugin.presets.collection import is_launch_of
-from pflow_mcp_plugin.presets.input_values import server_table
 from pflow_mcp_plugin.variable_references import references
-
 
 _COLUMNS = (
     Column(title="PRESET", whole=True),
