@@ -10,7 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
-from pflow_mcp_plugin.cli.known_names import folders, words_of_add
+from pflow_mcp_plugin.cli.command_arguments import folders, words_of_add
 from pflow_mcp_plugin.cli.sync import startup_timeout
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_input

@@ -10,7 +10,7 @@ import click
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
-from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import refusal

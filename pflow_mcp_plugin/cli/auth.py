@@ -1,27 +1,26 @@
 """`pflow mcp auth`: who is signed in where, and which credentials servers get; starts and asks no server."""
 
 from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-import click
-from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.terminal.looks import Look
-from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
 import attrs
+import click
+
+from pflow_mcp_plugin.cli.dependencies import server_store
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.terminal.looks import Look
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.cli.server_access import Access, State
-    from pflow_mcp_plugin.cli.server_access import StoredSignIns
+    from pflow_mcp_plugin.cli.server_access import Access, State, StoredSignIns
     from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
     from pflow_mcp_plugin.client.oauth.sign_out import SignOut
 

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
-from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
+from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.terminal import tell
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.field_checks import refusal

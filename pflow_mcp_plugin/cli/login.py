@@ -18,7 +18,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder

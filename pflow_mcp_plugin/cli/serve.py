@@ -14,7 +14,7 @@ import click
 
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
-from pflow_mcp_plugin.cli.known_names import clients, folders
+from pflow_mcp_plugin.cli.command_arguments import clients, folders
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pflow_mcp_plugin.cli.known_names import servers
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import Host, Report
 
