@@ -9,9 +9,9 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.command_arguments import servers
-from pflow_mcp_plugin.cli.terminal import is_interactive, tell
+from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
+from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables

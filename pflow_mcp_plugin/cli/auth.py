@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.command_arguments import servers
+from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine
 from pflow_mcp_plugin.contract import Host, PflowError, Report

@@ -21,7 +21,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli import known_names
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange import (
     client_documents,

@@ -1,9 +1,12 @@
 """What the arguments of `pflow mcp` commands may be, as functions for click's `shell_complete`."""
 
 from __future__ import annotations
+
 from contextlib import suppress
+
 import click
 from click.shell_completion import CompletionItem
+
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import PflowError
 

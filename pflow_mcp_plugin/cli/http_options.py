@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:

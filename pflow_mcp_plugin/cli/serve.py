@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
-from pflow_mcp_plugin.cli.command_arguments import clients, folders
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
 if TYPE_CHECKING:

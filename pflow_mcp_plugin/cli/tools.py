@@ -12,8 +12,8 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.command_arguments import servers, tool_nodes
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Entry, Field, Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.discovery.tool_approval import withheld

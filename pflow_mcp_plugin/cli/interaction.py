@@ -1,11 +1,8 @@
 """Whether the user can be asked, and messages beside a command's report."""
 
 from __future__ import annotations
-
 import sys
-
 import click
-
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 
