@@ -22,8 +22,8 @@ from pflow_mcp_plugin.cli.dependencies import (
     pins,
     server_store,
 )
-from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
+from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
