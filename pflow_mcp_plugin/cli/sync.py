@@ -6,18 +6,8 @@ from pathlib import Path
 
 import click
 
-from pflow_mcp_plugin.cli.command_arguments import servers
-from pflow_mcp_plugin.config.field_checks import DAY
+from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
 from pflow_mcp_plugin.contract import Host, Report
-
-startup_timeout = click.option(
-    "--startup-timeout",
-    type=click.FloatRange(min=0, min_open=True, max=DAY),
-    metavar="SECONDS",
-    help="Time for the start of each server, downloads included.",
-)
-"""Adds the option to a command; its value is None if it is not given."""
-
 
 @click.command()
 @click.argument("name", required=False, shell_complete=servers)
