@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
-"""The environment variable that holds the bearer token."""
-
 _FILE = click.Path(path_type=Path)
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
