@@ -1,24 +1,30 @@
 """`pflow mcp serve`, also `pflow serve mcp`: serves pflow itself to MCP clients."""
 
 from __future__ import annotations
-
 import functools
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
 import attrs
 import click
-
 from pflow_mcp_plugin.cli.command_arguments import clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from pflow_mcp_plugin.cli.interaction import tell
+from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.pflow_server import PflowServer
+    from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
+    from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
+
 
 _NO_SHELL = Problem(
     message="This node runs programs or code, which this server is not to do",
@@ -211,3 +217,261 @@ def served_folder(root: Path | None) -> Path:
     if not folder.is_dir():
         raise PflowError(f"--root {root} is not a folder", kind="usage")
     return folder
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=Path)
+_HOST = re.compile(r"[^\s/@]+")
+_ORIGIN = re.compile(r"https?://[^\s/@*]+")
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
+_OPTIONS = (
+    click.option(
+        "--http",
+        "http_address",
+        metavar="HOST:PORT",
+        help="Serve over HTTP on this address instead; a port of 0 takes any free one.",
+    ),
+    click.option(
+        "--token-file",
+        type=_FILE,
+        metavar="FILE",
+        help="HTTP: a file with the token that clients send; by default $PFLOW_SERVE_TOKEN, or a new token.",
+    ),
+    click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead."),
+    click.option("--audience", metavar="AUD", help="HTTP: the audience that those tokens must name."),
+    click.option(
+        "--scope", "scopes", multiple=True, metavar="SCOPE", help="HTTP: a scope that they must have."
+    ),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="HTTP: another name under which clients reach this server.",
+    ),
+    click.option(
+        "--allowed-origin",
+        "allowed_origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="HTTP: web pages that may send requests, such as https://app.example.com; none by default.",
+    ),
+    click.option(
+        "--max-request-size",
+        type=click.IntRange(min=1024),
+        default=4 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="HTTP: larger requests get 413.",
+    ),
+    click.option(
+        "--max-requests",
+        type=click.IntRange(min=1),
+        default=128,
+        show_default=True,
+        metavar="N",
+        help="HTTP: requests that are handled at once; further ones get 503.",
+    ),
+    click.option(
+        "--request-timeout",
+        type=_Seconds(min=0, min_open=True),
+        default=3600,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: a request that takes longer is cancelled together with its run.",
+    ),
+    click.option(
+        "--grace",
+        type=_Seconds(min=0),
+        default=10,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
+    ),
+    click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
+    click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
+    click.option(
+        "--reuse-port",
+        is_flag=True,
+        help="HTTP: let several processes share the address; the system spreads connections over them.",
+    ),
+)
+
+
+@attrs.frozen(kw_only=True)
+class HttpOptions:
+    """The options of serving over HTTP, as given on the command line; see `_OPTIONS`."""
+
+    http_address: str
+    token_file: Path | None
+    issuer: str | None
+    audience: str | None
+    scopes: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    max_request_size: int
+    max_requests: int
+    request_timeout: float
+    grace: float
+    tls_cert: Path | None
+    tls_key: Path | None
+    reuse_port: bool
+
+
+def http_options(command: Command) -> Command:
+    """Add the options to a command, which passes them on to `given_http_options`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def given_http_options(context: click.Context, given: Mapping[str, Any]) -> HttpOptions | None:
+    """Return the options of serving over HTTP, None without `--http`.
+
+    Raises:
+        UsageError: One is given without the one that it needs, or is invalid.
+    """
+    if given["http_address"] is None:
+        for option in context.command.params:
+            if option.name in given and _is_given(context, option):
+                raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
+        return None
+    options = HttpOptions(**given)
+    for message in _conflicts(options):
+        raise click.UsageError(message)
+    return options
+
+
+def _is_given(context: click.Context, option: click.Parameter) -> bool:
+    return context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+
+
+def _conflicts(options: HttpOptions) -> Iterator[str]:
+    if options.issuer and not options.audience:
+        yield "--issuer needs --audience: without it, tokens issued for other servers would be accepted"
+    if not options.issuer and (options.audience or options.scopes):
+        yield "--audience and --scope need --issuer"
+    if options.issuer and options.token_file:
+        yield "--issuer and --token-file exclude each other"
+    if options.tls_key and not options.tls_cert:
+        yield "--tls-key needs --tls-cert"
+    for host in options.allowed_hosts:
+        if not _HOST.fullmatch(host):
+            yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"
+    for origin in options.allowed_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
+
+
+def taken_token() -> str | None:
+    """Return the token in the environment and remove it: what pflow starts must not find it.
+
+    A removed variable is still in the memory that the system shows to others as the environment of the
+    process (`/proc/PID/environ`, `ps`); it is overwritten there.
+    """
+    import ctypes
+
+    if TOKEN_VARIABLE not in os.environ:
+        return None
+    if os.name == "posix":
+        find = ctypes.CDLL(None).getenv
+        find.restype = ctypes.c_void_p
+        place = find(TOKEN_VARIABLE.encode())
+        if place:
+            ctypes.memset(place, 0, len(os.environb[TOKEN_VARIABLE.encode()]))
+    return os.environ.pop(TOKEN_VARIABLE)
+
+
+def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inherited: str | None) -> int:
+    """Serve over HTTP until a signal; return the exit code.
+
+    Args:
+        build: Makes the server of the SDK; it is given the token, or the empty string, to redact it.
+        options: The options of the command line.
+        inherited: The token that was in the environment; see `taken_token`.
+
+    Raises:
+        PflowError: Kind `usage`: the address is in use, or no token is given and none can be shown.
+    """
+    from pflow_mcp_plugin.redaction import Redactor
+    from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
+    from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
+    from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
+
+    tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
+    if tls is not None:
+        tls.check()
+    check, made = _token_check(options, inherited)
+    token = getattr(check, "value", "")
+    listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
+    app_options = AppOptions(
+        address=address,
+        check=check,
+        allowed_hosts=options.allowed_hosts,
+        allowed_origins=options.allowed_origins,
+        max_request_size=options.max_request_size,
+        max_requests=options.max_requests,
+        request_timeout=options.request_timeout,
+        tls=tls is not None,
+    )
+    app, limits = build_app(build(token), app_options)
+    for line in _warnings(options, address):
+        tell(f"Warning: {line}")
+    if made:
+        tell(f"Token, shown only now: {made}")
+    tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
+    return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
+
+
+def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenCheck, str]:
+    """Return what checks tokens, and the token that was made, if one was."""
+    import secrets
+
+    from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
+
+    if options.issuer:
+        if inherited is not None:
+            raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
+        return _access_tokens(options), ""
+    if options.token_file:
+        token, warning = read_token(options.token_file)
+        if warning:
+            tell(f"Warning: {warning}")
+        return BearerToken(token), ""
+    if inherited is not None:
+        return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
+    if options.reuse_port or not sys.stderr.isatty():
+        reason = "processes on one address need the same" if options.reuse_port else "serving needs one"
+        step = f"Set {TOKEN_VARIABLE}, or give --token-file FILE or --issuer URL"
+        raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
+    made = secrets.token_urlsafe(32)
+    return BearerToken(made), made
+
+
+def _access_tokens(options: HttpOptions) -> TokenCheck:
+    from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer, valid_issuer
+
+    server = AuthorizationServer(issuer=valid_issuer(options.issuer or ""))
+    return AccessTokens(server=server, audience=options.audience or "", scopes=options.scopes)
+
+
+def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
+    if not address.is_loopback and not options.tls_cert:
+        yield (
+            f"{options.http_address} is served by plain http: anyone on the network path can read tokens and "
+            "data. Give --tls-cert, or put a TLS proxy in front of it"
+        )
+    if address.is_wildcard and not options.allowed_hosts:
+        yield "Only requests to localhost are answered: name the host that clients use, with --allowed-host"
