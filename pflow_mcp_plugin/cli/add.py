@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.command_arguments import folders, words_of_add
+from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.cli.command_arguments import startup_timeout
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.field_checks import join, refusal

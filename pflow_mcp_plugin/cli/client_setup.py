@@ -19,6 +19,7 @@ from click.core import ParameterSource
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli import command_arguments
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import server_schema
@@ -34,7 +35,7 @@ from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, Export
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, TOKEN_VARIABLE
+from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")
 _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at, not to connect to

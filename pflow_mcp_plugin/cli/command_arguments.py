@@ -1,4 +1,4 @@
-"""Completions of the arguments of `pflow mcp` commands, for click's `shell_complete`; a shared option."""
+"""What several `pflow mcp` commands share on their command lines, such as functions that complete words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ startup_timeout = click.option(
     help="Time for the start of each server, downloads included.",
 )
 """Adds the option to a command; its value is None if it is not given."""
+
+TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable with the token of `pflow mcp serve --http`, to which a client's config refers."""
 
 
 def servers(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:

@@ -1,30 +1,29 @@
 """`pflow mcp serve`, also `pflow serve mcp`: serves pflow itself to MCP clients."""
 
 from __future__ import annotations
-import functools
+
 import gc
-import os
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-import attrs
-import click
-from pflow_mcp_plugin.cli.command_arguments import clients, folders
-from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 import math
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, clients, folders
+from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.pflow_server import PflowServer
-    from pflow_mcp_plugin.server.http.listening_address import ListeningAddress
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
+    from pflow_mcp_plugin.server.offer import Offer
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NO_SHELL = Problem(
     message="This node runs programs or code, which this server is not to do",
@@ -34,193 +33,6 @@ _NO_SHELL = Problem(
 )
 _SEVERAL = ("--tools", "--workflows")
 """Options that take all words up to the next option."""
-
-
-def sets_up_clients(command: Callable[..., Report]) -> Callable[..., Report]:
-    """Add the options that set up a client instead of serving; without them, the command runs as before.
-
-    The other options of the command line become those of the server that the client starts.
-    """
-
-    @click.option(
-        "--print-config",
-        metavar="CLIENT",
-        shell_complete=clients,
-        help="Print what to put into the config of this client.",
-    )
-    @click.option(
-        "--install",
-        metavar="CLIENT",
-        shell_complete=clients,
-        help="Write it there; the old file is kept as .bak.",
-    )
-    @click.option(
-        "--name",
-        default="pflow",
-        metavar="NAME",
-        show_default=True,
-        help="The name of the server in that config.",
-    )
-    @click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
-    @functools.wraps(command)
-    def chosen(
-        *, print_config: str | None, install: str | None, name: str, force: bool, **given: Any
-    ) -> Report:
-        if print_config and install:
-            raise click.UsageError("--print-config and --install exclude each other")
-        if not (print_config or install):
-            return command(**given)
-        from pflow_mcp_plugin.cli.client_setup import ClientSetup
-        from pflow_mcp_plugin.config.interchange.clients import client
-
-        context = click.get_current_context()
-        setup = ClientSetup.of(client(print_config or install or ""), name, context)
-        host: Host = context.obj
-        return setup.install(host, force=force) if install else setup.show(host, quiet=given.get("as_json"))
-
-    return chosen
-
-
-class _ServeCommand(click.Command):
-    """A command whose options may take several words: `--tools registry_* trace_read`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments of `serve`: each further word of an option becomes an option of its own."""
-        return super().parse_args(ctx, list(_repeated(args)))
-
-
-def _repeated(args: Iterable[str]) -> Iterator[str]:
-    """Yield `--tools a --tools b` for `--tools a b`, and `--tools *` where no word follows."""
-    option = ""
-    for word in args:
-        if option and not word.startswith("-"):
-            yield from (option, word)
-            given = True
-            continue
-        if option and not given:
-            yield from (option, "*")
-        option, given = (word, False) if word in _SEVERAL else ("", False)
-        if not option:
-            yield word
-    if option and not given:
-        yield from (option, "*")
-
-
-@click.command(cls=_ServeCommand)
-@sets_up_clients
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    shell_complete=folders,
-    help="Clients may name workflow files in this folder only; by default the working folder.",
-)
-@click.option(
-    "--tools",
-    "patterns",
-    multiple=True,
-    metavar="NAME...",
-    help="Serve only the tools with these names or patterns, such as 'registry_*'.",
-)
-@click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
-@click.option(
-    "--no-shell", is_flag=True, help="Run no node that runs programs or code, such as shell, for any client."
-)
-@click.option(
-    "--workflows",
-    "workflows",
-    multiple=True,
-    metavar="[PATTERN...]",
-    help="Serve saved workflows as tools too: those with these names or patterns, or all.",
-)
-@http_options
-@click.option("--json", "as_json", is_flag=True, hidden=True)
-@click.pass_context
-def serve(
-    context: click.Context, /, root: Path | None, *, as_json: bool, no_shell: bool, **options: Any
-) -> Report:
-    """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
-
-    Without --http, the client starts this command. The tools find, check, run and save workflows, and run
-    single nodes.
-    """
-    chosen = {name: options.pop(name) for name in ("patterns", "workflows", "read_only")}
-    over_http = given_http_options(context, options)
-    if over_http and root:
-        raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
-    if as_json:
-        raise click.UsageError("--json does not apply: standard output belongs to the protocol")
-    from pflow_mcp_plugin.server.offer import Offer
-    from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.telemetry.provider import tracer
-
-    host: Host = context.obj
-    inherited = taken_token()  # over standard input and output, too: no node is to find it
-    tracer()  # set up before the first request: its span is made by the SDK
-    _collect_garbage_often()
-    offer = Offer(host, **chosen)
-    show_secrets = _secrets_may_be_shown(host)
-    if no_shell or server_store(host).serve().get("no_shell") is True:
-        host.registry.withhold_code(_NO_SHELL)
-    if over_http:
-        from pflow_mcp_plugin.server.http.request_tokens import http_caller
-
-        # Someone with a token of an authorization server is not always the user, who owns the secrets.
-        shown = show_secrets if over_http.issuer is None else lambda: False
-        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=shown)
-
-        def build(token: str) -> PflowServer:
-            secrets = frozenset({token, inherited or ""} - {""})
-            return build_server(host, offer.tools, attrs.evolve(served, secrets=secrets))
-
-        return Report(exit_code=serve_http(build, over_http, inherited))
-    from pflow_mcp_plugin.server.stdio import serve_stdio
-
-    secrets = frozenset({inherited} if inherited else ())
-    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets, secrets=secrets)
-    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
-
-
-def _collect_garbage_often() -> None:
-    """Return to frequent garbage collection: the program sets it for commands that end soon."""
-    gc.freeze()  # what is loaded stays, and need not be looked at again
-    gc.set_threshold(1_000, 10, 10)
-
-
-def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
-    """Return a function that says whether the user's config allows secrets to be shown now.
-
-    Raises:
-        PflowError: The table `[serve]` has mistakes.
-    """
-    store = server_store(host)
-    store.serve()
-    for warning in store.check_serve():
-        host.report(warning)
-
-    def allowed() -> bool:
-        try:
-            return store.serve().get("show_secrets") is True
-        except PflowError:
-            return False
-
-    return allowed
-
-
-def served_folder(root: Path | None) -> Path:
-    """Return the folder whose files clients may name, as a real path.
-
-    Raises:
-        PflowError: It is not a folder.
-    """
-    folder = Path(os.path.realpath(root or Path.cwd()))
-    if not folder.is_dir():
-        raise PflowError(f"--root {root} is not a folder", kind="usage")
-    return folder
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _FILE = click.Path(path_type=Path)
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
@@ -236,7 +48,7 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
-_OPTIONS = (
+_HTTP_OPTIONS = (
     click.option(
         "--http",
         "http_address",
@@ -310,9 +122,16 @@ _OPTIONS = (
 )
 
 
+def http_options(command: Command) -> Command:
+    """Add the options of serving over HTTP to a command."""
+    for option in reversed(_HTTP_OPTIONS):
+        command = option(command)
+    return command
+
+
 @attrs.frozen(kw_only=True)
 class HttpOptions:
-    """The options of serving over HTTP, as given on the command line; see `_OPTIONS`."""
+    """The options of serving over HTTP, as given on the command line; see `_HTTP_OPTIONS`."""
 
     http_address: str
     token_file: Path | None
@@ -330,32 +149,18 @@ class HttpOptions:
     reuse_port: bool
 
 
-def http_options(command: Command) -> Command:
-    """Add the options to a command, which passes them on to `given_http_options`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def given_http_options(context: click.Context, given: Mapping[str, Any]) -> HttpOptions | None:
-    """Return the options of serving over HTTP, None without `--http`.
-
-    Raises:
-        UsageError: One is given without the one that it needs, or is invalid.
-    """
+    """Return the options of serving over HTTP, None without `--http`; refuse those that conflict."""
     if given["http_address"] is None:
         for option in context.command.params:
-            if option.name in given and _is_given(context, option):
+            source = context.get_parameter_source(option.name or "")
+            if option.name in given and source is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
         return None
     options = HttpOptions(**given)
     for message in _conflicts(options):
         raise click.UsageError(message)
     return options
-
-
-def _is_given(context: click.Context, option: click.Parameter) -> bool:
-    return context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
 
 
 def _conflicts(options: HttpOptions) -> Iterator[str]:
@@ -373,6 +178,166 @@ def _conflicts(options: HttpOptions) -> Iterator[str]:
     for origin in options.allowed_origins:
         if not _ORIGIN.fullmatch(origin):
             yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
+
+
+class _ServeCommand(click.Command):
+    """A command whose options may take several words: `--tools registry_* trace_read`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments of `serve`: each further word of an option becomes an option of its own."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: Iterable[str]) -> Iterator[str]:
+    """Yield `--tools a --tools b` for `--tools a b`, and `--tools *` where no word follows."""
+    option = ""
+    for word in args:
+        if option and not word.startswith("-"):
+            yield from (option, word)
+            given = True
+            continue
+        if option and not given:
+            yield from (option, "*")
+        option, given = (word, False) if word in _SEVERAL else ("", False)
+        if not option:
+            yield word
+    if option and not given:
+        yield from (option, "*")
+
+
+@click.command(cls=_ServeCommand)
+@click.option(
+    "--print-config",
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="Print what to put into the config of this client.",
+)
+@click.option(
+    "--install",
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="Write it there; the old file is kept as .bak.",
+)
+@click.option(
+    "--name",
+    default="pflow",
+    metavar="NAME",
+    show_default=True,
+    help="The name of the server in that config.",
+)
+@click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    shell_complete=folders,
+    help="Clients may name workflow files in this folder only; by default the working folder.",
+)
+@click.option(
+    "--tools",
+    "patterns",
+    multiple=True,
+    metavar="NAME...",
+    help="Serve only the tools with these names or patterns, such as 'registry_*'.",
+)
+@click.option("--read-only", is_flag=True, help="Serve only tools that change nothing.")
+@click.option(
+    "--no-shell", is_flag=True, help="Run no node that runs programs or code, such as shell, for any client."
+)
+@click.option(
+    "--workflows",
+    "workflows",
+    multiple=True,
+    metavar="[PATTERN...]",
+    help="Serve saved workflows as tools too: those with these names or patterns, or all.",
+)
+@http_options
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+@click.pass_context
+def serve(
+    context: click.Context, /, *, root: Path | None, as_json: bool, no_shell: bool, **options: Any
+) -> Report:
+    """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
+
+    Without --http, the client starts this command. The tools find, check, run and save workflows, and run
+    single nodes.
+    """
+    setup = {key: options.pop(key) for key in ("print_config", "install", "name", "force")}
+    if setup["print_config"] or setup["install"]:
+        return _set_up_client(context, **setup, quiet=as_json)
+    host: Host = context.obj
+    chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
+    over_http = given_http_options(context, options)
+    if over_http and root:
+        raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
+    if as_json:
+        raise click.UsageError("--json does not apply: standard output belongs to the protocol")
+    from pflow_mcp_plugin.server.offer import Offer
+    from pflow_mcp_plugin.telemetry.provider import tracer
+
+    inherited = taken_token()  # over standard input and output, too: no node is to find it
+    tracer()  # set up before the first request: its span is made by the SDK
+    # The program turns garbage collection down for commands that end soon; what is loaded by now stays.
+    gc.freeze()
+    gc.set_threshold(1_000, 10, 10)
+    offer = Offer(host, **chosen)
+    show_secrets = _secrets_may_be_shown(host)
+    if no_shell or server_store(host).serve().get("no_shell") is True:
+        host.registry.withhold_code(_NO_SHELL)
+    if over_http:
+        return Report(exit_code=_serve_http(host, offer, over_http, inherited, show_secrets))
+    return Report(exit_code=_serve_stdio(host, offer, served_folder(root), inherited, show_secrets))
+
+
+def _set_up_client(
+    context: click.Context, *, print_config: str, install: str, name: str, force: bool, quiet: bool
+) -> Report:
+    """Set up a client instead of serving: the other options become those of the server that it starts."""
+    if print_config and install:
+        raise click.UsageError("--print-config and --install exclude each other")
+    from pflow_mcp_plugin.cli.client_setup import ClientSetup
+    from pflow_mcp_plugin.config.interchange.clients import client
+
+    setup = ClientSetup.of(client(print_config or install), name, context)
+    return setup.install(context.obj, force=force) if install else setup.show(context.obj, quiet=quiet)
+
+
+def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
+    """Return a function that says whether the user's config allows secrets to be shown now.
+
+    Mistakes in the table `[serve]` are reported here, before anything is served.
+    """
+    store = server_store(host)
+    store.serve()
+    for warning in store.check_serve():
+        host.report(warning)
+
+    def allowed() -> bool:
+        try:
+            return store.serve().get("show_secrets") is True
+        except PflowError:
+            return False
+
+    return allowed
+
+
+def served_folder(root: Path | None) -> Path:
+    """Return the folder whose files clients may name, as a real path."""
+    folder = Path(os.path.realpath(root or Path.cwd()))
+    if not folder.is_dir():
+        raise PflowError(f"--root {root} is not a folder", kind="usage")
+    return folder
+
+
+def _serve_stdio(
+    host: Host, offer: Offer, root: Path, inherited: str | None, show_secrets: Callable[[], bool]
+) -> int:
+    from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
+    secret = frozenset({inherited} if inherited else ())
+    served = attrs.evolve(offer.options(root), show_secrets=show_secrets, secrets=secret)
+    return serve_stdio(build_server(host, offer.tools, served))
 
 
 def taken_token() -> str | None:
@@ -394,21 +359,16 @@ def taken_token() -> str | None:
     return os.environ.pop(TOKEN_VARIABLE)
 
 
-def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inherited: str | None) -> int:
-    """Serve over HTTP until a signal; return the exit code.
-
-    Args:
-        build: Makes the server of the SDK; it is given the token, or the empty string, to redact it.
-        options: The options of the command line.
-        inherited: The token that was in the environment; see `taken_token`.
-
-    Raises:
-        PflowError: Kind `usage`: the address is in use, or no token is given and none can be shown.
-    """
+def _serve_http(
+    host: Host, offer: Offer, options: HttpOptions, inherited: str | None, show_secrets: Callable[[], bool]
+) -> int:
+    """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
     from pflow_mcp_plugin.redaction import Redactor
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
     from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
+    from pflow_mcp_plugin.server.http.request_tokens import http_caller
+    from pflow_mcp_plugin.server.pflow_server import build_server
 
     tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
     if tls is not None:
@@ -416,6 +376,13 @@ def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inheri
     check, made = _token_check(options, inherited)
     token = getattr(check, "value", "")
     listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
+    served = attrs.evolve(
+        offer.options(),
+        caller=http_caller,
+        # Someone with a token of an authorization server is not always the user, who owns the secrets.
+        show_secrets=show_secrets if options.issuer is None else lambda: False,
+        secrets=frozenset({token, inherited or ""} - {""}),
+    )
     app_options = AppOptions(
         address=address,
         check=check,
@@ -426,9 +393,17 @@ def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inheri
         request_timeout=options.request_timeout,
         tls=tls is not None,
     )
-    app, limits = build_app(build(token), app_options)
-    for line in _warnings(options, address):
-        tell(f"Warning: {line}")
+    app, limits = build_app(build_server(host, offer.tools, served), app_options)
+    if not address.is_loopback and tls is None:
+        tell(
+            f"Warning: {options.http_address} is served by plain http: anyone on the network path can read "
+            "tokens and data. Give --tls-cert, or put a TLS proxy in front of it"
+        )
+    if address.is_wildcard and not options.allowed_hosts:
+        tell(
+            "Warning: Only requests to localhost are answered: name the host that clients use, with "
+            "--allowed-host"
+        )
     if made:
         tell(f"Token, shown only now: {made}")
     tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
@@ -436,7 +411,7 @@ def serve_http(build: Callable[[str], PflowServer], options: HttpOptions, inheri
 
 
 def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenCheck, str]:
-    """Return what checks tokens, and the token that was made, if one was."""
+    """Return what checks the tokens of requests, and the token that was made, if one was."""
     import secrets
 
     from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
@@ -444,7 +419,10 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
     if options.issuer:
         if inherited is not None:
             raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
-        return _access_tokens(options), ""
+        from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer, valid_issuer
+
+        issuer = AuthorizationServer(issuer=valid_issuer(options.issuer))
+        return AccessTokens(server=issuer, audience=options.audience or "", scopes=options.scopes), ""
     if options.token_file:
         token, warning = read_token(options.token_file)
         if warning:
@@ -458,20 +436,3 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
         raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
     made = secrets.token_urlsafe(32)
     return BearerToken(made), made
-
-
-def _access_tokens(options: HttpOptions) -> TokenCheck:
-    from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer, valid_issuer
-
-    server = AuthorizationServer(issuer=valid_issuer(options.issuer or ""))
-    return AccessTokens(server=server, audience=options.audience or "", scopes=options.scopes)
-
-
-def _warnings(options: HttpOptions, address: ListeningAddress) -> Iterator[str]:
-    if not address.is_loopback and not options.tls_cert:
-        yield (
-            f"{options.http_address} is served by plain http: anyone on the network path can read tokens and "
-            "data. Give --tls-cert, or put a TLS proxy in front of it"
-        )
-    if address.is_wildcard and not options.allowed_hosts:
-        yield "Only requests to localhost are answered: name the host that clients use, with --allowed-host"

@@ -9,6 +9,7 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
 from pflow_mcp_plugin.contract import Host, Report
 
+
 @click.command()
 @click.argument("name", required=False, shell_complete=servers)
 @click.option("--all", "all_servers", is_flag=True, help="Sync every server (the default without NAME).")

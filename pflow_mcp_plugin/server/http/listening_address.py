@@ -14,8 +14,6 @@ from pflow_mcp_plugin.network.egress import is_loopback
 
 ENDPOINT = "/mcp"
 """The path at which MCP is served."""
-TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
-"""The environment variable that holds the bearer token."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>\d{1,5})")
 _PORTS = 65535
