@@ -34,11 +34,10 @@ from pflow_mcp_plugin.discovery.launch_identity import difference, same
 from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
+from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
 from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.tool_approval import approval_command
-from pflow_mcp_plugin.discovery.tool_changes import Changes
 from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
