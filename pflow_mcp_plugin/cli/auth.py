@@ -1,4 +1,4 @@
-"""`pflow mcp auth`: who is signed in where, and which credentials servers get; starts and asks no server."""
+"""`pflow mcp auth | logout`: who is signed in where, and how that ends; starts no server."""
 
 from __future__ import annotations
 
@@ -53,12 +53,7 @@ def auth(host: Host, name: str | None) -> Report:
 
 
 def access(host: Host, name: str = "") -> Report:
-    """Return the report of `pflow mcp auth`: how pflow gets access to one server, or to all that need it.
-
-    Raises:
-        McpError: The named server is not configured, and there is no sign-in of that name.
-        storage.CorruptFile: The config is not valid TOML.
-    """
+    """Return the report of `pflow mcp auth`: how pflow gets access to one server, or to all that need it."""
     from pflow_mcp_plugin.cli.server_access import access_to, stored_sign_ins, unused_sign_ins
 
     known, store = stored_sign_ins(host), server_store(host)
@@ -72,14 +67,14 @@ def access(host: Host, name: str = "") -> Report:
 
 
 def _table(rows: Sequence[Access]) -> Table:
-    below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
-
-
-def _cells(row: Access) -> tuple[Cell, ...]:
-    state = row.state.replace("_", " ")
-    note = "" if row.state == "has_mistakes" else row.note
-    return row.server or "(unreadable)", row.type, (state, _LOOKS.get(row.state, "")), note
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        state = row.state.replace("_", " ")
+        note = "" if row.state == "has_mistakes" else row.note
+        cells.append((row.server or "(unreadable)", row.type, (state, _LOOKS.get(row.state, "")), note))
+    return Table(
+        columns=_COLUMNS, rows=cells, below={number: [*_below(row)] for number, row in enumerate(rows)}
+    )
 
 
 def _below(row: Access) -> Iterator[str]:
@@ -116,19 +111,21 @@ def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
 
 
 def log_out(host: Host, name: str = "") -> Report:
-    """Sign out of a server, or everywhere if none is named, as `pflow mcp logout` does.
+    """Sign out of a server, or everywhere if none is named, and return the report of `pflow mcp logout`.
 
-    Returns:
-        Each sign-in that was removed, and whether its tokens were revoked; `error` is set if one could not
-        be removed.
-
-    Raises:
-        McpError: The server is not configured, and there is no sign-in of that name; or it cannot be told
-            which sign-in is its own.
-        storage.CorruptFile: The config is not valid TOML, and there is no sign-in of that name.
+    Its error is the first sign-in that could not be removed.
     """
-    known = _known(host)
-    chosen = _of_server(host, known, name) if name else known.entries
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
+
+    try:
+        known = stored_sign_ins(host)
+    except (CorruptFile, StoreError):  # a config that cannot be read must not keep anyone signed in
+        known = stored_sign_ins_alone(host)
+    chosen = known.of_name(name) if name else known.entries
+    if name and not chosen:
+        if name in known.failures:
+            raise known.failures[name]
+        server_store(host).table(name)  # raises the error about an unknown server, with similar names
     ended, failures = sign_out_of(host, known, chosen)
     lines = [line for each in ended for line in each.lines()]
     lines += [
@@ -144,33 +141,9 @@ def log_out(host: Host, name: str = "") -> Report:
     )
 
 
-def _known(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins, of which nobody must be kept by a config that cannot be read."""
-    from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
-
-    try:
-        return stored_sign_ins(host)
-    except (CorruptFile, StoreError):
-        return stored_sign_ins_alone(host)
-
-
-def _of_server(host: Host, known: StoredSignIns, name: str) -> Sequence[StoredSignIn]:
-    found = known.of_name(name)
-    if not found and name in known.failures:
-        raise known.failures[name]
-    if not found:
-        server_store(host).table(name)  # raises the error about an unknown server, with similar names
-    return found
-
-
 @attrs.frozen(kw_only=True)
 class EndedSignIn:
-    """A sign-in that was removed, as it is reported.
-
-    Attributes:
-        outcome: What became of it.
-        users: The configured servers that used it.
-    """
+    """A sign-in that was removed, and the configured servers that used it."""
 
     outcome: SignOut
     users: tuple[str, ...] = ()
@@ -201,43 +174,33 @@ class EndedSignIn:
 def sign_out_of(
     host: Host, known: StoredSignIns, chosen: Sequence[StoredSignIn]
 ) -> tuple[list[EndedSignIn], list[PflowError]]:
-    """Remove sign-ins and revoke their tokens, at the same time.
-
-    Returns:
-        Those that were removed, and the errors about others.
-    """
+    """Remove sign-ins and revoke their tokens; return those that were removed, and the errors of others."""
     if not chosen:
         return [], []
     import asyncio
 
     from pflow_mcp_plugin.client.oauth.sign_out import sign_out
 
-    rules = _network(host)
-    servers = [_server_of(known, entry, rules) for entry in chosen]
+    try:
+        network = server_store(host).network()
+    except PflowError:
+        network = None
+    servers = [_server_of(known, entry, network) for entry in chosen]
 
     async def all_of_them() -> list[SignOut | BaseException]:
         each = (sign_out(known.store, entry, server) for entry, server in zip(chosen, servers, strict=True))
         return await asyncio.gather(*each, return_exceptions=True)
 
-    outcomes = asyncio.run(all_of_them())
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    unexpected = next((failure for failure in failures if not isinstance(failure, PflowError)), None)
-    if unexpected:
-        raise unexpected
-    ended = [
-        EndedSignIn(outcome=outcome, users=tuple(known.users(outcome.entry)))
-        for outcome in outcomes
-        if not isinstance(outcome, BaseException)
-    ]
-    return ended, [failure for failure in failures if isinstance(failure, PflowError)]
-
-
-def _network(host: Host) -> NetworkRules | None:
-    """Return the rules for the network, None if they cannot be read."""
-    try:
-        return server_store(host).network()
-    except PflowError:
-        return None
+    ended: list[EndedSignIn] = []
+    failures: list[PflowError] = []
+    for outcome in asyncio.run(all_of_them()):
+        if isinstance(outcome, PflowError):
+            failures.append(outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            ended.append(EndedSignIn(outcome=outcome, users=tuple(known.users(outcome.entry))))
+    return ended, failures
 
 
 def _server_of(known: StoredSignIns, entry: StoredSignIn, network: NetworkRules | None) -> Server | None:
@@ -248,9 +211,5 @@ def _server_of(known: StoredSignIns, entry: StoredSignIn, network: NetworkRules 
     if network is None:
         return None
     found = entry.sign_in
-    return Server(
-        name=found.server if found else "",
-        transport="http",
-        url=found.server_url if found else "",
-        network=network,
-    )
+    name, url = (found.server, found.server_url) if found else ("", "")
+    return Server(name=name, transport="http", url=url, network=network)
