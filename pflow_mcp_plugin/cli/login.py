@@ -162,7 +162,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def logged_in(host: Host, error: PflowError | None) -> bool:
-    """Offer, on a terminal, to log in at a server that failed for want of it; return whether that was done."""
+    """Offer, on a terminal, to log in at a server that failed without; return whether that was done."""
     name = error.details.get("server") if error and error.details.get("login") else None
     if error is None or not isinstance(name, str) or not is_interactive():
         return False
