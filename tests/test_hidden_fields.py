@@ -16,7 +16,7 @@ import pflow_mcp_plugin
 
 PLANTED = "planted-4711"
 SECRET = {
-    "cli.preset_server.PresetServer": {"secrets"},
+    "cli.presets.PresetServer": {"secrets"},
     "client.oauth.authorization_requests.Answer": {"content"},
     "client.oauth.device_flow._Device": {"device_code"},
     "client.oauth.sign_in_state.Registration": {"client_secret"},

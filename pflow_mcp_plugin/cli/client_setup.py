@@ -18,10 +18,10 @@ import click
 from click.core import ParameterSource
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli import command_arguments
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
@@ -41,13 +41,13 @@ _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at,
 
 
 @click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=known_names.servers)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=command_arguments.servers)
 @click.option(
     "--to",
     "client_name",
     required=True,
     metavar="CLIENT",
-    shell_complete=known_names.clients,
+    shell_complete=command_arguments.clients,
     help="The client to write for.",
 )
 @click.option(

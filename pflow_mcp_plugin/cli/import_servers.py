@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
-from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans

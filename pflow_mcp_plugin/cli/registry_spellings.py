@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
 from pflow_mcp_plugin.config import server_input
