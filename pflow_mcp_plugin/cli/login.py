@@ -154,7 +154,7 @@ def _require_login(host: Host, ready: Launch) -> bool:
 
 def _person(*, browser: bool) -> Any:
     """Return the person at the terminal."""
-    from pflow_mcp_plugin.client.oauth.authorization_code import Person
+    from pflow_mcp_plugin.client.oauth.login_flows import Person
 
     opens = browser and has_browser()
     return Person(

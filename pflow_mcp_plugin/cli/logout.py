@@ -18,8 +18,8 @@ from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:  # not needed to complete a line
     from pflow_mcp_plugin.cli.server_access import StoredSignIns
+    from pflow_mcp_plugin.client.oauth.login import SignOut
     from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
-    from pflow_mcp_plugin.client.oauth.sign_out import SignOut
 
 
 @click.command()
@@ -132,7 +132,7 @@ def sign_out_of(
         return [], []
     import asyncio
 
-    from pflow_mcp_plugin.client.oauth.sign_out import sign_out
+    from pflow_mcp_plugin.client.oauth.login import sign_out
 
     rules = _network(host)
     servers = [_server_of(known, entry, rules) for entry in chosen]

@@ -30,7 +30,7 @@ from pflow_mcp_plugin.client.deadlines import (
 )
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
-from pflow_mcp_plugin.client.failures.process_failures import excess
+from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (

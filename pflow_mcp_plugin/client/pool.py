@@ -24,8 +24,7 @@ from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.processes.system_calls import is_memory_known
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context

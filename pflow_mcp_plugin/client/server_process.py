@@ -27,8 +27,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import Reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
