@@ -308,7 +308,7 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
     return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
 
 
-def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:
+def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # noqa: PLR0911 - one for each error
     name = evidence.server.name
     if isinstance(error, AnswerTooSlow):
         seconds = evidence.server.timeout
