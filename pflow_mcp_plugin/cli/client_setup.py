@@ -160,7 +160,7 @@ def reasons(plan: ExportPlan) -> Iterator[Problem]:
 
 @attrs.frozen(kw_only=True)
 class ClientSetup:
-    """How pflow is set up as the server `name` of a client, whose config file here is `path` if it has one."""
+    """How pflow is set up as the server `name` of a client; `path` is its config file on this machine."""
 
     client: Client
     name: str
