@@ -13,8 +13,8 @@ from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, wor
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_input
-from pflow_mcp_plugin.config.dialects import Fitted
 from pflow_mcp_plugin.config.field_checks import advice, join, refusal
+from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report

@@ -22,17 +22,16 @@ from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     clients,
-    document_text,
-    export_plan,
     server_format,
+    transfer_plans,
 )
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
-from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
+from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
@@ -65,7 +64,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     cannot say is listed.
     """
     chosen = client(client_name)
-    plan = export_plan.plan(chosen, _tables(server_store(host), names))
+    plan = transfer_plans.plan_export(chosen, _tables(server_store(host), names))
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
             f"No server can be exported to {chosen.title}",
@@ -125,7 +124,7 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
 
     Returns the file as written, and the copy of the file as it was if it was changed.
     """
-    made = export_plan.merged(plan, path)
+    made = transfer_plans.merged(plan, path)
     if made.before == made.text.encode():
         return made, None
     backup = None if made.before is None else storage.keep_backup(path, made.before)
@@ -170,7 +169,7 @@ class ClientSetup:
     @classmethod
     def of(cls, client: Client, name: str, context: click.Context) -> ClientSetup:
         """Return the setup of a client for the server that a command line of `pflow mcp serve` describes."""
-        plan = export_plan.plan(client, {name: _server(context)})
+        plan = transfer_plans.plan_export(client, {name: _server(context)})
         if any(reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"

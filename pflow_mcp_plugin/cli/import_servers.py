@@ -16,10 +16,10 @@ from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, refusal
-from pflow_mcp_plugin.config.interchange import client_documents, import_plan
+from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client, found, places, this_machine
-from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedServer
+from pflow_mcp_plugin.config.interchange.transfer_plans import ImportPlan, PlannedServer
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -79,7 +79,7 @@ def import_servers(
     store = server_store(host)
     files = _read(source or "", client_name)
     store.names()  # raises the error about a config without a table of servers
-    plan = import_plan.plan(
+    plan = transfer_plans.plan_import(
         files,
         store.raw().get(server_schema.SERVERS, {}),
         force=force,

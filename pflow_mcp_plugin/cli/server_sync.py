@@ -25,9 +25,9 @@ from pflow_mcp_plugin.cli.dependencies import (
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.expansion import starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.launch_identity import difference, same
