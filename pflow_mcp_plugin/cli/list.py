@@ -147,16 +147,16 @@ def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[st
 
 
 def _table(rows: Sequence[ServerRow]) -> Table:
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        transport, runs = "?", ""
-        if row.server:
-            transport, runs = row.server.transport, display.target(row.server)
-            runs = f"(project) {runs}" if row.source == "project" else runs
-        age = age_text(row.synced_at) if row.synced_at else ""
-        cells.append((row.name, transport, _state(row), age, runs))
     below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=cells, below=below)
+    return Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
+
+
+def _cells(row: ServerRow) -> tuple[Cell, ...]:
+    transport, runs = "?", ""
+    if row.server:
+        transport, runs = row.server.transport, display.target(row.server)
+        runs = f"(project) {runs}" if row.source == "project" else runs
+    return row.name, transport, _state(row), age_text(row.synced_at) if row.synced_at else "", runs
 
 
 def _state(row: ServerRow) -> Cell:
