@@ -23,7 +23,7 @@ from pflow_mcp_plugin.server.served_tool import (
     library_of,
     runner_of,
 )
-from pflow_mcp_plugin.server.tools.workflow_tools import ended
+from pflow_mcp_plugin.server.workflow_tools import ended
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.server.tools.schemas import (
     list_of,
     object_of,
 )
-from pflow_mcp_plugin.server.tools.workflow_tools import ended
+from pflow_mcp_plugin.server.workflow_tools import ended
 
 SEARCH_LIMIT = 50
 _MOST_DESCRIBED = 100
