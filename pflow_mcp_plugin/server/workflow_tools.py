@@ -1,17 +1,28 @@
 """The tools for workflows: discover, execute, validate, save, list."""
 
 from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
+
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, library_of, runner_of
+from pflow_mcp_plugin.server.served_tool import (
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+    shown,
+    traces_of,
+)
 from pflow_mcp_plugin.server.tools.schemas import (
     ANY_OBJECT,
     DISCOVERING,
     LOCAL_READING,
+    NUMBER,
     RUN_BESIDE,
     TEXT,
     arguments_schema,
@@ -22,18 +33,6 @@ from pflow_mcp_plugin.server.tools.schemas import (
 )
 from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
 from pflow_mcp_plugin.terminal.human_units import count_text
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, shown, traces_of
-from pflow_mcp_plugin.server.tools.schemas import (
-    ANY_OBJECT,
-    LOCAL_READING,
-    NUMBER,
-    TEXT,
-    arguments_schema,
-    list_of,
-    object_of,
-)
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
