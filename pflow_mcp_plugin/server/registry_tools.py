@@ -1,9 +1,12 @@
 """The tools for nodes: discover, describe, run, search, list."""
 
 from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
+
 import attrs
+
 from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
@@ -22,7 +25,6 @@ from pflow_mcp_plugin.server.tools.schemas import (
     object_of,
 )
 from pflow_mcp_plugin.server.workflow_tools import ended
-
 
 SEARCH_LIMIT = 50
 _MOST_DESCRIBED = 100

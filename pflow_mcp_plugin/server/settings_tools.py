@@ -1,10 +1,8 @@
 """The tools for settings: save a value, read one."""
 
 from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
-
 from pflow_mcp_plugin.config.project_file import variables
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
