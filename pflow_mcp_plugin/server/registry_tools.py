@@ -11,7 +11,7 @@ from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import output_schema, success
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
-from pflow_mcp_plugin.server.tools.schemas import (
+from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
     LOCAL_READING,

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.server.served_tool import (
     shown,
     traces_of,
 )
-from pflow_mcp_plugin.server.tools.schemas import (
+from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
     LOCAL_READING,
