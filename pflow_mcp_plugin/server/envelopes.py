@@ -1,21 +1,18 @@
 """The envelopes of all answers, as those of the command line, and the secrets that none may have."""
 
 from __future__ import annotations
+
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
-from pflow_mcp_plugin.contract import Host, PflowError, RunControl, Settings
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from typing import Any, TypeVar
+
+from pflow_mcp_plugin.contract import Discovery, Host, PflowError, RunControl, Settings
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
-from pflow_mcp_plugin.contract import Discovery
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.server.served_tool import Claims
-
 
 SCHEMA = 1
 """The version of both envelopes."""

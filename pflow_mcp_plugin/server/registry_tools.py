@@ -9,8 +9,6 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
@@ -23,7 +21,10 @@ from pflow_mcp_plugin.server.envelopes import (
     discovery_schema,
     list_of,
     object_of,
+    output_schema,
+    success,
 )
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
 from pflow_mcp_plugin.server.workflow_tools import ended
 
 SEARCH_LIMIT = 50

@@ -8,16 +8,6 @@ from typing import Any
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
-from pflow_mcp_plugin.server.served_tool import (
-    Claims,
-    ServedRequest,
-    ServedTool,
-    library_of,
-    runner_of,
-    shown,
-    traces_of,
-)
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
@@ -28,8 +18,20 @@ from pflow_mcp_plugin.server.envelopes import (
     arguments_schema,
     discovery_answer,
     discovery_schema,
+    failure,
     list_of,
     object_of,
+    output_schema,
+    success,
+)
+from pflow_mcp_plugin.server.served_tool import (
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+    shown,
+    traces_of,
 )
 from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
 from pflow_mcp_plugin.terminal.human_units import count_text

@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
+from pflow_mcp_plugin.server.http.request_tokens import AccessTokens
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
 from pflow_mcp_plugin.server.http.request_gate import OriginGate, RequestLimits, TokenGate, answer
 from pflow_mcp_plugin.server.http.request_tokens import TokenCheck

@@ -24,7 +24,7 @@ from mcp.server.auth.provider import AccessToken
 from served import bearer, post, request, serving
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.http.access_tokens import (
+from pflow_mcp_plugin.server.http.request_tokens import (
     AccessTokens,
     AuthorizationServer,
     FetchLimits,
