@@ -1,31 +1,31 @@
 """The token of a request: what it allows, or why it is refused; the server's own token; who sends it."""
 
 from __future__ import annotations
+
 import hmac
+import json
+import os
 import re
 import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
+
+import anyio
 import attrs
+import httpx2
+import jwt
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
+
 from pflow_mcp_plugin.contract import PflowError, RunOrigin
-from pflow_mcp_plugin.server.pflow_server import the_user
-from pflow_mcp_plugin.storage.regular_files import read_regular
-import json
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlsplit
-import anyio
-import httpx2
-import jwt
-from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.network.certificates import tls_context
 from pflow_mcp_plugin.network.egress import is_loopback, plain_http_host
-
+from pflow_mcp_plugin.server.pflow_server import the_user
+from pflow_mcp_plugin.storage.regular_files import read_regular
 
 TokenError = Literal["", "invalid_token", "insufficient_scope", "temporarily_unavailable"]
 

@@ -28,10 +28,10 @@ from pflow_mcp_plugin.server.http.request_tokens import (
     AccessTokens,
     AuthorizationServer,
     FetchLimits,
+    Refusal,
     metadata_urls,
     valid_issuer,
 )
-from pflow_mcp_plugin.server.http.request_tokens import Refusal
 
 OWNER = request("tools/call", {"name": "owner", "arguments": {}})
 EAGER = FetchLimits(pause=0)
