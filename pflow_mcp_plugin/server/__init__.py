@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.list_changes import ListChanges
+    from pflow_mcp_plugin.server.client_notifications import ListChanges
     from pflow_mcp_plugin.server.offer import ALL_TOOLS
     from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
     from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, selected

@@ -11,7 +11,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Host, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.list_changes import Changed, ListChanges, watched
+from pflow_mcp_plugin.server.client_notifications import Changed, ListChanges, watched
 from pflow_mcp_plugin.server.pflow_server import ServingOptions
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
 from pflow_mcp_plugin.server.served_tool import (

@@ -25,9 +25,9 @@ from pflow_mcp_plugin.contract import THE_USER, Host, PflowError, RunControl, Ru
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.call_threads import ProgressSender, WorkerThreads
+from pflow_mcp_plugin.server.client_notifications import ProgressSender, WorkerThreads
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
-from pflow_mcp_plugin.server.list_changes import ListChanges
+from pflow_mcp_plugin.server.client_notifications import ListChanges
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME

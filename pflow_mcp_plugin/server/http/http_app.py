@@ -1,36 +1,34 @@
 """The application that is served over HTTP: that of the SDK, behind gates and limits."""
 
 from __future__ import annotations
+
 import json
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
+
 import anyio
 import attrs
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.authentication import AuthCredentials
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from pflow_mcp_plugin.server.http.request_tokens import Refusal, TokenCheck
-from collections.abc import Sequence
-from urllib.parse import urlsplit
-from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
-from mcp.server.auth.settings import AuthSettings
-from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
-from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, TokenCheck
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
+from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Refusal, TokenCheck
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
 """A host and perhaps a port: the SDK compares the beginning of `127.0.0.1:80.evil.example` only."""
