@@ -1,28 +1,27 @@
 """Notifies clients that the list of tools, resources or prompts has changed, as when a workflow is saved."""
 
 from __future__ import annotations
+
 import asyncio
+import math
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pflow_mcp_plugin.contract import Library, PflowError
-import math
-from collections.abc import Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
-import anyio
-from pflow_mcp_plugin.contract import Progress
-from pflow_mcp_plugin.daemon_threads import Threads
+
+from pflow_mcp_plugin.contract import Library, PflowError, Progress
 
 if TYPE_CHECKING:
     from typing import Self
+
     from mcp.server.context import ServerRequestContext
 
 
@@ -134,48 +133,8 @@ def _fingerprint(library: Library, otherwise: str) -> str:
     return otherwise
 
 
-MOST = 128
-"""Calls that are answered at once; further ones wait."""
 _WITHIN = 0.1
 """The share of the way to the next whole step that each report within a step adds."""
-
-
-class WorkerThreads:
-    """Threads that answer calls; idle ones are used again.
-
-    They are daemons: a node that cannot be stopped does not keep the program from ending.
-    """
-
-    def __init__(self, most: int = MOST) -> None:
-        self._limit = anyio.CapacityLimiter(most)
-        self._threads = Threads(most, "pflow-answer")
-
-    async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
-        """Do some work in a thread, and return its result.
-
-        Args:
-            work: What to do; its span is the request's.
-            cancel: Called when the caller is cancelled, so that `work` ends.
-            grace: Seconds for which a cancelled caller waits for that.
-        """
-        loop = asyncio.get_running_loop()
-        ended = anyio.Event()
-
-        def note_end(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
-                loop.call_soon_threadsafe(ended.set)
-
-        async with self._limit:
-            result = self._threads.submit(work)
-            result.add_done_callback(note_end)
-            try:
-                await ended.wait()
-            except BaseException:
-                cancel()
-                with anyio.move_on_after(grace, shield=True):
-                    await ended.wait()
-                raise
-        return result.result()
 
 
 class ProgressSender:

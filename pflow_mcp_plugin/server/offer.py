@@ -11,6 +11,7 @@ from typing import Any
 
 from pflow_mcp_plugin.contract import Host, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server import registry_tools, settings_tools, workflow_tools
 from pflow_mcp_plugin.server.client_notifications import Changed, ListChanges, watched
 from pflow_mcp_plugin.server.pflow_server import ServingOptions
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
@@ -23,7 +24,6 @@ from pflow_mcp_plugin.server.served_tool import (
     selected,
     shown,
 )
-from pflow_mcp_plugin.server.tools import registry_tools, settings_tools, trace_tools, workflow_tools
 
 ALL_TOOLS: tuple[ServedTool, ...] = (
     workflow_tools.DISCOVER,
@@ -38,7 +38,7 @@ ALL_TOOLS: tuple[ServedTool, ...] = (
     settings_tools.SET,
     settings_tools.GET,
     registry_tools.LIST,
-    trace_tools.READ,
+    workflow_tools.READ_TRACE,
 )
 
 SCHEMA = "pflow://schema/workflow"
@@ -97,7 +97,7 @@ def _workflow(request: ServedRequest, name: str) -> JSONObject:
 
 
 def _trace(request: ServedRequest, run_id: str) -> JSONObject:
-    trace: Any = trace_tools.read(request, {"trace_file": run_id})["data"]
+    trace: Any = workflow_tools.read_trace(request, {"trace_file": run_id})["data"]
     if run_id not in ("latest", trace["run_id"]):  # it was found by the beginning of its id
         raise PflowError(f"There is no trace of run {run_id}", kind="not_found")
     return dict(trace)

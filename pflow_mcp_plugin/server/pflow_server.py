@@ -6,13 +6,15 @@ Here the schemas of a tool are written by hand, and its result is sent as the di
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
+import anyio
 import attrs
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -23,11 +25,11 @@ from mcp.shared.exceptions import MCPError
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import THE_USER, Host, PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.client_notifications import ProgressSender, WorkerThreads
+from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
-from pflow_mcp_plugin.server.client_notifications import ListChanges
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME
@@ -35,6 +37,9 @@ RUN_META_KEY = "io.github.pflow/run"
 """The key in the `_meta` of a bare result that has the run's id and trace."""
 GRACE_SECONDS = 15.0
 """Seconds that a cancelled call waits for its run to end: servers may take some."""
+
+MOST_CALLS = 128
+"""Calls that are answered at once; further ones wait."""
 
 INSTRUCTIONS = (
     "pflow runs workflows: JSON documents whose nodes are tools of MCP servers, shell commands, files and "
@@ -143,6 +148,44 @@ def call_handler(
         options: As for `build_server`.
     """
     return _Handlers(host, tools, options or ServingOptions()).call_tool
+
+
+class WorkerThreads:
+    """Threads that answer calls; idle ones are used again.
+
+    They are daemons: a node that cannot be stopped does not keep the program from ending.
+    """
+
+    def __init__(self, most: int = MOST_CALLS) -> None:
+        self._limit = anyio.CapacityLimiter(most)
+        self._threads = Threads(most, "pflow-answer")
+
+    async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
+        """Do some work in a thread, and return its result.
+
+        Args:
+            work: What to do; its span is the request's.
+            cancel: Called when the caller is cancelled, so that `work` ends.
+            grace: Seconds for which a cancelled caller waits for that.
+        """
+        loop = asyncio.get_running_loop()
+        ended = anyio.Event()
+
+        def note_end(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
+                loop.call_soon_threadsafe(ended.set)
+
+        async with self._limit:
+            result = self._threads.submit(work)
+            result.add_done_callback(note_end)
+            try:
+                await ended.wait()
+            except BaseException:
+                cancel()
+                with anyio.move_on_after(grace, shield=True):
+                    await ended.wait()
+                raise
+        return result.result()
 
 
 class _Handlers:

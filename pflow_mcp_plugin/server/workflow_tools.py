@@ -1,4 +1,4 @@
-"""The tools for workflows: discover, execute, validate, save, list."""
+"""The tools for workflows: discover, execute, validate, save and list them, and read the trace of a run."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ _LARGEST = 200_000
 _LONGEST = 4_096
 
 
-def read(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `trace_read`: the steps of a run of the same caller."""
     traces = traces_of(request.host)
     run = arguments.get("trace_file", "latest")
@@ -282,7 +282,7 @@ _STEP = object_of(
     "type",
 )
 
-READ = ServedTool(
+READ_TRACE = ServedTool(
     name="trace_read",
     title="Read a trace",
     description=(
@@ -314,5 +314,5 @@ READ = ServedTool(
         )
     ),
     claims=LOCAL_READING,
-    answer=read,
+    answer=read_trace,
 )

@@ -313,7 +313,7 @@ _KEY_TYPES = {
 }
 """The accepted algorithms with their key types: asymmetric ones only, because the keys are public."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-_LONGEST = 16 << 10
+_LONGEST_JWT = 16 << 10
 _SHORTEST_RSA = 2048
 _MOST_TRIED = 8
 _LEEWAY = 30
@@ -404,7 +404,7 @@ class AccessTokens:
 
 def _header(token: str) -> dict[str, Any]:
     """Return the header of a token, unless it alone is reason enough to refuse the token."""
-    if len(token) > _LONGEST:
+    if len(token) > _LONGEST_JWT:
         raise _Unusable("The token is too long")
     try:
         header = jwt.get_unverified_header(token)
