@@ -1,4 +1,4 @@
-"""Notifies clients that the list of tools, resources or prompts has changed, as when a workflow is saved."""
+"""What clients are told without asking: the progress of a call, and that a list has changed."""
 
 from __future__ import annotations
 
@@ -94,13 +94,9 @@ INTERVAL = 1.0
 async def watched(
     library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
 ) -> AsyncIterator[None]:
-    """Announce each change of the library inside the `async with` block, by one task of the event loop.
+    """Announce each change of the saved workflows in the `async with` block, by one task of the event loop.
 
-    Args:
-        library: The saved workflows; None if there are none to watch.
-        changes: Notifies the clients.
-        lists: The lists that change with the library.
-        interval: Seconds between two looks; nothing is read while no client would be notified.
+    `lists` are those that change with the library. Nothing is read while no client would be notified.
     """
     if library is None or not lists:
         yield
@@ -142,10 +138,6 @@ class ProgressSender:
 
     If the client is slower than the run, it receives only the latest. The number always grows, as the
     protocol demands: each report within a step adds a little.
-
-    Args:
-        context: The request.
-        redact: Redacts the messages.
     """
 
     def __init__(self, context: ServerRequestContext[Any, Any], redact: Callable[[str], str]) -> None:

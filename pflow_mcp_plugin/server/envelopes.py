@@ -1,4 +1,4 @@
-"""The envelopes of all answers, as those of the command line, and the secrets that none may have."""
+"""The envelopes of all answers, as on the command line, their schemas, and the secrets that none may have."""
 
 from __future__ import annotations
 
@@ -46,12 +46,7 @@ def failure(error: PflowError, **beside: object) -> dict[str, Any]:
 
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
-    """Return the JSON Schema of both envelopes of a tool.
-
-    Args:
-        data: The schema of `data`.
-        beside: The schemas of further keys, which may be absent.
-    """
+    """Return the JSON Schema of both envelopes of a tool; the keys `beside` its data may be absent."""
     return {
         "type": "object",
         "properties": {
@@ -131,28 +126,15 @@ _ORDINARY = frozenset(
 
 
 class KnownSecrets:
-    """Redacts the values of secret settings from answers.
+    """Redacts the values of secret settings, and `more` secrets, from answers.
 
     The settings are read again only when they have changed.
-
-    Args:
-        host: The host whose settings are meant.
-        more: Further secrets.
     """
 
     def __init__(self, host: Host, more: frozenset[str] = frozenset()) -> None:
         self._host = host
         self._more = more
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
-
-    def redact(self, value: Any, control: RunControl | None = None) -> Any:
-        """Return a JSON value without secrets; the same object if there are none in it.
-
-        Args:
-            value: The value.
-            control: The run it comes from, whose own secrets are redacted as well.
-        """
-        return self.redactor(control).value(value)
 
     def redactor(self, control: RunControl | None = None) -> Redactor:
         """Return what redacts the user's secrets, and those of a run."""
@@ -243,26 +225,16 @@ def _bounded(schema: Any) -> JSONObject:
 _Found = TypeVar("_Found")
 
 DISCOVERING = Claims(read_only=True, destructive=False, idempotent=True, open_world=True)
-"""The claims of such a tool: a language model that the user has configured may rank."""
+"""The claims of a tool that finds things for a task: a language model of the user's may rank them."""
 
 
 def discovery_answer(found: Discovery[_Found], to_dict: Callable[[_Found], Mapping[str, JSON]]) -> JSONObject:
-    """Return the envelope of what was found.
-
-    Args:
-        found: What the host found.
-        to_dict: Returns the JSON form of an item.
-    """
+    """Return the envelope of what was found; `to_dict` returns the JSON form of an item."""
     return success({"matches": found.to_list(to_dict), "ranked_by": found.ranked_by, "note": found.note})
 
 
 def discovery_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
-    """Return the schema of both envelopes of such a tool.
-
-    Args:
-        properties: The schemas of an item's properties, by name.
-        required: The properties that every item has.
-    """
+    """Return the schema of both envelopes of a tool that finds items with these properties."""
     match = object_of(
         {**properties, "confidence": {**NUMBER, "minimum": 0, "maximum": 1}, "reason": TEXT},
         *required,

@@ -70,11 +70,7 @@ class Resources(Protocol):
         ...
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`.
-
-        Raises:
-            PflowError: It cannot be read; kind `not_found` if there is none.
-        """
+        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`."""
         ...
 
 
@@ -86,11 +82,7 @@ class Prompts(Protocol):
         ...
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return a served prompt as on the wire: `description`, `messages`.
-
-        Raises:
-            PflowError: There is none, or the arguments are wrong.
-        """
+        """Return a served prompt as on the wire: `description`, `messages`."""
         ...
 
 
@@ -140,13 +132,7 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
 def call_handler(
     host: Host, tools: Tools, options: ServingOptions | None = None
 ) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
-    """Return the handler of `tools/call`, for a server that is not built here.
-
-    Args:
-        host: The host that does the work.
-        tools: Returns the tools that it answers calls of.
-        options: As for `build_server`.
-    """
+    """Return the handler of `tools/call`, for a server that is not built here."""
     return _Handlers(host, tools, options or ServingOptions()).call_tool
 
 
@@ -163,10 +149,7 @@ class WorkerThreads:
     async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
         """Do some work in a thread, and return its result.
 
-        Args:
-            work: What to do; its span is the request's.
-            cancel: Called when the caller is cancelled, so that `work` ends.
-            grace: Seconds for which a cancelled caller waits for that.
+        If the caller is cancelled, `cancel` is called, and the work has `grace` seconds to end.
         """
         loop = asyncio.get_running_loop()
         ended = anyio.Event()
@@ -238,7 +221,15 @@ class _Handlers:
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
-            return result(envelopes.failure(_unknown(params.name, offered)), self._secrets.redactor())
+            names = [tool.name for tool in offered]
+            close = nearest(params.name, names)
+            unknown = PflowError(
+                f"There is no tool {shown(params.name)}",
+                kind="not_found",
+                suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
+                details={"tools": names[:50]},
+            )
+            return result(envelopes.failure(unknown), self._secrets.redactor())
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
@@ -250,10 +241,7 @@ class _Handlers:
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
         """Do the work for a resource or prompt in a thread; a failure is an error of the protocol.
 
-        Args:
-            context: The request.
-            work: What to do.
-            facts: Further members of the error's data.
+        `facts` are further members of its data.
         """
         request = self._request(context, RunControl())
         try:
@@ -262,7 +250,7 @@ class _Handlers:
             raise self._protocol_error(error, **facts) from None
 
     def redacted(self, value: Any) -> Any:
-        return self._secrets.redact(value)
+        return self._secrets.redactor().value(value)
 
     def _answered(
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
@@ -301,7 +289,7 @@ class _Handlers:
         """Return a failure, and further facts, as an error of the protocol, where no envelope is expected."""
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
-        data = self._secrets.redact({**failure.to_dict(), **facts})
+        data = self.redacted({**failure.to_dict(), **facts})
         return MCPError(types.INVALID_PARAMS if wrong else types.INTERNAL_ERROR, data["message"], data)
 
 
@@ -326,10 +314,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
     """Return the result of a call as on the wire: the envelope as text and as structured content.
 
-    Args:
-        envelope: The envelope.
-        redactor: Redacts it.
-        bare: Whether a success is its `data` alone; what is beside it in the envelope goes to `_meta`.
+    If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """
     content, text = envelopes.encoded(envelope)
     redacted = content if redactor is None else redactor.value(content)
@@ -350,17 +335,6 @@ def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool
 def complete(**members: object) -> dict[str, Any]:
     """Return a result as on the wire; revision 2026-07-28 has results that are not complete."""
     return {"resultType": "complete", **members}
-
-
-def _unknown(name: str, offered: Sequence[ServedTool]) -> PflowError:
-    names = [tool.name for tool in offered]
-    close = nearest(name, names)
-    return PflowError(
-        f"There is no tool {shown(name)}",
-        kind="not_found",
-        suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
-        details={"tools": names[:50]},
-    )
 
 
 def _unexpected(name: str, error: BaseException) -> PflowError:

@@ -49,12 +49,7 @@ async def answer(
 
 @attrs.frozen(kw_only=True)
 class OriginGate:
-    """Passes on requests whose Host and Origin are allowed, for every path.
-
-    Attributes:
-        app: The application that receives them.
-        allowed: The hosts and origins that are allowed.
-    """
+    """Passes on requests whose Host and Origin are allowed, for every path."""
 
     app: ASGIApp
     allowed: TransportSecuritySettings
@@ -79,11 +74,7 @@ class OriginGate:
 class TokenGate:
     """Passes on requests with a valid token, for every path but those that are open.
 
-    Attributes:
-        app: The application that receives them.
-        check: Checks tokens.
-        open_paths: The paths that need no token.
-        metadata_url: Where the metadata of the protected resource is; empty if there is none.
+    `metadata_url` says where the metadata of the protected resource is; empty if there is none.
     """
 
     app: ASGIApp = attrs.field(converter=AuthContextMiddleware)
@@ -131,13 +122,9 @@ _EVENTS = "text/event-stream"
 
 @attrs.define(kw_only=True, eq=False)
 class RequestLimits:
-    """Passes on requests within limits; refuses new ones while the server shuts down.
+    """Passes on requests within the limits of `AppOptions`; refuses new ones while the server shuts down.
 
-    Attributes:
-        app: The application that receives them.
-        max_request_size: Bytes of the largest request body.
-        max_requests: Requests that are handled at once; streams that clients listen on are counted apart.
-        request_timeout: Seconds that one request may take.
+    Streams that clients listen on are counted apart from other requests.
     """
 
     app: ASGIApp
@@ -163,7 +150,11 @@ class RequestLimits:
         """Handle an ASGI event."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
-        listens = _listens(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        version = headers.get("mcp-protocol-version")
+        is_modern = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+        # The SDK refuses a request whose body says otherwise.
+        listens = is_modern and headers.get("mcp-method") == _SUBSCRIPTION
         group = self._listening if listens else self._answering
         if self._draining:
             return await _busy(send, "This server is shutting down")
@@ -217,11 +208,7 @@ class RequestLimits:
 
 
 class _Reply:
-    """Sends the answer to a request, and can break it off.
-
-    Args:
-        send: Where it goes.
-    """
+    """Sends the answer to a request, and can break it off."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -245,22 +232,12 @@ class _Reply:
             body = {"error": "cancelled", "error_description": reason}
             await answer(self._send, status, body, headers)
         elif not self._complete:
-            event = _failure(request, reason) if self._streams and request else b""
+            event = b""
+            if self._streams and request:
+                error = {"code": INTERNAL_ERROR, "message": reason}
+                failure = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
+                event = f"event: message\r\ndata: {json.dumps(failure)}\r\n\r\n".encode()
             await self._send({"type": "http.response.body", "body": event})
-
-
-def _failure(request: bytes, reason: str) -> bytes:
-    """Return the event that answers a JSON-RPC request with a failure."""
-    error = {"code": INTERNAL_ERROR, "message": reason}
-    message = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
-    return f"event: message\r\ndata: {json.dumps(message)}\r\n\r\n".encode()
-
-
-def _listens(headers: Headers) -> bool:
-    """Whether a request opens a stream to listen on; the SDK refuses it if its body says otherwise."""
-    version = headers.get("mcp-protocol-version")
-    modern = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
-    return modern and headers.get("mcp-method") == _SUBSCRIPTION
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -291,7 +268,7 @@ class AppOptions:
         allowed_hosts: What the header Host may name besides the address; without a port, on any port.
         allowed_origins: Origins of web pages that may send requests: `https://app.example.com`.
         max_request_size: Bytes of the largest request body.
-        max_requests: Requests that are handled at once.
+        max_requests: Requests that are handled at once, and streams that clients listen on at once.
         request_timeout: Seconds that one request may take.
         tls: Whether it is served over https.
     """
@@ -337,7 +314,16 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         open_paths=frozenset(route.path for route in routes),
         metadata_url=metadata[0] if metadata else "",
     )
-    return OriginGate(app=_for_web_pages(gate, options.allowed_origins), allowed=allowed), limits
+    app: ASGIApp = gate
+    if options.allowed_origins:  # answers the preflight requests of web pages
+        app = CORSMiddleware(
+            gate,
+            allow_origins=list(options.allowed_origins),
+            allow_methods=["POST"],
+            allow_headers=["*"],
+            expose_headers=["WWW-Authenticate"],
+        )
+    return OriginGate(app=app, allowed=allowed), limits
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
@@ -379,19 +365,6 @@ def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]] | None:
         scopes_supported=settings.required_scopes,
     )
     return str(build_resource_metadata_url(resource)), routes
-
-
-def _for_web_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Answer the preflight requests of the web pages that are allowed."""
-    if not origins:
-        return app
-    return CORSMiddleware(
-        app,
-        allow_origins=list(origins),
-        allow_methods=["POST"],
-        allow_headers=["*"],
-        expose_headers=["WWW-Authenticate"],
-    )
 
 
 def _post_only(app: ASGIApp) -> ASGIApp:

@@ -1,4 +1,7 @@
-"""The token of a request: what it allows, or why it is refused; the server's own token; who sends it."""
+"""The token of a request: what it allows, or why it is refused, and who sends it.
+
+It is the server's own token, or a JWT of an authorization server, which is checked by its keys.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +70,7 @@ _SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 @attrs.frozen
 class BearerToken:
-    """Accepts one token: whoever has it is the user.
-
-    Attributes:
-        value: The token.
-    """
+    """Accepts one token: whoever has it is the user."""
 
     value: str = attrs.field(repr=False)
 
@@ -83,11 +82,7 @@ class BearerToken:
 
 
 def read_token(path: Path) -> tuple[str, str]:
-    """Return the token in a file, and a warning if others may read the file (else empty).
-
-    Raises:
-        PflowError: Kind `usage`: it cannot be read, or holds no token.
-    """
+    """Return the token in a file, and a warning if others may read the file, else an empty string."""
     try:
         content = read_regular(path, _LONGEST).decode()
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -99,15 +94,7 @@ def read_token(path: Path) -> tuple[str, str]:
 
 
 def valid_token(token: str, source: str) -> str:
-    """Return a token if it is fit for use.
-
-    Args:
-        token: The token.
-        source: Where it comes from, for the message.
-
-    Raises:
-        PflowError: Kind `usage`: it is empty, too short, or has characters that a header cannot have.
-    """
+    """Return a token unless it is empty, too short or cannot be sent; messages name its source."""
     step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
     if not token:
         raise PflowError(f"{source} holds no token", kind="usage", suggestions=(step,))
@@ -125,12 +112,9 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
     Whoever has the server's own bearer token is the user. The issuer is named because a subject is unique
     within its issuer only (RFC 7519, section 4.1.2).
-
-    Raises:
-        PflowError: The request has no token. Nobody is taken for the user by default.
     """
     token = get_access_token()
-    if token is None:
+    if token is None:  # nobody is taken for the user by default
         raise PflowError("The request has no token", kind="usage")
     issuer = (token.claims or {}).get("iss", "")
     return attrs.evolve(the_user(context), owner="" if token.subject is None else f"{issuer} {token.subject}")
@@ -166,9 +150,7 @@ class FetchLimits:
 class AuthorizationServer:
     """The keys with which an authorization server signs, as its metadata names them.
 
-    Attributes:
-        issuer: Its issuer identifier, exactly as in its metadata and tokens.
-        limits: How often its keys are fetched.
+    `issuer` is its identifier, exactly as in its metadata and tokens.
     """
 
     issuer: str
@@ -182,8 +164,7 @@ class AuthorizationServer:
     async def keys(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
         """Return the keys with an id, or all keys; fetch them if they are old or the id is unknown.
 
-        Raises:
-            KeysUnavailable: There are none, and fetching them failed.
+        Raises `KeysUnavailable` if there are none because fetching them failed.
         """
         if self._age() > self.limits.fresh or not self._found(key_id):
             async with self._lock:  # requests that wait share one fetch
@@ -233,12 +214,7 @@ class AuthorizationServer:
 
 
 def valid_issuer(issuer: str) -> str:
-    """Return an issuer identifier, if it is one.
-
-    Raises:
-        PflowError: Kind `usage`: it is not an https URL without query and fragment. Plain http is for
-            loopback only.
-    """
+    """Return an issuer if it is an https URL without query and fragment, or one of plain http on loopback."""
     plain = issuer.isascii() and issuer.isprintable() and not set(issuer) & set(' ?#"\\<>@')
     if not plain or not _is_safe(issuer):
         message = f"--issuer must be an https URL without query and fragment, got {issuer!r}"
@@ -279,7 +255,11 @@ async def _fetched(url: str) -> dict[str, Any] | None:
         ):
             if response.status_code != 200:
                 return None
-            content = await _whole(response, url)
+            content = bytearray()
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > _LARGEST:
+                    raise KeysUnavailable(f"{url} answers with more than {_LARGEST >> 10} KiB")
     except httpx2.HTTPError as error:
         raise KeysUnavailable(f"{url} cannot be reached: {type(error).__name__}") from error
     try:
@@ -287,15 +267,6 @@ async def _fetched(url: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-async def _whole(response: httpx2.Response, url: str) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > _LARGEST:
-            raise KeysUnavailable(f"{url} answers with more than {_LARGEST >> 10} KiB")
-    return bytes(content)
 
 
 def _signing_keys(key_set: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
@@ -329,10 +300,7 @@ class _Unusable(Exception):
 class AccessTokens:
     """Accepts access tokens that an authorization server issued for this server (RFC 9068).
 
-    Attributes:
-        server: The authorization server.
-        audience: What `aud` must name.
-        scopes: What `scope` must contain.
+    `aud` must name the audience, and `scope` must contain the scopes.
     """
 
     server: AuthorizationServer
