@@ -43,7 +43,7 @@ AnyValue = Annotated[
 ]
 """A parameter that takes any JSON value as it is.
 
-The SDK reads text for any other parameter as JSON, so that the text `[1, 2]` would come back as a list; it
+The SDK reads text for any other parameter as JSON, so that the text `[1, 2]` would come back as a list. It
 leaves alone what is annotated as `str`.
 """
 

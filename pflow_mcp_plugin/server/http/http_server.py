@@ -136,7 +136,7 @@ _INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Tls:
-    """The PEM file of a server's certificate, with intermediate ones, and that of its key if it is another."""
+    """The PEM file of a server's certificate, with intermediate ones, and of its key if not in there."""
 
     certificate: Path
     key: Path | None = None
