@@ -199,8 +199,8 @@ class EraStreams:
 class LineReader:
     """Reads messages, one a line, as long as its `with` block runs.
 
-    `messages` is closed at the end of the input. The writer answers each line that is not a message, and knows
-    how many requests were answered.
+    `messages` is closed at the end of the input. The writer answers each line that is not a message, and
+    knows how many requests were answered.
     """
 
     def __init__(self, descriptor: int, messages: EraStreams, writer: LineWriter) -> None:
