@@ -12,7 +12,7 @@ import click
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
-from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
+from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json

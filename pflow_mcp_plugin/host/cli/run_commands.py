@@ -16,8 +16,7 @@ from click.shell_completion import CompletionItem
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-from pflow_mcp_plugin.host.cli.name_completion import files, workflows
-from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds, time_limit
+from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.cli.time_limit import TimeLimit
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
