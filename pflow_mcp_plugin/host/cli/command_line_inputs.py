@@ -17,8 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whol
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.run_inputs import parse_input
-from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 Check = Callable[[Mapping[str, object]], object]

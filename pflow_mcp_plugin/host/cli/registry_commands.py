@@ -128,7 +128,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if sum(map(bool, (nodes, source, every))) > 1:
         raise PflowError("Give only one of node types, --source and --all", kind="usage")
-    from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
+    from pflow_mcp_plugin.host.registry.node_registry import as_errors, check_nodes
 
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes, source)

@@ -26,8 +26,8 @@ from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL, Known
 from pflow_mcp_plugin.host.workflow.findings import cut
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
+from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.redaction import REDACTED
