@@ -16,7 +16,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_findings import Finding
+    from pflow_mcp_plugin.trust.hidden_text import Finding
 
 
 @click.command()
@@ -89,7 +89,7 @@ def _allowed(host: Host) -> Callable[[str, str], bool]:
 def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
     from pflow_mcp_plugin.discovery.tool_audit import readable_names
-    from pflow_mcp_plugin.trust.look_alikes import readings
+    from pflow_mcp_plugin.trust.name_index import readings
 
     tools = (tool for server in names for tool in readable_names(catalog(host), server))
     looks = {reading.replace("_", "-") for tool in tools for reading in readings(tool)}
