@@ -16,15 +16,15 @@ import pflow_mcp_plugin
 
 PLANTED = "planted-4711"
 SECRET = {
-    "cli.preset_server.PresetServer": {"secrets"},
+    "cli.presets.PresetServer": {"secrets"},
     "client.oauth.authorization_requests.Answer": {"content"},
     "client.oauth.device_flow._Device": {"device_code"},
     "client.oauth.sign_in_state.Registration": {"client_secret"},
     "client.oauth.sign_in_state.Tokens": {"access", "refresh"},
     "client.oauth.sign_in_store.SignInKey": {"server_url"},
-    "config.dialects.Fitted": {"tables"},
-    "config.interchange.import_plan.PlannedServer": {"table"},
-    "config.interchange.variable_syntax.LiteralSecret": {"value"},
+    "config.server_input.Fitted": {"tables"},
+    "config.interchange.transfer_plans.PlannedServer": {"table"},
+    "config.interchange.transfer_plans.LiteralSecret": {"value"},
     "config.server_input.Flags": {"env", "headers", "bearer"},
     "contract.outcomes.Outcome": {"checkpoint"},
     "contract.runs.LockCheck": {"host"},

@@ -18,20 +18,19 @@ import click
 from click.core import ParameterSource
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli import command_arguments
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.http_options import TOKEN_VARIABLE
-from pflow_mcp_plugin.cli.terminal import tell
-from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.cli.interaction import tell
+from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     clients,
-    document_text,
-    export_plan,
     server_format,
+    transfer_plans,
 )
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
-from pflow_mcp_plugin.config.interchange.export_plan import ExportedFile, ExportPlan
+from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -42,13 +41,13 @@ _EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104 - addresses to listen at,
 
 
 @click.command(epilog=f"Clients: {', '.join(CLIENTS)}.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=known_names.servers)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=command_arguments.servers)
 @click.option(
     "--to",
     "client_name",
     required=True,
     metavar="CLIENT",
-    shell_complete=known_names.clients,
+    shell_complete=command_arguments.clients,
     help="The client to write for.",
 )
 @click.option(
@@ -65,7 +64,7 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     cannot say is listed.
     """
     chosen = client(client_name)
-    plan = export_plan.plan(chosen, _tables(server_store(host), names))
+    plan = transfer_plans.plan_export(chosen, _tables(server_store(host), names))
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
             f"No server can be exported to {chosen.title}",
@@ -137,7 +136,7 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
     Raises:
         PflowError: The file cannot be read or written, or is not one of the client's.
     """
-    made = export_plan.merged(plan, path)
+    made = transfer_plans.merged(plan, path)
     if made.before == made.text.encode():
         return made, None
     backup = None if made.before is None else storage.keep_backup(path, made.before)
@@ -198,7 +197,7 @@ class ClientSetup:
         Raises:
             PflowError: The client cannot have such a server.
         """
-        plan = export_plan.plan(client, {name: _server(context)})
+        plan = transfer_plans.plan_export(client, {name: _server(context)})
         if any(reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"

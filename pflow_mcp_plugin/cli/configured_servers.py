@@ -12,9 +12,9 @@ import attrs
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
-from pflow_mcp_plugin.cli.terminal import is_interactive
+from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.cli.logout import EndedSignIn
+    from pflow_mcp_plugin.cli.auth import EndedSignIn
     from pflow_mcp_plugin.cli.server_access import StoredSignIns
 
 
@@ -32,7 +32,7 @@ _AS_BEFORE = {False: "already enabled", True: "already disabled"}
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=command_arguments.servers)
 @click.pass_obj
 def enable(host: Host, names: tuple[str, ...]) -> Report:
     """Enable servers that were disabled."""
@@ -40,7 +40,7 @@ def enable(host: Host, names: tuple[str, ...]) -> Report:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=command_arguments.servers)
 @click.pass_obj
 def disable(host: Host, names: tuple[str, ...]) -> Report:
     """Disable servers: their tools are not available until they are enabled again. Nothing is removed."""
@@ -75,7 +75,7 @@ def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=known_names.servers)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=command_arguments.servers)
 @click.pass_obj
 def remove(host: Host, names: tuple[str, ...]) -> Report:
     """Remove servers: their config, their synced tools, what was approved of them, and their sign-ins."""
@@ -162,7 +162,7 @@ def _signed_out(
     Returns:
         The sign-ins that were removed, the servers for which others stay, and the errors.
     """
-    from pflow_mcp_plugin.cli.logout import sign_out_of
+    from pflow_mcp_plugin.cli.auth import sign_out_of
 
     users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
     own = [entry for entry, names in users.items() if set(names) <= {name}]

@@ -11,15 +11,15 @@ from typing import Any
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
-from pflow_mcp_plugin.cli.known_names import clients, clients_and_files
-from pflow_mcp_plugin.cli.terminal import tell
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
-from pflow_mcp_plugin.config.interchange import client_documents, import_plan
+from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Machine, client, found, places, this_machine
-from pflow_mcp_plugin.config.interchange.import_plan import ImportPlan, PlannedServer
+from pflow_mcp_plugin.config.interchange.transfer_plans import ImportPlan, PlannedServer
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -72,7 +72,7 @@ def import_servers(
     files = _read(source or "", client_name)
     store = server_store(host)
     store.names()  # raises the error about a config without a table of servers
-    plan = import_plan.plan(
+    plan = transfer_plans.plan_import(
         files,
         store.raw().get(server_schema.SERVERS, {}),
         force=force,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli.known_names import workflows_and_files
+from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import lock_check, lock_file

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
-from pflow_mcp_plugin.config import dialects, server_input
+from pflow_mcp_plugin.config import server_input
 from pflow_mcp_plugin.config.server_schema import SERVERS, clean
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -38,7 +38,7 @@ def add_mcp(
     table |= {"url": url} if url else _command_line(command)
     if tools:
         table["tools"] = {"allow": [*tools]}
-    fitted = dialects.fitted_table(server, table)
+    fitted = server_input.fitted_table(server, table)
     return add_servers(host, fitted)
 
 
@@ -98,7 +98,7 @@ def migrate_mcp(host: Host, path: Path, *, backup: bool, dry_run: bool) -> Repor
         return Report(data=data, text=lambda: "\n".join(_migrated(data)))
     if backup and (copy := store.back_up()):
         data["backup"] = str(copy)
-    added = add_servers(host, dialects.Fitted(tables=new))
+    added = add_servers(host, server_input.Fitted(tables=new))
     return Report(
         data={**data, **(added.data if isinstance(added.data, Mapping) else {})},
         text=lambda: "\n".join([*_migrated(data), added.render()]),

@@ -10,10 +10,9 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.login import logged_in
-from pflow_mcp_plugin.cli.sync import startup_timeout
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report

@@ -182,11 +182,7 @@ class Connection:
         return self._calls > 0
 
     async def open(self) -> None:
-        """Start the connection's owner task, and wait until the connection is open.
-
-        Raises:
-            ConnectionFailed: With the cause; the process and all tasks have been ended.
-        """
+        """Start the connection's owner task, and wait until the connection is open."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self._server.name}")
         try:
@@ -223,16 +219,7 @@ class Connection:
     async def call(
         self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
     ) -> CallResult:
-        """Call a tool over the connection, once.
-
-        Args:
-            call: The tool and its arguments.
-            on_progress: Called with each progress report.
-            chain: Returns the workflows that lead to the call; only a server that is a pflow is sent them.
-
-        Raises:
-            CallFailed: The call failed; see `failures` for how it is explained.
-        """
+        """Call a tool over the connection, once."""
         from mcp.shared.exceptions import MCPError
 
         from pflow_mcp_plugin.client.session import request_tool
@@ -277,9 +264,6 @@ class Connection:
 
         A server that refuses a call because they are missing did not run it: it may be sent again, once
         (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
-
-        Raises:
-            MCPError: `refusal`, if it has another reason or the tools cannot be listed.
         """
         from mcp.shared.exceptions import MCPError
 
@@ -307,11 +291,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools; the connection keeps its last list while the server allows it to be cached.
-
-        Raises:
-            ConnectionFailed: It took too long, or the server failed.
-        """
+        """Return all tools; the connection keeps its last list while the server allows it to be cached."""
         if (kept := self._tools.fresh()) is not None:
             return kept
         started = time.perf_counter()
@@ -358,11 +338,7 @@ class Connection:
         return pages
 
     async def remove_incomplete_installation(self) -> Path | None:
-        """Remove what npx has installed of a server that could not start because it is incomplete.
-
-        Returns:
-            The folder that was removed, None if there was none, or it could not be removed.
-        """
+        """Remove what npx has installed of a server that could not start because it is incomplete."""
         lines = self._explainer.lines
         folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
@@ -425,11 +401,7 @@ class Connection:
         return asyncio.create_task(limit_memory(process, limit, note))
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
-        """Extend the start deadline while a package runner may still be installing the server.
-
-        Returns:
-            Whether the server was still being installed when the deadline passed.
-        """
+        """Extend the start deadline while a package runner may still be installing the server."""
         if not runner(self._server):
             return False
         limit = f"{longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"

@@ -154,18 +154,7 @@ class Pool:
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """Call a tool over the pool's connection to its server, once; block until it answers.
-
-        Args:
-            launch: The server.
-            call: The tool and its arguments.
-            on_progress: Called with each progress report.
-            safe_to_repeat: Whether the call may be sent again, once, to a server that lost the session.
-
-        Raises:
-            ConnectionFailed: The server could not be started or reached; the call was not sent.
-            CallFailed: The call failed, or its outcome is unknown.
-        """
+        """Call a tool over the pool's connection to its server, once; block until it answers."""
 
         def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
             return connection.call(call, on_progress, self._chain)
@@ -176,19 +165,11 @@ class Pool:
             return answer
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Return all tools of a server, over the pool's connection to it.
-
-        Raises:
-            ConnectionFailed: It names the phase that failed.
-        """
+        """Return all tools of a server, over the pool's connection to it."""
         return self._request(launch, lambda connection: connection.list_tools())
 
     def info(self, launch: Launch) -> ServerInfo:
-        """Return a server's description of itself, over the pool's connection to it.
-
-        Raises:
-            ConnectionFailed: The server could not be started or reached.
-        """
+        """Return a server's description of itself, over the pool's connection to it."""
 
         async def run(connection: Connection) -> ServerInfo:
             return connection.info

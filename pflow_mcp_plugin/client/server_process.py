@@ -63,11 +63,7 @@ _LOCK_SECONDS = 60.0
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to spawn a server on platforms where a process group cannot be watched and ended.
-
-    Raises:
-        ConnectionFailed: On Windows, and on macOS before Python 3.13.
-    """
+    """Refuse to spawn a server on platforms where a process group cannot be watched and ended."""
     if has_process_groups():
         return
     raise ConnectionFailed(
@@ -80,17 +76,7 @@ def require_processes(server: Server) -> None:
 
 
 def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
-    """Spawn the process of a server in a session of its own.
-
-    Args:
-        server: The server, with expanded values.
-        marker: Set in its environment.
-        reaper: Registers its process group; if this process dies, a package runner has time to undo what it
-            has installed so far.
-
-    Raises:
-        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
-    """
+    """Spawn the process of a server in a session of its own."""
     environment = child_environment(server.env, marker)
     program = find_program(server, environment)
     try:
@@ -196,12 +182,7 @@ def runner(server: Server) -> str:
 
 
 def incomplete_folder(server: Server, stderr: str) -> Path | None:
-    """Return the folder in which npx has installed a server incompletely, None if it has not.
-
-    Args:
-        server: The server.
-        stderr: What it, or npx, wrote before it failed to start: a file is missing in that folder.
-    """
+    """Return the folder in which npx has installed a server incompletely, None if it has not."""
     named = _FOLDER.search(stderr)
     if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
         return None

@@ -99,12 +99,7 @@ class Dispatcher(ScreeningDispatcher):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request of the session; a tool list is returned without its malformed tools.
-
-        Raises:
-            MCPError: The server answered with an error, or the connection is closed.
-            RequestFailed: An HTTP server did not answer.
-        """
+        """Send a request of the session; a tool list is returned without its malformed tools."""
         try:
             answer = await super().send_raw_request(method, params, opts, **rest)
         except RequestFailed as failure:
@@ -188,11 +183,7 @@ class Session(OpenSession):
         self._on_list_changed = on_list_changed
 
     async def shake_hands(self, offer: str) -> None:
-        """Send the session's `initialize` with the offered version, and let the session adopt the answer.
-
-        Raises:
-            RuntimeError: The server answered with a version that we do not support.
-        """
+        """Send the session's `initialize` with the offered version, and let the session adopt the answer."""
         request = InitializeRequest(
             params=InitializeRequestParams(
                 protocol_version=offer,
@@ -294,21 +285,6 @@ async def request_tool(
 
     A server may answer that it needs input first (protocol 2026-07-28, `input_required`). It receives
     the answers and its own state back, until it returns a result.
-
-    Args:
-        session: An entered session whose version is settled.
-        call: The tool and its arguments.
-        meta: The members of the request's `_meta` that are ours.
-        until: Returns the loop's time at which the call must be over.
-        on_progress: Awaited with each progress report.
-        on_reply: Called when the server answered but has not finished.
-
-    Raises:
-        InputRequired: The server asks for input that a run without a person cannot provide.
-        MCPError: A JSON-RPC error, or the connection is closed.
-        RequestFailed: An HTTP server did not answer.
-        Undelivered: The arguments cannot be written as JSON.
-        pydantic.ValidationError: The answer is not a tool result.
     """
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
@@ -383,13 +359,7 @@ async def has_resources(session: Session) -> bool:
 async def request_page(
     session: Session, cursor: str | None, until: Callable[[], float | None]
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Request one page of tools in a session; return the next cursor and the raw page.
-
-    Args:
-        session: An entered session whose version is settled.
-        cursor: Where the page begins, None for the first.
-        until: Returns the loop's time at which the list must be complete.
-    """
+    """Request one page of tools in a session; return the next cursor and the raw page."""
     request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)

@@ -106,12 +106,6 @@ class Supervisor:
         """Start the supervised process in the calling thread, unless another caller did.
 
         A failure to start is raised when the connection is used.
-
-        Returns:
-            Whether a connection is still to be opened.
-
-        Raises:
-            CallFailed: The pool was closed.
         """
         with self._lock:
             if self._shut:
@@ -152,12 +146,7 @@ class Supervisor:
             await asyncio.wait({self._open_once()})
 
     async def connection(self) -> Connection:
-        """Return the server's live connection, opened or reopened if necessary; callers share one attempt.
-
-        Raises:
-            ConnectionFailed: It could not be opened.
-            CallFailed: The pool was closed.
-        """
+        """Return the server's live connection, opened or reopened if necessary; callers share one attempt."""
         while self._connection is None or not self._connection.alive:  # it may have ended while we waited
             await self._opened()
         return self._connection
@@ -322,11 +311,7 @@ class RestartLimit:
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start towards the restart limit.
-
-        Raises:
-            ConnectionFailed: There were too many recent starts; the server must not be started now.
-        """
+        """Count a start towards the restart limit."""
         now = self._clock()
         if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
             raise ConnectionFailed(
@@ -342,9 +327,6 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     """Return why a server could not be reached, which may be that it speaks the other HTTP transport.
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
-
-    Returns:
-        A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """
     from pflow_mcp_plugin.config import display
 

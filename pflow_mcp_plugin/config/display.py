@@ -111,15 +111,7 @@ def target(server: Server) -> str:
 
 
 def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool = True) -> str:
-    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens.
-
-    Args:
-        value: The URL.
-        hide: Returns what to show in place of a secret.
-        widely: Whether to hide also what stands in the place of a secret and may be something else, such as
-            code. People who approve a server have to see that; logs, errors and shared files do without.
-        tokens_too: Whether to hide what only has the shape of a token.
-    """
+    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens."""
     value = _DEFAULT.sub(lambda found: _without_default(found, hide, widely=widely), value)
     value = _USER_INFO.sub(lambda found: _hidden_user(found[0][:-1], hide, widely=widely) + "@", value)
     # From the end, so that the earlier positions stay valid.
@@ -161,15 +153,7 @@ def _without_default(reference: re.Match[str], hide: Hide, *, widely: bool) -> s
 def arguments(
     args: Sequence[str], hide: Hide = mask, *, command: str = "", widely: bool = False
 ) -> list[str]:
-    """Return a command's arguments for display, their secrets masked.
-
-    Args:
-        args: The arguments.
-        hide: As for `url`.
-        command: The program. What an interpreter or a package runner may take for the program to start is
-            shown, though it may look like a secret.
-        widely: As for `url`.
-    """
+    """Return a command's arguments for display, their secrets masked."""
     shown = list(args)
     started = set() if widely else startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -193,9 +177,6 @@ def startable(words: Sequence[str]) -> set[int]:
     """Return which arguments of a command may name what an interpreter or a package runner starts.
 
     These are all that follow it, up to the first that is surely no option's.
-
-    Args:
-        words: The command and its arguments; what is returned counts the arguments.
     """
     found: set[int] = set()
     pending = False

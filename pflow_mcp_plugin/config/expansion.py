@@ -21,12 +21,29 @@ from pflow_mcp_plugin.config import auth, display, field_checks
 from pflow_mcp_plugin.config.display import decides_code
 from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.contract import Host, Problem, Settings
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
+
+STARTS_SETTING = "PFLOW_MCP_STARTS"
+"""The environment variable, or else the setting, with the most servers that are started at once."""
+_FOR_EACH_CORE = 4
+"""A server that starts mostly waits, for the disk or the network, so a core has time for several."""
+
+
+def starts_at_once(lookup: Callable[[str], str | None]) -> int:
+    """Return the most servers to start at once: as many as there are cores for, or as the user says."""
+    given = lookup(STARTS_SETTING)
+    if not given:
+        return _FOR_EACH_CORE * (os.cpu_count() or 1)
+    if not given.isdecimal() or int(given) < 1:
+        message = f"{STARTS_SETTING} must be a whole number from 1, not {given!r}"
+        raise PflowError(message, suggestions=(f"Run: pflow settings set {STARTS_SETTING} 8",), kind="config")
+    return int(given)
+
 
 Lookup = Callable[[str], str | None]
 """Returns a variable's value for the expansion of references, None when it is not set."""
@@ -84,21 +101,7 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Expand every reference of a server, so that it is ready to be started or connected to.
-
-    Args:
-        server: The server as configured.
-        lookup: Returns the value of a variable, None when it is not set.
-        fingerprint: Passed on; see `Launch`.
-        era: Passed on; see `Launch`.
-
-    Returns:
-        The launch. `auth` given by `token_env` has become a bearer token.
-
-    Raises:
-        McpError: A variable that is needed is not set or is empty, or a value cannot be used;
-            `problems` lists them all.
-    """
+    """Expand every reference of a server, so that it is ready to be started or connected to."""
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):

@@ -89,11 +89,7 @@ class ProjectFile:
         self._seen: tuple[object, ProjectReading] = ((), self._absent())
 
     def reading(self) -> ProjectReading:
-        """Return what is used of the project's file; nothing is read if it does not exist.
-
-        Raises:
-            storage.StoreError: The approvals cannot be read.
-        """
+        """Return what is used of the project's file; nothing is read if it does not exist."""
         signature = self._signature()
         if self._seen[0] != signature:
             self._seen = (signature, self._read() if signature else self._absent())
@@ -115,11 +111,7 @@ class ProjectFile:
         return f"{self._root()} {signature} {approved} {self._asked} {tools}"
 
     def content(self) -> ProjectContent:
-        """Read the project's file and check its form, whether it was approved or not.
-
-        Raises:
-            PflowError: It does not exist, is not a regular file of its own, or is not a JSON object.
-        """
+        """Read the project's file and check its form, whether it was approved or not."""
         content = self._bytes()
         from hashlib import sha256  # OpenSSL is slow to load
 
@@ -140,11 +132,7 @@ class ProjectFile:
         )
 
     def approve(self, content: ProjectContent, names: Collection[str]) -> None:
-        """Approve the servers of a project's file that were shown, as long as its bytes stay these.
-
-        Raises:
-            storage.StoreError: The approval could not be written.
-        """
+        """Approve the servers of a project's file that were shown, as long as its bytes stay these."""
 
         def change(data: dict[str, JSON]) -> None:
             projects = data.get("projects")
@@ -157,11 +145,7 @@ class ProjectFile:
         self._approvals.update(change)
 
     def offer(self, names: Iterable[str]) -> tuple[str, str] | None:
-        """Return the first of these servers that a project's file would have if it were approved.
-
-        Returns:
-            The server's name, and the next step; None if the file has none of them. It is read for this.
-        """
+        """Return the first of these servers that a project's file would have if it were approved."""
         reading = self.reading()
         if reading.state not in ("ignored", "changed"):
             return None
@@ -323,13 +307,7 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
 
 
 def server_notices(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
-    """Yield the warnings about a project's servers: those that are not used, or used without approval.
-
-    Args:
-        reading: What is used of the file.
-        own_file: The user's own config.
-        own: The tables of the servers there, which win over those of the project.
-    """
+    """Yield the warnings about a project's servers: those that are not used, or used without approval."""
     for name, table in reading.tables.items():
         if name in own:
             yield from _shadowed(name, table, own[name], reading.path, own_file)
@@ -341,10 +319,6 @@ def server_lines(name: str, table: JSONObject) -> Iterator[str]:
     """Yield lines that show people a server of a project in full, before it is approved.
 
     Secrets are masked, and characters that are not visible are escaped.
-
-    Args:
-        name: The server's name.
-        table: Its table, without errors.
     """
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"

@@ -9,19 +9,106 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config import dialects, display, server_schema
-from pflow_mcp_plugin.config.dialects import Fitted
+from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.human_units import count_text
+
+URLS = ("serverUrl", "httpUrl")
+"""Names that other clients use for `url`; the name implies the transport."""
+
+_TYPES = {
+    **{name.replace("-", ""): transport for name, transport in server_schema.SPELLINGS.items()},
+    "httpstream": "http",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Fitted:
+    """Server tables adapted from another client's dialect, with a note about each change.
+
+    Attributes:
+        tables: The tables by name.
+        notes: A warning for each change.
+    """
+
+    tables: dict[str, JSON] = attrs.field(repr=False)
+    notes: tuple[Problem, ...] = ()
+
+
+def fitted(tables: JSONObject) -> Fitted:
+    """Adapt another client's server tables: valid names, and the fields of our config file."""
+    names = fitted_names(tables)
+    servers = [fitted_table(names[given], table) for given, table in tables.items()]
+    renamed = [
+        advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
+        for given, name in names.items()
+        if name != given
+    ]
+    return Fitted(
+        tables={name: table for server in servers for name, table in server.tables.items()},
+        notes=(*renamed, *(note for server in servers for note in server.notes)),
+    )
+
+
+def fitted_table(name: str, table: JSON) -> Fitted:
+    """Adapt one server table in another client's dialect, its transport and URL; its name is kept."""
+    if not isinstance(table, Mapping):
+        return Fitted(tables={name: table})
+    notes: list[Problem] = []
+    is_older = "transport" in table and "type" not in table
+    named = {"type" if is_older and key == "transport" else key: value for key, value in table.items()}
+    made = _with_url(name, _with_type(name, named, notes), notes)
+    return Fitted(tables={name: made}, notes=tuple(notes))
+
+
+def fitted_names(given: Iterable[str]) -> dict[str, str]:
+    """Map the server names in another client's dialect to valid names of ours, all different."""
+    # Valid names first: they are kept, and a renamed server must not take one.
+    names = {name: name for name in given if naming.is_server_name(name)}
+    for name in given:
+        if name not in names:
+            near = naming.server_name(name)
+            free = (near if number == 1 else f"{near}-{number}" for number in count(1))
+            names[name] = next(candidate for candidate in free if candidate not in names.values())
+    return names
+
+
+def _with_type(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
+    given = table.get("type")
+    if not isinstance(given, str) or given in server_schema.SPELLINGS:
+        return table
+    transport = _TYPES.get(re.sub(r"[^a-z]", "", given.lower()))
+    if transport is None:
+        return table
+    notes.append(
+        advice(f"{server_schema.server_path(name)}.type", f"The type {given} is read as {transport}")
+    )
+    return {**table, "type": transport}
+
+
+def _with_url(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
+    key = next((key for key in URLS if isinstance(table.get(key), str)), "")
+    if not key or "url" in table:
+        return table
+    url = str(table[key])
+    is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
+    transport = table.get("type", "sse" if is_stream else "http")
+    message = f"{key} is read as url, with the type {transport}"
+    notes.append(advice(f"{server_schema.server_path(name)}.url", message))
+    rest = {other: value for other, value in table.items() if other not in (key, "type")}
+    return {"type": transport, "url": url, **rest}
+
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
 _FILE_FORM = "pflow mcp add FILE.json"
@@ -58,7 +145,7 @@ _NAMES = ("name", "server_id")
 
 _OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
-_DESCRIBING = ("command", "url", "path", *dialects.URLS)
+_DESCRIBING = ("command", "url", "path", *URLS)
 
 
 @attrs.frozen(kw_only=True)
@@ -92,26 +179,12 @@ def is_preset_name(words: Sequence[str]) -> bool:
 
 
 def refuse_flags(flags: Flags, what: str) -> None:
-    """Refuse input in options that describe a server, where `what` already describes it.
-
-    Raises:
-        PflowError: One is given.
-    """
+    """Refuse input in options that describe a server, where `what` already describes it."""
     _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
-    """Turn the input of `pflow mcp add`, its arguments and options, into server tables.
-
-    Args:
-        words: JSON, a file, `NAME JSON`, `NAME COMMAND ARGS...` or `NAME URL`.
-        flags: The options; they are allowed with the last two forms only.
-
-    Raises:
-        PflowError: The words have none of these forms, or an option is not allowed with theirs.
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Turn the input of `pflow mcp add`, its arguments and options, into server tables."""
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
         return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
@@ -141,24 +214,12 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Turn input from a JSON or TOML file into server tables.
-
-    Raises:
-        PflowError: The file does not exist, is not valid JSON, or contains no servers.
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Turn input from a JSON or TOML file into server tables."""
     return servers_in(document(path), str(path))
 
 
 def document(path: Path) -> JSON:
-    """Return the server input in a JSON or TOML file, decoded.
-
-    Raises:
-        PflowError: The file does not exist, or is not valid JSON (the message names line and column).
-        storage.CorruptFile: The file is not valid TOML.
-        storage.StoreError: The file cannot be read.
-    """
+    """Return the server input in a JSON or TOML file, decoded."""
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
@@ -175,10 +236,6 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
     """Yield a warning for each file of an older pflow with servers that are not configured.
 
     A file that cannot be read has none.
-
-    Args:
-        home: The user's home folder.
-        configured: The names of the configured servers.
     """
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
@@ -198,25 +255,13 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Turn input from a JSON string into server tables.
-
-    Args:
-        text: The JSON.
-        origin: Where it comes from, for messages.
-
-    Raises:
-        PflowError: It is not valid JSON (the message names line and column), or contains no servers.
-    """
+    """Turn input from a JSON string into server tables."""
     return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Turn input from a parsed document into server tables, adapted if another client wrote it.
-
-    Raises:
-        PflowError: As for `tables_in`.
-    """
-    return dialects.fitted(tables_in(document, origin))
+    """Turn input from a parsed document into server tables, adapted if another client wrote it."""
+    return fitted(tables_in(document, origin))
 
 
 def tables_in(document: JSON, origin: str) -> JSONObject:
@@ -224,9 +269,6 @@ def tables_in(document: JSON, origin: str) -> JSONObject:
 
     The document has `mcpServers` or the older `servers`, maps names directly to servers, or is one
     server, or a list of servers, with a `name` field each.
-
-    Raises:
-        PflowError: The document has none of these forms, or no server.
     """
     tables = _tables(document, origin)
     if tables is None:
@@ -261,7 +303,7 @@ def _named(name: str, text: str) -> Fitted:
             suggestions=("Leave NAME out",),
             kind="usage",
         )
-    return dialects.fitted_table(name, table)
+    return fitted_table(name, table)
 
 
 def _tables(document: JSON, origin: str) -> JSONObject | None:
@@ -386,11 +428,7 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
 
 
 def require_plain_http(url: str) -> None:
-    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked.
-
-    Raises:
-        PflowError: The URL uses https.
-    """
+    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked."""
     if url.lower().startswith("https:"):
         step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
         message = "--insecure allows plain http only, and the URL uses https"

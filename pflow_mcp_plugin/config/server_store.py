@@ -97,20 +97,11 @@ class ServerStore:
         return self._project()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all servers in the store, in the order of its file; a project's are last.
-
-        Raises:
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the names of all servers in the store, in the order of its file; a project's are last."""
         return (*self._servers(), *self._read().of_project)
 
     def table(self, name: str) -> JSON:
-        """Return the table of a server in the store, as written.
-
-        Raises:
-            McpError: The server is not configured.
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the table of a server in the store, as written."""
         servers, of_project = self._servers(), self._read().of_project
         if name in servers:
             return servers[name]
@@ -119,21 +110,12 @@ class ServerStore:
         raise self.not_configured(name)
 
     def file_of(self, name: str) -> Path:
-        """Return the path of the file that a server of the store comes from, its own or that of the project.
-
-        Raises:
-            storage.CorruptFile: The store's own file is not valid TOML.
-        """
+        """Return the file that a server comes from: the user's own or the project's."""
         seen = self._read()
         return seen.project.path if seen.project and name in seen.of_project else self.path
 
     def require_own(self, name: str) -> None:
-        """Raise the error about a server that the store's own file does not have.
-
-        Raises:
-            McpError: The server is not configured, or is that of a project.
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Raise the error about a server that the store's own file does not have."""
         if name not in self._servers():
             raise self._of_project(name) or self.not_configured(name)
 
@@ -144,11 +126,7 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers in the store that come from a project, each with the folder of its tool file.
-
-        Raises:
-            storage.CorruptFile: The store's own file is not valid TOML.
-        """
+        """Return the servers in the store that come from a project, each with the folder of its tool file."""
         seen = self._read()
         return dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
 
@@ -186,11 +164,7 @@ class ServerStore:
         return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of everything in the store's own `mcp-servers.toml`, `{}` if there is no file.
-
-        Raises:
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return a copy of everything in the store's own `mcp-servers.toml`, `{}` if there is no file."""
         return copy.deepcopy(self._document())
 
     def get(self, name: str) -> Server:
@@ -198,11 +172,6 @@ class ServerStore:
 
         Only its own table and the defaults are checked, once; the same object is returned until the
         file changes.
-
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its table or the defaults have mistakes; `problems` lists them all.
-            storage.CorruptFile: The file is not valid TOML.
         """
         known = self._read().servers
         if name not in known:
@@ -210,40 +179,21 @@ class ServerStore:
         return known[name]
 
     def network(self) -> NetworkRules:
-        """Return the rules for hosts in the store.
-
-        Raises:
-            McpError: The `[network]` table has mistakes; `problems` lists them all.
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the rules for hosts in the store."""
         refuse_errors(str(self.path), server_schema.check_network(self._document()))
         return self._read().network
 
     def serve(self) -> JSONObject:
-        """Return the `[serve]` table, `{}` if there is none.
-
-        Raises:
-            McpError: It has mistakes; `problems` lists them all.
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the `[serve]` table, `{}` if there is none."""
         refuse_errors(str(self.path), self.check_serve())
         return mapping(self._document().get(server_schema.SERVE, {}))
 
     def check_serve(self) -> list[Problem]:
-        """Return the problems of the store's `[serve]` table.
-
-        Raises:
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the problems of the store's `[serve]` table."""
         return server_schema.check_serve(self._document().get(server_schema.SERVE, {}))
 
     def fingerprint(self, name: str) -> str:
-        """Return the fingerprint of a server in the store; see `server_schema.fingerprint`.
-
-        Raises:
-            McpError: The server is not configured.
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return the fingerprint of a server in the store; see `server_schema.fingerprint`."""
         return server_schema.fingerprint(self.table(name), self._defaults())
 
     def check(self) -> list[Problem]:
@@ -274,11 +224,7 @@ class ServerStore:
         return [*seen.project.problems, *found, *server_notices(seen.project, self.path, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return by name the servers that the store would refuse to add, with their errors.
-
-        Raises:
-            storage.CorruptFile: The file is not valid TOML.
-        """
+        """Return by name the servers that the store would refuse to add, with their errors."""
         found = {
             name: server_schema.check_server(name, server_schema.clean(table), self._defaults())
             for name, table in tables.items()
@@ -287,16 +233,7 @@ class ServerStore:
         return {name: problems for name, problems in errors.items() if problems}
 
     def add(self, tables: JSONObject) -> StoreChange:
-        """Add servers to the store, or replace those of the same names; all of them or none.
-
-        Args:
-            tables: The servers' tables by name, as in the file. Null keys are removed.
-
-        Raises:
-            McpError: A table has mistakes; `problems` lists them all.
-            storage.CorruptFile: The file is not valid TOML.
-            storage.StoreError: It could not be written.
-        """
+        """Add servers to the store, or replace those of the same names; all of them or none."""
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
         problems: list[Problem] = []
         before: dict[str, JSON] = {}
@@ -318,13 +255,7 @@ class ServerStore:
         )
 
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
-        """Enable or disable servers of the store; all of them or none.
-
-        Raises:
-            McpError: One of them is not configured, or is that of a project.
-            storage.CorruptFile: The file is not valid TOML.
-            storage.StoreError: It could not be written.
-        """
+        """Enable or disable servers of the store; all of them or none."""
         wanted = tuple(dict.fromkeys(names))
         changed: list[str] = []
 
@@ -345,13 +276,7 @@ class ServerStore:
         return StoreChange(replaced=tuple(changed), warnings=warnings)
 
     def remove(self, name: str) -> StoreChange:
-        """Remove a server from the store.
-
-        Raises:
-            McpError: The server is not configured.
-            storage.CorruptFile: The file is not valid TOML.
-            storage.StoreError: It could not be written.
-        """
+        """Remove a server from the store."""
 
         def change(document: dict[str, Any]) -> None:
             servers = mapping(document.get(server_schema.SERVERS))
@@ -362,11 +287,7 @@ class ServerStore:
         return StoreChange(removed=(name,), warnings=self._change(change))
 
     def back_up(self) -> Path | None:
-        """Copy the store's file to a `.bak` beside it; return the copy, None if there is no file.
-
-        Raises:
-            storage.StoreError: The file could not be read, or the copy not written.
-        """
+        """Copy the store's file to a `.bak` beside it; return the copy, None if there is no file."""
         content = storage.read_own(self.path)
         return None if content is None else storage.keep_backup(self.path, content)
 
@@ -470,7 +391,7 @@ class ServerStore:
 
 
 def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
-    from pflow_mcp_plugin.config.toml_edit import Layout
+    from pflow_mcp_plugin.config.document_text import Layout
 
     layout = Layout(content.decode("utf-8-sig"))
     for name in old.keys() - new.keys():

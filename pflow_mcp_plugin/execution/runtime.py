@@ -12,10 +12,9 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
-from pflow_mcp_plugin.config.expansion import Lookup, host_lookup
+from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.catalog import Catalog

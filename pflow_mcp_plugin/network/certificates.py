@@ -59,9 +59,6 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
     It trusts the certificates in the endpoint's `ca_bundle`, else the environment's or the system's.
     `SSL_CERT_FILE` and `SSL_CERT_DIR` are variables of OpenSSL, `REQUESTS_CA_BUNDLE` and
     `CURL_CA_BUNDLE` of other common tools.
-
-    Raises:
-        CertificatesUnreadable: The certificates cannot be read.
     """
     file: str | None
     folder: str | None = None
@@ -88,11 +85,7 @@ def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) ->
 
 
 def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
-    """Let connections present the `client_cert` of an endpoint.
-
-    Raises:
-        CertificatesUnreadable: It cannot be read.
-    """
+    """Let connections present the `client_cert` of an endpoint."""
     files = [str(Path(file).expanduser()) for file in endpoint.client_cert]
     try:
         for file in files:
@@ -106,11 +99,7 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:
-    """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`.
-
-    Raises:
-        CertificatesUnreadable: The file with them cannot be read, or holds something else.
-    """
+    """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`."""
     if not isinstance(endpoint.tls_pins, str):
         return frozenset(map(_bare, endpoint.tls_pins))
     file = Path(endpoint.tls_pins).expanduser()

@@ -136,12 +136,7 @@ def plain_http_host(url: str) -> str:
 
 
 def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
-    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed.
-
-    Args:
-        endpoint: What connects, with an expanded URL.
-        url: Its URL or a further one: of a redirect, an SSE endpoint, authorization or metadata.
-    """
+    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -30,12 +30,7 @@ class Reaper:
         self._lock = threading.Lock()
 
     def register(self, group: int, seconds: float | None = None) -> None:
-        """Have the reaper end a process group if this process dies.
-
-        Args:
-            group: The group; it may be registered again with other seconds.
-            seconds: How long it has to end after SIGTERM; by default a moment.
-        """
+        """Have the reaper end a process group if this process dies."""
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:

@@ -16,7 +16,7 @@ from probes import pointed
 from schema_values import from_schema
 
 from pflow_mcp_plugin import calls
-from pflow_mcp_plugin.cli.info import describe
+from pflow_mcp_plugin.cli.tools import describe
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for

@@ -119,16 +119,7 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Turn the evidence and a message into an error, with notes on variables and stderr.
-
-    Args:
-        message: What happened.
-        evidence: What is known.
-        ran: Whether the call ran. A call that was certainly not sent is `not ran` in any case.
-        retryable: Whether the call may be sent again.
-        next_step: What the user should do.
-        facts: See `McpError`.
-    """
+    """Turn the evidence and a message into an error, with notes on variables and stderr."""
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"

@@ -86,16 +86,7 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception of the explainer's connection; return the error to raise.
-
-        Args:
-            error: The original exception.
-            phase: What was being done.
-            tool: The tool that was called.
-            passed: The deadline that passed, None if the failure has another cause.
-            closed: Whether the connection is over.
-            answered: Whether the server had answered an earlier round of the call.
-        """
+        """Gather the evidence for an exception of the explainer's connection; return the error to raise."""
         evidence = Evidence(
             server=self._launch.server,
             phase=phase,
@@ -218,12 +209,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure.
-
-    Raises:
-        McpError: It failed.
-        StoreError: The store of sign-ins could not be used.
-    """
+    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure."""
     from asyncio import run
 
     try:

@@ -166,11 +166,7 @@ def _astray(how: str, evidence: Evidence) -> McpError:
 
 
 def _kind_of_place(url: str, target: str) -> str:
-    """Return in words where a redirect leads.
-
-    Raises:
-        ValueError: `target` is not a valid address.
-    """
+    """Return in words where a redirect leads."""
     before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("http", "https"):
         raise ValueError(after.scheme)
@@ -236,12 +232,7 @@ def signs_in(server: Server) -> bool:
 
 
 def new_login(server: Server, scope: str = "") -> str:
-    """Return what to do if a sign-in at a server does not suffice, or the scopes of a token in its config.
-
-    Args:
-        server: The server.
-        scope: The scopes that are missing; empty if they are unknown, or the sign-in as such was refused.
-    """
+    """Return what to do if a sign-in at a server does not suffice, or the scopes of a token in its config."""
     name = server.name
     if not signs_in(server):
         return _other_token(server, scope)

@@ -97,21 +97,7 @@ async def code_tokens(
     *,
     is_stored: bool = False,
 ) -> Tokens:
-    """Return the tokens for which a person has signed in, in a browser.
-
-    Args:
-        requests: Makes the requests.
-        sign_in: The sign-in that begins: its client, and the scopes to ask for. If it has none, the
-            authorization server decides.
-        person: Who signs in.
-        redirects: Receives the redirect.
-        is_stored: Whether the client was registered for an earlier login, and may have been forgotten.
-
-    Raises:
-        TokenRefused: The code was refused, or the client is unknown.
-        NoAccessToken: Nobody signed in, or an answer does not fit.
-        HostRefused: A URL must not be requested.
-    """
+    """Return the tokens for which a person has signed in, in a browser."""
     verifier, state = token_urlsafe(64), token_urlsafe(32)
     url = _authorization_url(sign_in, redirects.redirect_uri, state, verifier)
     if is_stored and await _is_forgotten(requests, sign_in, url, redirects.redirect_uri):
@@ -161,12 +147,7 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
 
 
 def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
-    """Return the code of an answer that comes from this authorization server.
-
-    Raises:
-        NoAccessToken: It comes from another issuer (RFC 9207), or has no code.
-        TokenRefused: The authorization server does not know the client.
-    """
+    """Return the code of an answer that comes from this authorization server."""
     _require_issuer(fields, found)
     error, said = error_of(fields)
     if error:
@@ -276,11 +257,7 @@ class LoopbackListener:
             task.cancel()
 
     async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the request with a state; others are refused.
-
-        Raises:
-            NoAccessToken: None came in time.
-        """
+        """Return the fields of the redirect that answers the request with a state; others are refused."""
         self._state = state
         try:
             async with asyncio.timeout(_MINUTES * 60):
@@ -360,11 +337,7 @@ class PastedRedirect:
         """Nothing is open."""
 
     async def response(self, state: str) -> Mapping[str, str]:
-        """Return the fields of the redirect that answers the request with a state; others are refused.
-
-        Raises:
-            NoAccessToken: Nothing more was pasted.
-        """
+        """Return the fields of the redirect that answers the request with a state; others are refused."""
         asked = _ASKED.format(where=self.redirect_uri)
         while line := self._person.read_redirect(asked).strip():
             wrong, fields = self._read(line, state)

@@ -85,13 +85,7 @@ class AuthorizationRequests:
         await self._stack.aclose()
 
     async def get(self, url: str) -> Answer:
-        """Request metadata of an authorization server.
-
-        Raises:
-            NoAccessToken: There was no answer, or a redirect to another origin.
-            HostRefused: The URL must not be requested.
-            KeyNotPinned: The host has none of the pinned keys.
-        """
+        """Request metadata of an authorization server."""
         return await self._got(url, {"accept": _JSON})
 
     async def get_own(self, url: str) -> Answer:
@@ -130,24 +124,12 @@ class AuthorizationRequests:
         return headers
 
     async def status(self, url: str) -> tuple[int, str]:
-        """Return the status with which a page answers, and where it redirects to; it is not followed.
-
-        Raises:
-            NoAccessToken: There was no answer.
-            HostRefused: The URL must not be requested.
-            KeyNotPinned: The host has none of the pinned keys.
-        """
+        """Return the status with which a page answers, and where it redirects to; it is not followed."""
         response, _ = await self._sent(self._client.build_request("GET", url), whole=False)
         return response.status_code, response.headers.get("location", "")
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
-        """Post a form to an endpoint.
-
-        Raises:
-            NoAccessToken: There was no answer, or a redirect.
-            HostRefused: The URL must not be requested.
-            KeyNotPinned: The host has none of the pinned keys.
-        """
+        """Post a form to an endpoint."""
         return await self._posted(url, headers, data=dict(form))
 
     async def post_json(self, url: str, content: JSONObject) -> Answer:
@@ -198,11 +180,7 @@ class AuthorizationRequests:
 
 
 def require_allowed(server: Server, url: str) -> None:
-    """Refuse a URL for a request that belongs to a server, before any connection is made.
-
-    Raises:
-        HostRefused: It is not allowed.
-    """
+    """Refuse a URL for a request that belongs to a server, before any connection is made."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise HostRefused(refusal)

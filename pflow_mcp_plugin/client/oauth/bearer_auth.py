@@ -42,19 +42,11 @@ class BearerAuth:
         self._tokens = TokenSupply(launch, warn)
 
     async def authorize(self, request: httpx2.Request) -> None:
-        """Put a valid access token on a request.
-
-        Raises:
-            NoAccessToken: There is none.
-        """
+        """Put a valid access token on a request."""
         request.headers[_HEADER] = f"Bearer {await self._tokens.current()}"
 
     async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Put another access token on a request if the server refused the one on it; return whether it did.
-
-        Raises:
-            NoAccessToken: There is no other one.
-        """
+        """Put another access token on a request whose token the server refused; return whether it did."""
         refused = request.headers[_HEADER].removeprefix("Bearer ")
         challenge = response.headers.get("www-authenticate", "")
         token = ""
@@ -88,13 +80,7 @@ class TokenSupply:
         self._next_attempt = 0.0
 
     async def current(self) -> str:
-        """Return an access token that is valid for a while, refreshed if it is not.
-
-        Raises:
-            NoAccessToken: There is none; a login may be needed.
-            HostRefused: The authorization server must not be connected to.
-            KeyNotPinned: It has none of the pinned keys.
-        """
+        """Return an access token that is valid for a while, refreshed if it is not."""
         if self._sign_in is None:
             self._sign_in = await self._kept.latest()
         known = self._sign_in
@@ -112,13 +98,7 @@ class TokenSupply:
         return _access(self._sign_in) or tokens.access
 
     async def replaced(self, refused: str, challenge: str) -> str:
-        """Return another access token than a refused one: a new one, unless there is one already.
-
-        Raises:
-            NoAccessToken: There is none; a login may be needed.
-            HostRefused: The authorization server must not be connected to.
-            KeyNotPinned: It has none of the pinned keys.
-        """
+        """Return another access token than a refused one: a new one, unless there is one already."""
         token = await self._refreshed(refused, challenge)
         if token == refused:  # a refresh was running already, which another reason had started
             token = await self._refreshed(refused, challenge)
@@ -128,9 +108,6 @@ class TokenSupply:
         """Return the stored access token if it is another than one that did not suffice, else `""`.
 
         A login may have been repeated meanwhile, with more scopes.
-
-        Raises:
-            NoAccessToken: It has every scope that the server asks for: no login would change anything.
         """
         sign_in = await self._kept.read() or self._sign_in
         tokens = sign_in.tokens if sign_in else None

@@ -66,14 +66,7 @@ async def device_tokens(
     scopes: Sequence[str],
     show: Callable[[str], None],
 ) -> Tokens:
-    """Return the tokens of a device that a person has approved, in a browser on any device.
-
-    Raises:
-        TokenRefused: The authorization server refused, such as a client that it does not know.
-        NoAccessToken: The person refused or was too slow, or an answer does not fit.
-        HostRefused: A URL must not be requested, or opened.
-        KeyNotPinned: The authorization server has none of the pinned keys.
-    """
+    """Return the tokens of a device that a person has approved, in a browser on any device."""
     device = await _device(requests, sign_in, scopes)
     show("\n".join(_instructions(device)))
     return await _polled(requests, sign_in, device)
@@ -152,12 +145,7 @@ async def _polled(requests: AuthorizationRequests, sign_in: SignIn, device: _Dev
 
 
 def _slower(refused: TokenRefused) -> float:
-    """Return the seconds to add to the interval while the person has not decided yet.
-
-    Raises:
-        NoAccessToken: The person refused, or was too slow.
-        TokenRefused: The refusal itself, if it is another one.
-    """
+    """Return the seconds to add to the interval while the person has not decided yet."""
     if refused.code in _WAITING:
         return _WAITING[refused.code]
     if refused.code in _ENDED:

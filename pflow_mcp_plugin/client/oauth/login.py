@@ -51,23 +51,7 @@ _METHODS: Sequence[Method] = ("none", "client_secret_basic", "client_secret_post
 
 
 async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> SignIn:
-    """Let a person sign in at a server, and store the sign-in.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
-        person: Who signs in.
-        scopes: What to ask for beside what is asked for usually, and was granted before.
-
-    Returns:
-        The sign-in, with its tokens.
-
-    Raises:
-        NoAccessToken: Nobody signed in, or something does not fit.
-        HostRefused: A URL must not be requested.
-        KeyNotPinned: A host has none of the pinned keys.
-        CertificatesUnreadable: Certificates or pins cannot be read.
-        StoreError: The sign-in cannot be stored.
-    """
+    """Let a person sign in at a server, and store the sign-in."""
     auth = launch.server.auth
     key, store = SignInKey.of(launch.server), store_of(launch)
     async with AuthorizationRequests(launch.server) as requests:
@@ -240,22 +224,7 @@ async def client_of(
     redirect_uri: str = "",
     stored: Registration | None = None,
 ) -> Registration:
-    """Return the client for a login; it is registered if that is necessary.
-
-    Args:
-        requests: Makes the request.
-        auth: The server's `auth` table.
-        found: The authorization server.
-        redirect_uri: Where the browser will be sent; empty for the device flow.
-        stored: The client of an earlier login with this authorization server.
-
-    Returns:
-        The client: `stored` itself if that can be used again.
-
-    Raises:
-        NoAccessToken: There is no client, and none can be registered.
-        HostRefused: The endpoint must not be requested.
-    """
+    """Return the client for a login; it is registered if that is necessary."""
     redirect_uris = (redirect_uri,) if redirect_uri else ()
     known = registered_client(auth, found)
     if known is not None:

@@ -54,18 +54,7 @@ class Discovery:
 async def discovered(
     requests: AuthorizationRequests, server: Server, *, issuer: str = "", challenge: str | None = None
 ) -> Discovery:
-    """Request the metadata of a server and of its authorization server.
-
-    Args:
-        requests: Makes the requests.
-        server: The server.
-        issuer: The issuer that the config names, if it does; no other one is asked.
-        challenge: The `WWW-Authenticate` header of a refused request; None to make one.
-
-    Raises:
-        NoAccessToken: Something does not fit, or could not be asked.
-        HostRefused: A URL must not be requested.
-    """
+    """Request the metadata of a server and of its authorization server."""
     header = await requests.challenge() if challenge is None else challenge
     found = await _protected_resource(requests, server, header)
     chosen = _chosen_issuer(server, found, issuer)
@@ -80,12 +69,7 @@ async def discovered(
 async def authorization_server(
     requests: AuthorizationRequests, server: Server, issuer: str
 ) -> AuthorizationServer:
-    """Request the metadata of an authorization server.
-
-    Raises:
-        NoAccessToken: There is none, or it does not fit.
-        HostRefused: A URL in it must not be requested.
-    """
+    """Request the metadata of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
     require_url(server, "the issuer of its authorization server", issuer)
@@ -105,9 +89,6 @@ def require_pkce(found: AuthorizationServer) -> None:
     """Refuse an authorization server whose metadata does not name PKCE with S256, for codes.
 
     MCP 2025-11-25, "Authorization Code Protection".
-
-    Raises:
-        NoAccessToken: It does not.
     """
     if "S256" not in found.code_challenge_methods_supported:
         missing = "its code_challenge_methods_supported does not name S256"
@@ -127,12 +108,7 @@ def resource_of(url: str) -> str:
 
 
 def require_url(server: Server, what: str, url: str) -> None:
-    """Refuse a URL in metadata that is not https, or http to this machine, or that the rules do not allow.
-
-    Raises:
-        NoAccessToken: It is no such URL.
-        HostRefused: The rules do not allow it.
-    """
+    """Refuse a URL in metadata that is not https, or http to this machine, or that the rules do not allow."""
     try:
         parts = urlsplit(url)
         fits = bool(

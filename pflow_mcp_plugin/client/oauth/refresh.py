@@ -52,17 +52,7 @@ class Refresh:
         self._kept = kept
 
     async def sign_in(self, refused: str, challenge: str | None) -> SignIn:
-        """Return the sign-in with fresh tokens that have every scope in the config.
-
-        Args:
-            refused: An access token that the server has refused; empty if there was none.
-            challenge: The `WWW-Authenticate` header of the refusal, None if there was none.
-
-        Raises:
-            NoAccessToken: There are none; a login may be needed.
-            HostRefused: The authorization server must not be connected to.
-            KeyNotPinned: It has none of the pinned keys.
-        """
+        """Return the sign-in with fresh tokens that have every scope in the config."""
         try:
             async with self._kept.locked():
                 known = await self._kept.latest()
@@ -137,11 +127,7 @@ class Refresh:
         return self._complete(sign_in)
 
     def _complete(self, sign_in: SignIn) -> SignIn:
-        """Return a sign-in if it has every scope in the config.
-
-        Raises:
-            NoAccessToken: It lacks some.
-        """
+        """Return a sign-in if it has every scope in the config."""
         missing = sign_in.missing_scopes(self._auth)
         if not missing:
             return sign_in
@@ -184,12 +170,7 @@ class KeptSignIn:
         self._unstored: SignIn | None = None
 
     def locked(self) -> AbstractAsyncContextManager[None]:
-        """Hold the lock of the kept sign-in, against other processes and connections of this one.
-
-        Raises:
-            SignInBusy: Another holds it for too long.
-            StoreError: It cannot be created.
-        """
+        """Hold the lock of the kept sign-in, against other processes and connections of this one."""
         return self._store.locked(self._key)
 
     async def latest(self) -> SignIn | None:
@@ -200,9 +181,6 @@ class KeptSignIn:
         """Return the kept sign-in as it is stored now; None if there is none.
 
         For a machine, none takes the place of one that cannot be read: it gets another.
-
-        Raises:
-            NoAccessToken: It cannot be read.
         """
         machine = is_machine(self._launch.server.auth)
         try:
@@ -243,11 +221,7 @@ class KeptSignIn:
 
     @asynccontextmanager
     async def room(self, issuer: str) -> AsyncIterator[None]:
-        """Keep room for what takes the place of a refresh token, which may be good for one use only.
-
-        Raises:
-            NoAccessToken: There is none.
-        """
+        """Keep room for what takes the place of a refresh token, which may be good for one use only."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._store.reserved(self._key, issuer))
@@ -288,17 +262,7 @@ def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
 
 
 async def _machine_sign_in(server: Server, challenge: str | None = None) -> SignIn:
-    """Return a new sign-in of a machine, by the client credentials in its config.
-
-    Args:
-        server: The server; `issuer` in its `auth` names the only authorization server that gets the
-            credentials.
-        challenge: The `WWW-Authenticate` header of a refused request, if there was one.
-
-    Raises:
-        NoAccessToken: The credentials were refused, or no token could be obtained.
-        HostRefused: A URL must not be requested.
-    """
+    """Return a new sign-in of a machine, by the client credentials in its config."""
     auth = server.auth
     async with AuthorizationRequests(server) as requests:
         found = await discovered(requests, server, issuer=str(auth.get("issuer", "")), challenge=challenge)

@@ -147,9 +147,6 @@ class SignIn:
         """Return the scopes in an `auth` table that were not granted, or do not even exist.
 
         If it is not known what was granted, the scopes count that the authorization server names.
-
-        Args:
-            auth: The server's `auth` table.
         """
         granted = self.tokens.scopes if self.tokens else ()
         return missing_scopes(auth, granted or self.authorization_server.scopes_supported)
@@ -177,11 +174,7 @@ def as_json(sign_in: SignIn) -> dict[str, JSON]:
 
 
 def from_json(value: JSONObject) -> SignIn:
-    """Return the sign-in that its JSON describes.
-
-    Raises:
-        ValueError: It describes none.
-    """
+    """Return the sign-in that its JSON describes."""
     tokens = value.get("tokens")
     return SignIn(
         server=_text(value, "server"),

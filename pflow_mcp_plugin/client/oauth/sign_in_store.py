@@ -99,9 +99,6 @@ class SignInStore:
         """Return a sign-in of a server from the store, None if there is none.
 
         If the keyring has its tokens and cannot be read, they are empty.
-
-        Raises:
-            StoreError: It cannot be read, or a newer version of the program wrote it.
         """
         if issuer:
             return _read_file(self._path(key, issuer))
@@ -109,11 +106,7 @@ class SignInStore:
         return max(found, key=lambda sign_in: sign_in.signed_in_at, default=None)
 
     def write(self, key: SignInKey, sign_in: SignIn) -> None:
-        """Keep a sign-in in the store; the caller holds the lock of the key.
-
-        Raises:
-            StoreError: It cannot be written, or a newer version of the program wrote what is there.
-        """
+        """Keep a sign-in in the store; the caller holds the lock of the key."""
         path = self._path(key, sign_in.issuer)
         with suppress(OSError):
             _reserve(path).unlink(missing_ok=True)  # now the room is needed
@@ -124,9 +117,6 @@ class SignInStore:
         """Keep room for a sign-in in the store until it is written.
 
         Whoever spends a refresh token knows before that the disk has room for what takes its place.
-
-        Raises:
-            StoreError: There is none, or nothing can be written there.
         """
         from asyncio import to_thread
 
@@ -154,14 +144,7 @@ class SignInStore:
         return self._path(key, issuer).name
 
     def take_out(self, entry: StoredSignIn) -> SignIn | None:
-        """Remove a listed sign-in from the store and return it with its secrets; the caller holds its lock.
-
-        Returns:
-            The sign-in; None if it was gone already, or cannot be read.
-
-        Raises:
-            StoreError: It cannot be removed.
-        """
+        """Remove a sign-in and return it with its secrets; the caller holds the lock."""
         path = self._folder / entry.name
         try:
             sign_in = _read_file(path)
@@ -172,12 +155,7 @@ class SignInStore:
 
     @asynccontextmanager
     async def locked(self, key: SignInKey | StoredSignIn) -> AsyncIterator[None]:
-        """Hold the store's lock of a server's sign-ins, against other processes and connections of this one.
-
-        Raises:
-            SignInBusy: Another holds it for too long.
-            StoreError: It cannot be created.
-        """
+        """Lock a server's sign-ins against other processes and other connections of this one."""
         from asyncio import sleep
 
         from filelock import FileLock, Timeout
@@ -223,12 +201,7 @@ def _digest(text: str) -> str:
 
 
 def _read_file(path: Path) -> SignIn | None:
-    """Return a stored sign-in, None if there is none; without tokens' values if the keyring cannot be read.
-
-    Raises:
-        CorruptFile: It is not that of a sign-in.
-        StoreError: It cannot be read, or a newer version of the program wrote it.
-    """
+    """Return a stored sign-in, None if there is none; its tokens are empty if the keyring cannot be read."""
     content = _content(path)
     if content is None:
         return None
@@ -255,11 +228,7 @@ def _read_public(path: Path) -> tuple[SignIn, bool] | None:
 
 
 def _write_file(path: Path, sign_in: SignIn) -> None:
-    """Store a sign-in in place of the stored one.
-
-    Raises:
-        StoreError: It cannot be written, or a newer version of the program wrote what is there.
-    """
+    """Store a sign-in in place of the stored one."""
     with suppress(storage.CorruptFile):  # the new one takes its place
         _content(path)
     content: dict[str, Any] = {**as_json(sign_in), "revision": uuid4().hex}
@@ -275,11 +244,7 @@ def _write_file(path: Path, sign_in: SignIn) -> None:
 
 
 def _remove_file(path: Path) -> None:
-    """Remove a stored sign-in, its secrets included.
-
-    Raises:
-        StoreError: It cannot be removed.
-    """
+    """Remove a stored sign-in, its secrets included."""
     _ask_keyring("delete_password", path.stem)
     try:
         path.unlink(missing_ok=True)

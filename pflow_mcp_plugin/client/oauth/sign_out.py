@@ -42,15 +42,6 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
     """Remove a sign-in from its store, then revoke its tokens if the authorization server can.
 
     What goes wrong with the revocation is told in the result: the sign-in is gone by then.
-
-    Args:
-        store: The store.
-        entry: The sign-in, as the store lists it.
-        server: The server that it is for, whose rules for the network, CAs and pins apply; None if these
-            rules cannot be read, and nothing may be requested.
-
-    Raises:
-        PflowError: The sign-in could not be removed.
     """
     name = entry.sign_in.server if entry.sign_in else entry.name
     try:
@@ -68,13 +59,7 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
 
 
 async def why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
-    """Revoke the tokens of a sign-in; return why that failed, `""` if it did not.
-
-    Args:
-        server: The server, whose rules for the network, CAs and pins apply; None if they cannot be read, and
-            nothing may be requested.
-        sign_in: The sign-in with its secrets; None if it cannot be read.
-    """
+    """Revoke the tokens of a sign-in; return why that failed, `""` if it did not."""
     if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
         return "they could not be read"
     if server is None:

@@ -74,17 +74,7 @@ class TokenRefused(Exception):
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
 ) -> Tokens:
-    """Request tokens from the token endpoint, for the resource of a sign-in and by its client.
-
-    Returns:
-        The tokens; what the answer leaves out is that of the sign-in. Without scopes in either, those that
-        were requested are granted (RFC 6749, 5.1).
-
-    Raises:
-        TokenRefused: It refused.
-        NoAccessToken: It gave no answer that could be used; the request may be repeated later.
-        HostRefused: The endpoint must not be requested.
-    """
+    """Request tokens from the token endpoint, for the resource of a sign-in and by its client."""
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
@@ -189,11 +179,7 @@ def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registrat
 def authentication(
     client: Registration, found: AuthorizationServer, auth: JSONObject
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the form fields and the headers with which a client authenticates.
-
-    Raises:
-        NoAccessToken: The private key cannot be read or used.
-    """
+    """Return the form fields and the headers with which a client authenticates."""
     if client.method == "client_secret_basic":
         return {}, {"authorization": f"Basic {basic_pair(client.client_id, client.client_secret)}"}
     fields = {"client_id": client.client_id}
@@ -217,9 +203,6 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
     """Return an assertion of a client, signed with the private key in a file, for one authorization server.
 
     The file is PEM, or a JWK; without an id, the key has that of the JWK.
-
-    Raises:
-        NoAccessToken: The key cannot be read or used.
     """
     import jwt
 

@@ -108,11 +108,7 @@ class HttpRequests:
             await self._client.__aexit__(kind, error, trace)
 
     def patience(self, method: str) -> float | None:
-        """Return how long an HTTP request may take until its answer ends, or its event stream begins.
-
-        Returns:
-            None if only the deadlines of the call apply.
-        """
+        """Return how long an HTTP request may take until its answer ends, or its event stream begins."""
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
         slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
@@ -121,14 +117,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`.
-
-        Args:
-            url: Where to send it.
-            body: The message.
-            seconds: How long the caller waits. If None, silence is not a failure here.
-            headers: Additional headers.
-        """
+        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -140,16 +129,7 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
-        """Send an HTTP request and yield the answer, whatever its status, before its body is read.
-
-        Args:
-            method: The HTTP method.
-            url: Where to send it.
-            options: `headers`, `content` and `timeout`, as of `httpx2.AsyncClient.build_request`.
-
-        Raises:
-            RequestFailed: The network failed, here or while the caller read the body.
-        """
+        """Send an HTTP request and yield the answer, whatever its status, before its body is read."""
         with _network_errors_told():
             response = await self._followed(self._client.build_request(method, url, **options))
             try:
@@ -203,11 +183,7 @@ def _network_errors_told() -> Iterator[None]:
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
-    """Return the whole body of an HTTP answer.
-
-    Raises:
-        MessageTooLarge: It has more than `limit` bytes after decompression.
-    """
+    """Return the whole body of an HTTP answer."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -244,11 +220,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        RequestFailed: It is not valid JSON.
-    """
+    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
         return read_json(content)
@@ -276,11 +248,7 @@ def is_message(event: httpx2.ServerSentEvent) -> bool:
 
 
 async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """Yield the events of an HTTP answer that is an event stream.
-
-    Raises:
-        MessageTooLarge: An event has more than `limit` bytes after decompression.
-    """
+    """Yield the events of an HTTP answer that is an event stream."""
     counted = _CountedBytes(response)
     # Wrapped in another response: its bytes are decompressed, and UTF-8 whatever charset it declares.
     plain = httpx2.Response(
@@ -319,11 +287,7 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled.
-
-    Raises:
-        ValueError: One of them is not a valid URL.
-    """
+    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
     return _origin(one) == _origin(other)
 
 
@@ -352,9 +316,6 @@ def make_client(server: Server) -> httpx2.AsyncClient:
     """Return an HTTP client for a server, which connects to allowed hosts and addresses only.
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
     return httpx2.AsyncClient(
         headers=request_headers(server),
@@ -377,9 +338,6 @@ def require_scopes(server: Server) -> None:
     """Refuse to use a token in the config that lacks a scope in the config.
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
-
-    Raises:
-        NoAccessToken: The token names its scopes, and one that is wanted is not among them.
     """
     granted = _claimed_scopes(str(server.auth.get("token", "")))
     missing = " ".join(missing_scopes(server.auth, granted))

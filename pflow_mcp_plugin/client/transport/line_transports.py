@@ -310,11 +310,7 @@ class SocketProtocol(asyncio.Protocol):
 
 
 async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-    """Connect to a server's Unix socket or Windows named pipe.
-
-    Raises:
-        OSError: It does not exist, or refuses the connection.
-    """
+    """Connect to a server's Unix socket or Windows named pipe."""
     loop: Any = asyncio.get_running_loop()
     if server.transport == "pipe":
         transport, _ = await loop.create_pipe_connection(protocol, server.path)

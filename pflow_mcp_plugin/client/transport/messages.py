@@ -99,11 +99,7 @@ class MessageStream:
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines.
-
-        Raises:
-            anyio.BrokenResourceError: The server is gone, or does not read.
-        """
+        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines."""
         from anyio import BrokenResourceError
 
         body = message.message
@@ -248,11 +244,7 @@ class MessageQueue:
         self._wake()
 
     async def receive(self) -> SessionMessage:
-        """Return the next queued message, waiting for it if necessary.
-
-        Raises:
-            anyio.EndOfStream: All messages were received, and the stream has ended.
-        """
+        """Return the next queued message, waiting for it if necessary."""
         self._received += 1
         if not self._received % _TURN:
             # During a flood other tasks get their turn, and the session can be closed: anyio cancels a task
@@ -337,9 +329,6 @@ def read_json(text: bytes) -> JSON:
     """Return the value of a message's JSON, whatever transport it came over.
 
     Lone surrogates in it become U+FFFD.
-
-    Raises:
-        ValueError: It is not valid JSON, or nested deeper than 200 levels.
     """
     from pydantic_core import from_json
 
@@ -358,11 +347,6 @@ def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | N
 
     It takes a parsed value because the SDK's adapter would parse JSON again for each kind of message
     that it tries.
-
-    Args:
-        value: The value.
-        waiting: Ids of requests. If an invalid answer has one of them, an error for that request is
-            returned, which would otherwise wait forever.
     """
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
     from pydantic import ValidationError

@@ -122,13 +122,6 @@ class PipeWriter(asyncio.BaseProtocol):
 
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.
-
-        Raises:
-            BrokenPipeError: The reader is gone; it may have received the message before.
-            TimeoutError: It read nothing for too long.
-
-        If the reader certainly did not receive the complete message, the cause of these, and of a
-        cancellation, is `Undelivered`.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -214,11 +207,7 @@ class LineBuffer:
         return self._begun.tell()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that a chunk of bytes completes, without their newlines.
-
-        Raises:
-            LineTooLong: The current line is longer than the cap.
-        """
+        """Yield the lines that a chunk of bytes completes, without their newlines."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield self._complete(end)

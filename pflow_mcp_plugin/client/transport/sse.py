@@ -86,11 +86,7 @@ class SseTransport:
         await self._stack.aclose()
 
     async def _open(self) -> None:
-        """Request the event stream, and wait until it names the address for messages.
-
-        Raises:
-            RequestFailed: There is no stream, or it names no valid address.
-        """
+        """Request the event stream, and wait until it names the address for messages."""
         self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
@@ -160,12 +156,7 @@ class SseTransport:
             answered.set_exception(RequestFailed(Exchange(error=error)))
 
     async def send(self, message: SessionMessage) -> None:
-        """POST one message; return once the SSE stream has brought the answer, if it is a request.
-
-        Raises:
-            RequestFailed: The request got no valid answer.
-            anyio.ClosedResourceError: The stream has ended.
-        """
+        """POST one message; return once the SSE stream has brought the answer, if it is a request."""
         from anyio import ClosedResourceError
         from mcp_types import JSONRPCRequest
 
@@ -204,11 +195,7 @@ async def _ended(reading: asyncio.Task[None]) -> None:
 
 
 def _endpoint(url: str, place: str) -> str:
-    """Return the address for messages; it receives headers and tokens, so it must have the same origin.
-
-    Raises:
-        RequestFailed: It has another origin, or is invalid.
-    """
+    """Return the address for messages; it receives headers and tokens, so it must have the same origin."""
     try:
         endpoint = str(httpx2.URL(urljoin(url, place)))
         if is_same_origin(url, endpoint):

@@ -113,12 +113,7 @@ class StreamableHttp:
                 await asyncio.wait(self._background)
 
     async def send(self, message: SessionMessage) -> None:
-        """POST one message over streamable HTTP; the answer to a request is passed on before this returns.
-
-        Raises:
-            RequestFailed: The request got no valid answer.
-            anyio.ClosedResourceError: The connection was closed meanwhile.
-        """
+        """POST one message over streamable HTTP; the answer to a request is passed on before this returns."""
         if self._closed:
             raise ClosedResourceError
         body = message.message
@@ -159,11 +154,7 @@ class StreamableHttp:
     async def _take_answer(
         self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
     ) -> _CutStream | None:
-        """Pass on the received messages, up to the answer.
-
-        Returns:
-            The stream, if it ended before the answer.
-        """
+        """Pass on the received messages, up to the answer."""
         if not response.is_success:
             self._take_refusal(response, await read_beginning(response), request)
             return None
@@ -198,11 +189,7 @@ class StreamableHttp:
             self._session_id = session_id
 
     def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
-        """Pass on the JSON-RPC error of a refusal if it is more specific than the status.
-
-        Raises:
-            RequestFailed: It is not.
-        """
+        """Pass on the JSON-RPC error of a refusal if it is more specific than the status."""
         failure = refusal(response, body)
         if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
             with suppress(ValueError):
@@ -237,11 +224,7 @@ class StreamableHttp:
             return False  # an invalid message on the GET stream fails no request
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Resume a stream that was cut, until the answer arrives.
-
-        Raises:
-            RequestFailed: It cannot be resumed, or not again.
-        """
+        """Resume a stream that was cut, until the answer arrives."""
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
         resumes = 0
@@ -260,11 +243,7 @@ class StreamableHttp:
         raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
 
     def _take(self, value: JSON, request: JSONRPCRequest | None) -> bool:
-        """Pass on a message; return whether it answers `request`.
-
-        Raises:
-            RequestFailed: It is not a JSON-RPC message.
-        """
+        """Pass on a message; return whether it answers `request`."""
         message = as_message(value, ())
         if message is None:
             raise RequestFailed(Exchange(error=NotMessage()))

@@ -8,12 +8,10 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.config import dialects, server_input, server_schema
+from pflow_mcp_plugin.config import document_text, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, kind_of
 from pflow_mcp_plugin.config.interchange import (
-    document_text,
     server_format,
-    variable_syntax,
 )
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
 from pflow_mcp_plugin.config.interchange.install_manifests import (
@@ -84,16 +82,7 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in the config document that the user named, in the format of any client.
-
-    Args:
-        path: The file: a client's, a `server.json`, a bundle's `manifest.json`, or JSON with `mcpServers`.
-        machine: Decides whose file a path is.
-        client: Whose format it has; by default what its path or else its content says.
-
-    Raises:
-        PflowError: It does not exist, cannot be read, or contains no server.
-    """
+    """Return the servers in the config document that the user named, in the format of any client."""
     document = document_text.load(path)
     if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
@@ -120,9 +109,6 @@ def put(
     """Return a client's document with servers added, or put in place of those of the same names.
 
     Fields of a replaced server that we do not write, and everything else, stay.
-
-    Raises:
-        PflowError: There is something else where the servers should be.
     """
     place = place_in(document, client)
     written = dict(document)
@@ -167,7 +153,7 @@ def _servers(
     else:
         given = list(_tables(document, client, path))
     known = _known(document, client, path, machine)
-    names = dialects.fitted_names(dict.fromkeys(name for _, name, _ in given))
+    names = server_input.fitted_names(dict.fromkeys(name for _, name, _ in given))
     for project, name, table in given:
         fitted = names[name]
         reading = server_format.read_server(server_schema.server_path(fitted), table, client.format, known)
@@ -241,7 +227,7 @@ def _inputs(holder: Any) -> Iterator[tuple[str, str]]:
     declared = holder.get("inputs") if isinstance(holder, Mapping) else None
     for item in declared if isinstance(declared, list) else ():
         if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
-            name, default = variable_syntax.variable_name(str(item.get("id"))), item.get("default")
+            name, default = server_format.variable_name(str(item.get("id"))), item.get("default")
             usable = isinstance(default, str) and default and not set("${}") & set(default)
             yield f"input:{item.get('id')}", f"${{{name}:-{default}}}" if usable else f"${{{name}}}"
 
@@ -262,13 +248,13 @@ def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> F
         name, reading = str(document.get("name")), ServerReading(reason=str(error))
         return _one("MCP bundle", "manifest.json", path, name, reading)
     known = bundle_references(document, folder)
-    place = server_schema.server_path(next(iter(dialects.fitted_names([name]).values())))
+    place = server_schema.server_path(next(iter(server_input.fitted_names([name]).values())))
     reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
     return _one("MCP bundle", "manifest.json", path, name, reading)
 
 
 def _one(title: str, client: str, path: Path, given: str, reading: ServerReading) -> FileContent:
-    server = ForeignServer(given=given, name=dialects.fitted_names([given])[given], reading=reading)
+    server = ForeignServer(given=given, name=server_input.fitted_names([given])[given], reading=reading)
     return FileContent(title=title, client=client, path=path, servers=(server,))
 
 
@@ -329,5 +315,5 @@ def _merged(there: Any, name: str, table: Table, client: Client) -> Table:
 def _with_inputs(there: Any, inputs: Sequence[VariableReference]) -> list[Any]:
     kept = list(there) if isinstance(there, list) else []
     ids = {item.get("id") for item in kept if isinstance(item, Mapping)}
-    new = {variable_syntax.input_id(ref.name): variable_syntax.input_definition(ref) for ref in inputs}
+    new = {server_format.input_id(ref.name): server_format.input_definition(ref) for ref in inputs}
     return [*kept, *(definition for each, definition in new.items() if each not in ids)]

@@ -12,6 +12,12 @@ import attrs
 
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.interchange.server_format import (
+    CURLY,
+    DOLLAR,
+    INPUTS,
+    NONE,
+    OURS,
+    PREFIXED,
     FormatField,
     NoEquivalent,
     ServerFormat,
@@ -19,7 +25,6 @@ from pflow_mcp_plugin.config.interchange.server_format import (
     transport_named,
     transport_of_url,
 )
-from pflow_mcp_plugin.config.interchange.variable_syntax import CURLY, DOLLAR, INPUTS, NONE, OURS, PREFIXED
 from pflow_mcp_plugin.variable_references import references
 
 _MS = 0.001

@@ -13,8 +13,8 @@ from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.config.document_text import Form
 from pflow_mcp_plugin.config.interchange import client_formats as formats
-from pflow_mcp_plugin.config.interchange.document_text import Form
 from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
 from pflow_mcp_plugin.contract import PflowError
 
@@ -194,11 +194,7 @@ _OTHER_NAMES = {"gemini": "gemini-cli"}
 
 
 def client(name: str) -> Client:
-    """Return a client by its name, or by another name that people use for it.
-
-    Raises:
-        PflowError: Kind `usage`; names the closest.
-    """
+    """Return a client by its name, or by another name that people use for it."""
     known = _OTHER_NAMES.get(name, name)
     if known in CLIENTS:
         return CLIENTS[known]

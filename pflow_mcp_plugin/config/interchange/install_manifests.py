@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.config.interchange.clients import System
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table
-from pflow_mcp_plugin.config.interchange.variable_syntax import variable_name
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, variable_name
 
 _RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}
 _TEMPLATE = re.compile(r"\{(?P<name>[^{}]+)\}")
@@ -36,9 +35,6 @@ def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str,
     """Return the name and table of the server, and what of the file has no place in them.
 
     The first package that a known runner can start is taken, otherwise the first remote.
-
-    Raises:
-        NoEquivalent: It offers neither.
     """
     name = document["name"].rpartition("/")[2]
     packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
@@ -158,11 +154,7 @@ def is_bundle(document: Mapping[str, Any]) -> bool:
 
 
 def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Table]:
-    """Return the name and table of the server, with the references of the manifest.
-
-    Raises:
-        NoEquivalent: The manifest names no command.
-    """
+    """Return the name and table of the server, with the references of the manifest."""
     config = document["server"].get("mcp_config")
     if not isinstance(config, Mapping):
         raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
