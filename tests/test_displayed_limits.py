@@ -7,6 +7,7 @@ from bisect import bisect_left
 from types import SimpleNamespace
 
 import pytest
+from pflow_mcp_plugin.trust.tool_findings import Finding
 
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.client import tool_lists
@@ -30,7 +31,6 @@ from pflow_mcp_plugin.server import served_tool
 from pflow_mcp_plugin.terminal import text_width
 from pflow_mcp_plugin.trust import claimed_names, json_excerpt, tool_difference
 from pflow_mcp_plugin.trust.name_index import index_names
-from pflow_mcp_plugin.trust.tool_findings import Finding
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 DOTS = "..."
