@@ -200,7 +200,7 @@ def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
 
 
 def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
-    """Return what each input stands for, and which values are missing; `lookup` finds secrets that are set."""
+    """Return what each input stands for, and which values are missing; `lookup` returns set secrets."""
     texts: dict[str, str] = {}
     secrets: dict[str, str] = {}
     missing = []
