@@ -17,7 +17,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_findings import Finding
+    from pflow_mcp_plugin.trust.hidden_text import Finding
 
 
 @click.command()
@@ -99,7 +99,7 @@ def _filters(host: Host) -> dict[str, ToolFilter]:
 def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
     from pflow_mcp_plugin.discovery.tool_audit import readable_names
-    from pflow_mcp_plugin.trust.look_alikes import readings
+    from pflow_mcp_plugin.trust.name_index import readings
 
     tools = (tool for server in names for tool in readable_names(catalog(host), server))
     found = set()

@@ -75,7 +75,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
 
     async def action() -> SignIn:
         from pflow_mcp_plugin.client.oauth import login as oauth_login
-        from pflow_mcp_plugin.client.oauth.authorization_code import Person
+        from pflow_mcp_plugin.client.oauth.login_flows import Person
 
         person = Person(
             show=tell,

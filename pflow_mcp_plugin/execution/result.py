@@ -20,7 +20,7 @@ from pflow_mcp_plugin.execution.failure_words import action_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.trust.json_equality import is_same
+from pflow_mcp_plugin.trust.json_values import is_same
 
 JSON_TYPE = "application/json"
 TEXT = "text/plain"
@@ -108,7 +108,7 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
 
 def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: Blanks) -> McpError:
     """Return the failure that a tool reports: its text is the message, what else it answered the details."""
-    from pflow_mcp_plugin.client.failures.protocol_failures import says_tool_is_gone
+    from pflow_mcp_plugin.client.failures.server_failures import says_tool_is_gone
 
     redactor = reader.redactor
     texts = (block.get("text") for block in result.content if block.get("type") == "text")

@@ -1,21 +1,85 @@
-"""Hashes that show whether a tool, or any tool of a server, has changed.
-
-They are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
-same tool. What that form cannot represent is written in another way first: integers beyond 2^53 and
-numbers that are not finite, as schemas of 64-bit arguments contain them, lone surrogates, and values
-that are nested too deeply to be walked by recursion.
-"""
+"""Whether two JSON values are the same."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
 
+
+def is_same(one: object, other: object, most: int = sys.maxsize) -> bool:
+    """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1.
+
+    Args:
+        one: A value.
+        other: Another.
+        most: How many values inside them may be compared; with more, they are taken to differ.
+    """
+    pairs = [(one, other)]
+    while pairs:
+        most -= 1
+        if most < 0:
+            return False
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            if left.keys() != right.keys():
+                return False
+            pairs.extend((value, right[key]) for key, value in left.items())
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif not _is_same_scalar(left, right):
+            return False
+    return True
+
+
+def _is_same_scalar(left: object, right: object) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return False  # Python's True == 1; the same object was seen by the caller
+    if isinstance(left, Mapping | list | tuple) or isinstance(right, Mapping | list | tuple):
+        return False
+    return left == right or (left != left and right != right)  # noqa: PLR0124 NaN is not equal to itself
+
+
+_DEPTH = 8
+_MEMBERS = 50
+_LETTERS = 4_000
+_LARGEST = 10**400
+_CUT = "..."
+
+
+def excerpt(value: object, depth: int = _DEPTH) -> JSON:
+    """Return a JSON value without what is too deeply nested, too long or too many; `...` stands for it."""
+    if isinstance(value, str):
+        return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
+    if isinstance(value, Mapping | list | tuple):
+        return _CUT if depth == 0 else _members(value, depth - 1)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+        return _CUT
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _members(value: Mapping[str, object] | list[object] | tuple[object, ...], depth: int) -> JSON:
+    if isinstance(value, Mapping):
+        found: dict[str, JSON] = {
+            str(key)[:_LETTERS]: excerpt(each, depth)
+            for key, each in itertools.islice(value.items(), _MEMBERS)
+        }
+        return {**found, _CUT: len(value) - _MEMBERS} if len(value) > _MEMBERS else found
+    listed = [excerpt(each, depth) for each in value[:_MEMBERS]]
+    return [*listed, _CUT] if len(value) > _MEMBERS else listed
+
+
 _SAFE = 2**53 - 1
-_DEPTH = 100
+_DEEPEST_HASHED = 100
 _MARK = "\0"
 """The first character of what stands for a value that RFC 8785 lacks; any other string doubles it."""
 
@@ -43,7 +107,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical JSON of a value, from which it is hashed; raises nothing for a JSON value."""
     import rfc8785  # needed by a sync, not by a lookup
 
-    return rfc8785.dumps(cast("Any", _representable(value, _DEPTH)))
+    return rfc8785.dumps(cast("Any", _representable(value, _DEEPEST_HASHED)))
 
 
 def _hash(value: object) -> str:
