@@ -32,7 +32,7 @@ SECRET = {
     "exchange.Launch": {"secrets", "report", "redactor"},
     "host.nodes.child_processes.ChildCommand": {"env"},
     "host.stored_settings.StoredSettings": {"answers"},
-    "presets.input_values.InputValues": {"secrets"},
+    "presets.collection.InputValues": {"secrets"},
     "server.http.request_tokens.BearerToken": {"value"},
     "types.Server": {"args", "env", "url", "headers", "auth"},
 }
