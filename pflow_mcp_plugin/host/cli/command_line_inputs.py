@@ -12,7 +12,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.link_words import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
 from pflow_mcp_plugin.host.workflow.document_reader import read_document

@@ -145,7 +145,7 @@ _GROUPS = (
     "tools nodes functions actions",
     "presets preset catalog marketplace",
 )
-_MOST = 3
+_MOST_MEANT = 3
 
 
 def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
@@ -158,4 +158,4 @@ def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
     typed, known = word.lower(), list(commands)
     groups = [group.split() for group in _GROUPS]
     meant = [other for group in groups if typed in group for other in group if other in known]
-    return list(dict.fromkeys(meant))[:_MOST]
+    return list(dict.fromkeys(meant))[:_MOST_MEANT]

@@ -21,7 +21,7 @@ from click.shell_completion import ShellComplete
 from pflow_mcp_plugin.contract import PflowError, Report, Suggestion
 from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
-from pflow_mcp_plugin.host.completion.scripts import SHELLS, script
+from pflow_mcp_plugin.host.completion.installation import SHELLS, script
 from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import plugin_code

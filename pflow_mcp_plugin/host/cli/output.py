@@ -11,8 +11,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.standard_streams import Streams
+from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued

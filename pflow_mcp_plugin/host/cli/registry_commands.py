@@ -1,4 +1,4 @@
-"""`pflow registry list | search | describe | validate | run | export`."""
+"""`pflow registry`, and `pflow workflow discover`, which searches in the same way."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import ValuePath
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
@@ -269,6 +269,8 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
     text = " ".join(task)
     found = host.registry.discovered(text, limit)
     columns = (

@@ -20,8 +20,8 @@ from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse
 from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL, Known
@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 

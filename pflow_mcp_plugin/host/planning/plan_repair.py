@@ -23,9 +23,8 @@ from pflow_mcp_plugin.host.planning.joins import (
     result_of,
     template_name,
 )
-from pflow_mcp_plugin.host.planning.plan_origin import Origin
-from pflow_mcp_plugin.host.planning.plan_prompt import visible
-from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
+from pflow_mcp_plugin.host.planning.plan import Origin
+from pflow_mcp_plugin.host.planning.plan_prompt import INPUT_TYPES, visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry

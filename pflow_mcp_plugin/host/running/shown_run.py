@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import Outcome, Report
-from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
-from pflow_mcp_plugin.host.standard_streams import is_terminal
+from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail, State
