@@ -155,12 +155,15 @@ def run_node(
     Raises:
         PflowError: The node type does not exist, or the params are invalid; nothing has run.
     """
-    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
-    from pflow_mcp_plugin.host.running.single_node import typed_params
+    from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+    from pflow_mcp_plugin.host.workflow.coercion import typed
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
-        given = typed_params(entry, params)
+        fields = entry.interface.fields
+        given: JSONObject = {
+            name: typed(text, fields[name]) if name in fields else text for name, text in params.items()
+        }
         ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(

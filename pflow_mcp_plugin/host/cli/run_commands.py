@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse
 from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode

@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.direct.node_flags import (
 )
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.running.shown_run import Around, outcome_report, printed, shown_run
+from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, printed, shown_run
 from pflow_mcp_plugin.host.standard_streams import piped_text, to_json
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
 from pflow_mcp_plugin.host.workflow.coercion import type_name

@@ -26,8 +26,7 @@ from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
-from pflow_mcp_plugin.processes.process_group import end_groups
-from pflow_mcp_plugin.processes.process_group import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.process_group import Reaper, end_groups, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
 
 RESOURCE = "shell"

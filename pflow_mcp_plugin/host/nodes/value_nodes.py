@@ -19,8 +19,8 @@ from pflow_mcp_plugin.host.language_model import (
     turned_away,
     unknown_model,
 )
-from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 _REQUIRED = object()
 _LARGEST = 2_000_000.0

@@ -20,7 +20,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_errors import (
+from pflow_mcp_plugin.host.running.run_report import (
     input_not_given,
     node_failure,
     node_skipped,
@@ -131,9 +131,6 @@ class Attempts:
 
         A param that consists of an optional input without a value, or of an output of a skipped node, is
         left out, unless the node requires the param and the store has no value for it.
-
-        Raises:
-            PflowError: A template has no value, or a value has the wrong type; names node and parameter.
         """
         fields = node.entry.interface.fields
         unresolved = expression_params(node.entry)

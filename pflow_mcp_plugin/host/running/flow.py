@@ -15,7 +15,7 @@ from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_errors import endless, node_failure
+from pflow_mcp_plugin.host.running.run_report import endless, node_failure
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
 from pflow_mcp_plugin.host.workflow.constructs import Retry
@@ -104,9 +104,6 @@ class Steps:
         """Return the route of the edge that follows a step: its action, and the condition that holds.
 
         Edges with a condition are tried in order, before the one without.
-
-        Raises:
-            PflowError: A condition cannot be evaluated.
         """
         for route in planned.successors:
             action, when = split_route(route)
@@ -208,12 +205,7 @@ class RoutedFlow(pocketflow.Flow):
         self.history: list[str] = []
 
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
-        """Return the node that an action leads to, None at the end of the pocketflow flow.
-
-        Raises:
-            PflowError: `curr` failed and no edge handles its failure.
-            PflowError: The run has taken as many steps as it may.
-        """
+        """Return the node that an action leads to, None at the end of the pocketflow flow."""
         # pocketflow only warns of an action without an edge; a failure must not pass silently.
         following: StepNode | None = curr.successors.get(action or "default")
         if following is None and curr.result and curr.result.failure:
@@ -225,17 +217,7 @@ class RoutedFlow(pocketflow.Flow):
 
 
 def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> RoutedFlow:
-    """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
-
-    Args:
-        compiled: The workflow.
-        steps: Performs its steps.
-        most: How many steps a run may take; by default `MOST_STEPS`, or `STEPS_PER_NODE` times the nodes of
-            the workflow where that is more.
-
-    Raises:
-        PflowError: A class cannot be imported or instantiated.
-    """
+    """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes."""
     nodes = {}
     for planned in compiled.nodes:
         node = SubRun(planned, steps, most) if planned.sub else load_node(planned.ref)
@@ -276,11 +258,7 @@ class SubRun:
         self._params = params
 
     def run(self, store: MutableMapping[str, Any]) -> str:
-        """Run the workflow, write its outputs into the store of the node, and return `default`.
-
-        Raises:
-            PflowError: A step of it failed; says which.
-        """
+        """Run the workflow, write its outputs into the store of the node, and return `default`."""
         planned, steps = self._planned, self._steps
         if planned is None or planned.sub is None or steps is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
@@ -307,11 +285,7 @@ class SubRun:
         return "default"
 
     def _inputs(self, plan: Compiled, store: Mapping[str, Any]) -> dict[str, object]:
-        """Return the values that the sub-run begins with.
-
-        Raises:
-            PflowError: One is missing or of the wrong type.
-        """
+        """Return the values that the sub-run begins with."""
         given = {key: value for key, value in self._params.items() if not is_reserved(key)}
         for name in plan.document.inputs:
             if name not in given and name in store:
@@ -331,9 +305,6 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given.
-
-    Raises:
-        PflowError: A node ran and did not write what an output names.
     """
     declared = steps.values.document.outputs
     if declared:

@@ -317,14 +317,7 @@ class NestedMovement:
         self.ids.append(INPUTS)
 
     def _add(self, checked: Checked, movement: DataMovement, above: str, place: str) -> _Level:
-        """Add the nodes of a workflow, and of those that it runs.
-
-        Args:
-            checked: The workflow.
-            movement: How data moves through it.
-            above: The ids of the nodes that run it, each with a slash.
-            place: The JSON path that its nodes get; empty for their own.
-        """
+        """Add the nodes of a workflow, and of those that it runs."""
         level = _Level(movement, len(self.nodes))
         self.ids += [f"{above}{node_id}" for node_id in movement.ids[:-1]]
         self.nodes += [attrs.evolve(node, place=place or node.place) for node in movement.nodes]
@@ -519,15 +512,7 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Find the data flows through a workflow that the policy denies.
-
-    Args:
-        checked: The workflow.
-        policy: Which flows are denied.
-        given: The names of the inputs of a run.
-        every: Find also those that no rule is about, from untrusted outputs to nodes that are destructive or
-            send data.
-    """
+    """Find the data flows through a workflow that the policy denies."""
     search = FlowSearch(NestedMovement(checked, given), policy)
     found = search.run(search.denied)
     if every and not found.more:

@@ -108,11 +108,7 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes that run whenever every node takes its default action.
-
-        Args:
-            branches: Nodes after which nothing is certain.
-        """
+        """Return the nodes that run whenever every node takes its default action."""
         walked = self._walk(self.start) if self.start else []
         # A default edge with a condition may lead elsewhere.
         turning = (node_id for node_id in walked if ("default", True) in self._routes(node_id))

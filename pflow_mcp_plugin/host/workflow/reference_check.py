@@ -348,14 +348,7 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about each value that a node needs and does not get if another one is skipped.
-
-    Args:
-        node: The node.
-        entry: Its entry, None if its type is unknown.
-        nodes: Every node by id.
-        findings: Collects the problems.
-    """
+    """Warn about each value that a node needs and does not get if another one is skipped."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
     for value, path in _needed(node, entry):

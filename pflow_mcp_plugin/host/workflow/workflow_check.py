@@ -182,15 +182,7 @@ def check_one(
     calls: Calls,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check one workflow: read it and collect every problem.
-
-    Args:
-        workflow: Any JSON value; it is not changed.
-        types: The registry.
-        given: The names of the inputs of a run; None when the workflow is checked without a run.
-        calls: Finds the workflows that it runs.
-        inputs: The values of the inputs of a run, as given; None if they are not known.
-    """
+    """Check one workflow: read it and collect every problem."""
     findings = Findings()
     document = WorkflowDocument()
     entries: dict[str, Entry | None] = {}

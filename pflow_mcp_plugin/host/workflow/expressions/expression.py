@@ -59,11 +59,7 @@ class Syntax:
 
 
 def read_syntax(text: str) -> Syntax:
-    """Parse an expression.
-
-    Raises:
-        PflowError: Kind `validation`: it is not one, or above the limits; says where and what to do.
-    """
+    """Parse an expression."""
     if len(text) > LONGEST:
         raise _refused(text, f"it has {len(text):,} characters, more than {LONGEST:,}", "Split it up")
     if not text.strip():
@@ -326,11 +322,7 @@ class Evaluation(visitor.TreeInterpreter):
         return self._opened(result) if "opens" in node else result
 
     def spend(self, work: int) -> None:
-        """Count work against the limit of the evaluation.
-
-        Raises:
-            PflowError: It is used up.
-        """
+        """Count work against the limit of the evaluation."""
         self._left -= work
         if self._left < 0:
             step = "Filter first, or split the work into several nodes"
@@ -482,11 +474,7 @@ class Expression:
     def value(
         self, everything: Mapping[str, Any], current: Any = None, *, secrets: Secrets | None = None
     ) -> Any:
-        """Evaluate the expression; it reads these values and nothing else, and changes none of them.
-
-        Raises:
-            PflowError: It cannot be evaluated, or takes too much work or memory.
-        """
+        """Evaluate the expression; it reads these values and nothing else, and changes none of them."""
         evaluation = Evaluation(everything, secrets)
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
             return evaluation.visit(self.syntax.tree, current)
@@ -509,9 +497,5 @@ def is_true(value: object) -> bool:
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> Expression:
-    """Parse an expression; the same text is parsed once.
-
-    Raises:
-        PflowError: It is not an expression; says where and what to do.
-    """
+    """Parse an expression; the same text is parsed once."""
     return Expression(text, read_syntax(text))

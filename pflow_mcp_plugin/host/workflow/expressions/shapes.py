@@ -116,13 +116,7 @@ class Reading:
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
-        """Read an expression.
-
-        Args:
-            expression: The expression.
-            declared: What is known of the values in scope.
-            current: The shape of what `@` stands for at first; all values in scope by default.
-        """
+        """Read an expression."""
         reading = cls(declared, current or Shape(path=()))
         reading.result = reading._used(expression.syntax.tree, reading.current)
         return reading
