@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import click
@@ -161,7 +161,7 @@ def run_node(
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
         fields = entry.interface.fields
-        given: JSONObject = {
+        given: dict[str, Any] = {
             name: typed(text, fields[name]) if name in fields else text for name, text in params.items()
         }
         ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
