@@ -86,14 +86,10 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
 
         for problem in unmigrated(Path.home(), ()):
             host.report(problem)
-    data = [row.to_dict() for row in rows]
-    if not rows:
-        return Report(data=data, text=_EMPTY)
+        return Report(data=[], text=_EMPTY)
     below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Report(
-        data=data,
-        text=lambda: (Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below),),
-    )
+    table = Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
+    return Report(data=[row.to_dict() for row in rows], text=(table,))
 
 
 def _rows(host: Host) -> Iterator[ServerRow]:
