@@ -74,7 +74,6 @@ class PflowHost:
             McpError: The table has mistakes.
         """
         self._store_servers({name: dict(table)})
-        self.host.refresh("mcp")
 
     def add_preset(
         self, preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, name: str = ""
@@ -101,13 +100,13 @@ class PflowHost:
         server = preset_server(self.host, found, pairs, name)
         server.keep_secrets(self.host)
         self._store_servers(server.given.tables)
-        self.host.refresh("mcp")
         return name or found.name
 
     def _store_servers(self, tables: JSONObject) -> None:
         known = servers(self.host.paths)
         change = known.store.add(tables)
         approve_launches(self.host, tables, new=change.added)
+        self.host.refresh("mcp")
 
     def sync(self, *names: str) -> tuple[str, ...]:
         """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.
