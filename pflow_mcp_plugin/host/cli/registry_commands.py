@@ -144,6 +144,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def run_node(
     host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
 ) -> Report:
+<<<<<<< HEAD
     """Run a single node for the registry command `registry run`, with params as typed.
 
     Args:
@@ -157,6 +158,11 @@ def run_node(
     """
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
+=======
+    """Run a single node with params as typed, for `registry run`."""
+    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+    from pflow_mcp_plugin.host.running.single_node import typed_params
+>>>>>>> w-hout
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
