@@ -11,17 +11,16 @@ import attrs
 
 from pflow_mcp_plugin.contract.entries import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.contract.outcomes import Outcome
     from pflow_mcp_plugin.contract.problems import Problem
+    from pflow_mcp_plugin.contract.run_requests import Outcome
 
 
 class Runner(ABC):
