@@ -167,7 +167,7 @@ class Tool:
         task_support: Whether it runs as a task (`execution.taskSupport`): `required`, `optional`, `forbidden`
             or empty.
         method: The method of the protocol that calls it; `resources/read` for what reads resources.
-        hash: `sha256:...` over all of it except `meta`; see `discovery.tool_hashes`.
+        hash: `sha256:...` over all of it except `meta`; see `trust.json_values`.
     """
 
     name: str

@@ -16,7 +16,7 @@ import pflow_mcp_plugin
 
 PLANTED = "planted-4711"
 SECRET = {
-    "cli.preset_server.PresetServer": {"secrets"},
+    "cli.presets.PresetServer": {"secrets"},
     "client.oauth.authorization_requests.Answer": {"content"},
     "client.oauth.login_flows._Device": {"device_code"},
     "client.oauth.sign_in_state.Registration": {"client_secret"},
@@ -32,7 +32,7 @@ SECRET = {
     "exchange.Launch": {"secrets", "report", "redactor"},
     "host.nodes.child_processes.ChildCommand": {"env"},
     "host.stored_settings.StoredSettings": {"answers"},
-    "presets.input_values.InputValues": {"secrets"},
+    "presets.collection.InputValues": {"secrets"},
     "server.http.request_tokens.BearerToken": {"value"},
     "types.Server": {"args", "env", "url", "headers", "auth"},
 }

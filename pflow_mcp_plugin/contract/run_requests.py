@@ -14,7 +14,7 @@ from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, items, text, valid_name
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.runners import Progress
+    from pflow_mcp_plugin.contract.progress import Progress
 
 
 @attrs.frozen(kw_only=True)

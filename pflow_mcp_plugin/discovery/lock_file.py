@@ -20,9 +20,9 @@ from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kin
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.launch_identity import launch_identity
-from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.trust.json_values import tool_hash
 from pflow_mcp_plugin.types import Server, Tool
 
 NAME = "mcp-lock.toml"

@@ -17,9 +17,8 @@ from pflow_mcp_plugin.discovery.tool_changes import differ
 from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import tool_difference
-from pflow_mcp_plugin.trust.hidden_text import hidden_text
+from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
 from pflow_mcp_plugin.trust.tool_difference import Difference, differences
-from pflow_mcp_plugin.trust.tool_texts import Text, texts
 from pflow_mcp_plugin.types import Tool
 
 

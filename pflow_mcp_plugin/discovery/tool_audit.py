@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.trust.hidden_text import Finding
 from pflow_mcp_plugin.trust.name_index import index_names
 from pflow_mcp_plugin.trust.tool_checks import check_tools
-from pflow_mcp_plugin.trust.tool_findings import Finding
 
 _NOTED = 10
 """Findings that a sync shows of each server."""

@@ -8,8 +8,7 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery import tool_hashes
-from pflow_mcp_plugin.trust import tool_difference
+from pflow_mcp_plugin.trust import json_values, tool_difference
 from pflow_mcp_plugin.types import Tool
 
 
@@ -70,4 +69,4 @@ def differ(old: Tool, new: Tool) -> bool:
     """Whether two versions of a tool differ; hashes of older versions, which covered less, are ignored."""
     if old.hash and old.hash == new.hash:
         return False
-    return tool_hashes.tool_hash(old) != tool_hashes.tool_hash(new)
+    return json_values.tool_hash(old) != json_values.tool_hash(new)

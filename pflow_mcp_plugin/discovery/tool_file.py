@@ -104,10 +104,10 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     """
     from datetime import UTC, datetime
 
-    from pflow_mcp_plugin.discovery import tool_hashes
+    from pflow_mcp_plugin.trust import json_values
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    tools = tuple(attrs.evolve(tool, hash=tool_hashes.tool_hash(tool)) for tool in listing.tools)
+    tools = tuple(attrs.evolve(tool, hash=json_values.tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}
     gone = {**before.gone, **{_name_shown(tool, before): now for tool in before.tools}} if before else {}
     return ToolFile(
@@ -116,7 +116,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         config_fingerprint=fingerprint,
         info=listing.info,
         tools=tools,
-        manifest_hash=tool_hashes.manifest_hash(tools),
+        manifest_hash=json_values.manifest_hash(tools),
         skipped=listing.skipped,
         has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},

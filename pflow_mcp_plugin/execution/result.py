@@ -20,7 +20,7 @@ from pflow_mcp_plugin.execution.failure_words import action_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.trust.json_equality import is_same
+from pflow_mcp_plugin.trust.json_values import is_same
 
 JSON_TYPE = "application/json"
 TEXT = "text/plain"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import Message
 from http import HTTPStatus
 from socket import gaierror
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.entrypoints import own_distribution
+from pflow_mcp_plugin.host.plugins import own_distribution
 
 _TURNED_AWAY = (429, 503, 529)
 """HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
@@ -100,3 +101,17 @@ def _retry_after(chain: Sequence[BaseException]) -> float | None:
         if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
             return float(headers["Retry-After"])
     return None
+
+
+def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
+    """Return a model's API key from the settings, where it is stored under its environment variable's name.
+
+    Args:
+        model: A model of the `llm` library.
+        settings: Looks up a value of pflow's settings.
+
+    Returns:
+        None if the environment variable is set, since the library reads it itself, or if no key is stored.
+    """
+    variable = getattr(model, "key_env_var", None)
+    return None if not variable or variable in os.environ else settings(variable)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches
-from pflow_mcp_plugin.cli.preset_server import preset_server
+from pflow_mcp_plugin.cli.presets import preset_server
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
@@ -21,8 +21,14 @@ from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.presets import input_values
-from pflow_mcp_plugin.presets.collection import OfferedPreset, collect, manifest_difference
+from pflow_mcp_plugin.presets.collection import (
+    OfferedPreset,
+    collect,
+    lacking_inputs,
+    manifest_difference,
+    parse_inputs,
+    resolve_inputs,
+)
 from pflow_mcp_plugin.testing.fake_server import FakeServer
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 from pflow_mcp_plugin.types import ServerInfo, ServerPreset
@@ -88,10 +94,10 @@ class PflowHost:
         """
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
-        given = input_values.parse(found, pairs)
-        missing = input_values.resolve(found, given, host_lookup(self.host)).missing
+        given = parse_inputs(found, pairs)
+        missing = resolve_inputs(found, given, host_lookup(self.host)).missing
         if missing:  # a terminal would be asked otherwise
-            raise input_values.lacking(found, missing)
+            raise lacking_inputs(found, missing)
         server = preset_server(self.host, found, pairs, name)
         server.keep_secrets(self.host)
         self._store_servers(server.given.tables)

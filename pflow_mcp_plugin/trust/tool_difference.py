@@ -16,9 +16,8 @@ import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.terminal.printable_text import escape, one_line
-from pflow_mcp_plugin.trust.json_equality import is_same
-from pflow_mcp_plugin.trust.json_excerpt import excerpt
-from pflow_mcp_plugin.trust.look_alikes import plain_form
+from pflow_mcp_plugin.trust.json_values import excerpt, is_same
+from pflow_mcp_plugin.trust.name_index import plain_form
 from pflow_mcp_plugin.types import Tool
 
 _MOST = 40

@@ -18,8 +18,7 @@ from pflow_mcp_plugin.contract import UNKNOWN
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
 from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, declaration, unwrapped
-from pflow_mcp_plugin.trust.json_equality import is_same
-from pflow_mcp_plugin.trust.json_excerpt import excerpt
+from pflow_mcp_plugin.trust.json_values import excerpt, is_same
 from pflow_mcp_plugin.trust.tool_claims import worse_hints
 from pflow_mcp_plugin.types import Tool
 

@@ -18,8 +18,7 @@ import click
 
 from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.entrypoints import own_distribution
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"

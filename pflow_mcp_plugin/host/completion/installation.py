@@ -20,8 +20,22 @@ from pathlib import Path
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.completion.scripts import programs, script
+from pflow_mcp_plugin.host.plugins import entry_points, is_own_script
 from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def programs() -> list[str]:
+    """Return the names under which the program is installed."""
+    return [it.name for it in entry_points("console_scripts") if is_own_script(it)] or ["pflow"]
+
+
+def script(shell: str) -> str:
+    """Return the completion script of a shell, for every name of the program."""
+    template = Path(__file__).with_name(f"pflow.{shell}").read_text(encoding="utf-8")
+    return template.replace("@PROGRAMS@", " ".join(programs()))
+
 
 _OURS = b"written by `pflow completion "
 _BEGIN, _END = "# >>> completion of pflow >>>", "# <<< completion of pflow <<<"

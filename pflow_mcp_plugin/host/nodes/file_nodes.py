@@ -14,7 +14,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,

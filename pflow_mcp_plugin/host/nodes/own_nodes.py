@@ -206,8 +206,8 @@ _ENTRIES = (
     Entry(
         node="llm",
         class_name="Llm",
-        module="pflow_mcp_plugin.host.nodes.llm_node",
-        file_path="pflow_mcp_plugin/host/nodes/llm_node.py",
+        module="pflow_mcp_plugin.host.nodes.value_nodes",
+        file_path="pflow_mcp_plugin/host/nodes/value_nodes.py",
         source="pflow",
         description="Ask a language model: summarize, classify, extract or write text with an LLM",
         effects=("sends_data",),
@@ -289,7 +289,7 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
     if not any(node.entry.node == "shell" for node in run.workflow.nodes):
         return None
-    from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
+    from pflow_mcp_plugin.host.nodes.shell import RESOURCE, Processes
 
     processes = run.resources[RESOURCE] = Processes()
     run.on_cancel(processes.stop)

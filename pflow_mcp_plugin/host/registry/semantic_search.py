@@ -25,9 +25,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Sketch
-from pflow_mcp_plugin.host.matching.name_parts import split_name
 from pflow_mcp_plugin.host.matching.sentence_model import SETTING, SentenceModel, find_model
-from pflow_mcp_plugin.host.matching.task_words import clause_texts
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, split_name
 from pflow_mcp_plugin.host.registry.discovery import Found, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
 from pflow_mcp_plugin.host.shared_parts import shared_part
@@ -75,18 +74,10 @@ def current(
     drawn: Callable[[], tuple[list[Sketch], bool]],
     announce: Callable[[int], None],
 ) -> Embeddings:
-    """Return the embeddings for an index; make those that are missing, and keep them.
+    """Return the embeddings for the index with this fingerprint; make those that are missing, and keep them.
 
-    Args:
-        path: The file that keeps them.
-        model: Makes them.
-        fingerprint: That of the index.
-        drawn: Returns a sketch of every node, and whether none is missing; called if the file was made
-            for another index.
-        announce: Called with how many texts are embedded, before any is.
-
-    Raises:
-        PflowError: The model cannot be used.
+    `drawn` returns a sketch of every node, and whether none is missing; it is called if the file was made for
+    another index. `announce` is called with how many texts are embedded, before any is.
     """
     kept = _read(path, model.identity)
     if kept and kept.fingerprint == fingerprint:
@@ -126,12 +117,7 @@ def _gathered(
 
 
 def _keep(path: Path, made: Embeddings) -> None:
-    with suppress(StoreError):
-        write_atomic(path, _encoded(made))
-
-
-def _encoded(made: Embeddings) -> bytes:
-    """Return the file: a checksum of what follows, a line of JSON, and the numbers with half precision."""
+    """Write the file: a checksum of what follows, a line of JSON, and the numbers with half precision."""
     about = {
         "model": made.model,
         "fingerprint": made.fingerprint,
@@ -140,7 +126,8 @@ def _encoded(made: Embeddings) -> bytes:
     }
     numbers: bytes = made.rows.astype("<f2").tobytes()
     content = json.dumps(about).encode() + b"\n" + numbers
-    return _MAGIC + b"%08x\n" % zlib.crc32(content) + content
+    with suppress(StoreError):
+        write_atomic(path, _MAGIC + b"%08x\n" % zlib.crc32(content) + content)
 
 
 def _read(path: Path, model: str) -> Embeddings | None:
@@ -213,17 +200,12 @@ class SemanticSearch:
     def model(self) -> SentenceModel | None:
         """The sentence model; None if there is none, or the user does not want it.
 
-        Raises:
-            PflowError: The one that the user has chosen cannot be used.
+        Raises PflowError if the one that the user has chosen cannot be used.
         """
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
-        """Embed the nodes of an index that are new or changed.
-
-        Raises:
-            PflowError: The model cannot be used.
-        """
+        """Embed the nodes of an index that are new or changed."""
         if self.model is not None:
             self._current(self.model, index)
 

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_errors import node_failure
+from pflow_mcp_plugin.host.running.run_report import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
@@ -128,11 +128,7 @@ def _performed(
     engine: Engine | None,
     run: CurrentRun,
 ) -> Iterator[_Done]:
-    """Yield each item that ran, as it ends; none starts after a failure that ends the batch.
-
-    Raises:
-        PflowError: The run was stopped.
-    """
+    """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
     with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
         if width:
             with (engine or Threads)(width) as executor:

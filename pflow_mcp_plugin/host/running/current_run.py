@@ -28,8 +28,8 @@ from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
+from pflow_mcp_plugin.host.workflow.constructs import MOST_CONCURRENT
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.table_rules import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
 
 _LONGEST = 200
@@ -105,21 +105,13 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Do nothing unless the run has been stopped.
-
-        Raises:
-            PflowError: Kind `interrupted`: it has been stopped.
-        """
+        """Do nothing unless the run has been stopped."""
         if self.cancelled():
             raise PflowError("The run was interrupted", kind="interrupted")
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
-
-        Raises:
-            PflowError: Kind `interrupted`: it was cancelled before or inside the block.
-        """
+        """Let the run be cancelled until the end of the `with` block; afterwards it is too late."""
         try:
             self.check()
             yield
@@ -130,11 +122,7 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the run is stopped.
-
-        Raises:
-            PflowError: The run has been stopped.
-        """
+        """Wait for some seconds, or until the run is stopped."""
         self._cancelled.wait(seconds)
         self.check()
 
@@ -143,11 +131,7 @@ class CurrentRun(Run):
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Ask those who distinguish the run's results of a node from others.
-
-        Raises:
-            PflowError: One of them failed.
-        """
+        """Ask those who distinguish the run's results of a node from others."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
@@ -274,13 +258,7 @@ class RunProgress:
         self._tell(0.0, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far the node that runs now has come.
-
-        Args:
-            done: What it has done.
-            total: What it has to do; None if unknown.
-            message: What it does, for people.
-        """
+        """Report how far the node that runs now has come."""
         self._tell(done / total if total and 0 <= done <= total else 0.0, message)
 
     def _tell(self, share: float, message: str) -> None:
@@ -323,13 +301,7 @@ class ProgressInside:
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far a node inside the node that runs has come.
-
-        Args:
-            done: What it has done.
-            total: What it has to do; None if unknown.
-            message: What it does, for people.
-        """
+        """Report how far a node inside the node that runs has come."""
         if not self._expected:
             return
         share = done / total if total and 0 <= done <= total else 0.0

@@ -40,11 +40,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the run's value for a template.
-
-        Raises:
-            MissingValue: It has no value; names what is available.
-        """
+        """Return the run's value for a template."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -53,11 +49,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the run's value for a mapped name: of a key of the root, else of a path.
-
-        Raises:
-            LookupError: It has no value.
-        """
+        """Return the run's value for a mapped name: of a key of the root, else of a path."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)

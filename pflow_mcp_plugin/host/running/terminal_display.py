@@ -210,12 +210,7 @@ class TerminalDisplay(RunWatcher):
         self._lines.close()
 
     def summarize(self, state: State, trace: str) -> None:
-        """Write the last lines: how the run ended, and where its trace is.
-
-        Args:
-            state: How it ended.
-            trace: The path of its trace; empty if that is told elsewhere, or there is none.
-        """
+        """Write the last lines: how the run ended, and where its trace is."""
         with self._lock:
             self._settle("handled" if state == "succeeded" else state)
             if self._detail == "brief":
@@ -270,14 +265,7 @@ class TerminalDisplay(RunWatcher):
     def _fitted(
         self, running: _Running, name: list[Part], words: Sequence[Part], *, beside_bar: int = 0
     ) -> list[Part]:
-        """Return the line of a step; its bar is shorter, and its type left out, where there is no room.
-
-        Args:
-            running: The step.
-            name: The first columns of the line.
-            words: What is told of the step.
-            beside_bar: The room to keep for what is told beside a bar, which grows and shrinks meanwhile.
-        """
+        """Return the line of a step; its bar is shorter, and its type left out, where there is no room."""
         columns = self._lines.columns
         kind: Part = (shown_type(running.step.node.type), "dim")
         told = [part for each in words for part in (_GAP, each)]

@@ -35,13 +35,7 @@ class Lossy(ValueError):
 
 
 def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
-    """Return the JSON object or array that a string holds, None if it holds neither.
-
-    Args:
-        text: Any string.
-        exact: Return None if parsing would lose something; for values that are passed on as a whole.
-            See `loss`.
-    """
+    """Return the JSON object or array that a string holds, None if it holds neither."""
     stripped = text.strip(_BLANKS)
     # Most strings are ruled out here, without parsing.
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
@@ -86,11 +80,7 @@ def loss(text: str) -> str:
 
 
 def exact_float(text: str) -> float:
-    """Return a number in a JSON text as a float, if it is exact.
-
-    Raises:
-        Lossy: No float has exactly this value.
-    """
+    """Return a number in a JSON text as a float, if it is exact."""
     number = float(text)
     if not math.isfinite(number) or not _is_exactly(number, text):
         message = f"{cut(text)} is not exact as a float"
@@ -123,11 +113,7 @@ def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def refuse_number(number: str) -> NoReturn:
-    """Refuse what Python's decoder takes for a number, but JSON does not, such as `NaN`.
-
-    Raises:
-        ValueError: Always.
-    """
+    """Refuse what Python's decoder takes for a number, but JSON does not, such as `NaN`."""
     raise ValueError(number)
 
 
@@ -183,9 +169,6 @@ def coerce(value: object, field: Field) -> Any:
     A value that fits one of the alternatives is returned unchanged. Otherwise it is converted to the
     first alternative for which nothing is lost: `"3"` and `3.0` to int, `"true"` to bool, JSON text
     to list or dict, a number to str.
-
-    Raises:
-        TypeMismatch: It fits none of them.
     """
     alternatives = [type_name(name) for name in field.types]
     if value is None and "None" in alternatives:
@@ -207,9 +190,6 @@ def passed_on(value: object, field: Field) -> Any:
 
     Unlike a value that somebody wrote, a list or an object becomes its JSON where only text fits: that is
     what it becomes inside other text, too.
-
-    Raises:
-        TypeMismatch: It does not fit and cannot be converted.
     """
     try:
         return coerce(value, field)

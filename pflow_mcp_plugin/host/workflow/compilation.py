@@ -17,18 +17,18 @@ from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
-from pflow_mcp_plugin.host.workflow.expression_places import is_branch
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     NodeSpec,
     WorkflowDocument,
+    bind_inputs,
     split_route,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import is_branch
 
 _DOING = "could not compare the workflow with its lock file"
 
@@ -135,11 +135,7 @@ class Compiled:
         return len(self.graph.certain())
 
     def cached(self, ttl: float) -> Compiled:
-        """Return the plan of a run that uses and keeps the results of every node for which that may be done.
-
-        Args:
-            ttl: Seconds for which a result is used, unless the node says fewer.
-        """
+        """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds."""
         return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
     def uncached(self) -> Compiled:
@@ -158,22 +154,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     lock: LockPlace | None = None,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Check a workflow and, if it has no errors, compile it into a plan.
-
-    Args:
-        workflow: The workflow as loaded; it is not changed.
-        name: Its name or file, for messages.
-        types: The registry.
-        host: The host it will run in.
-        plugins: The plugins to ask for special parameters.
-        inputs: The inputs of a run; None when the workflow is compiled without a run.
-        lock: Where lock files are, if the nodes must be what they say.
-        place: Where the workflows that it runs are; among the saved ones of the host by default.
-
-    Raises:
-        PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-            plugin fails to return its parameters, or the policy on data flows has mistakes.
-    """
+    """Check a workflow and, if it has no errors, compile it into a plan."""
     given = None if inputs is None else frozenset(inputs)
     checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
@@ -195,11 +176,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return an error for each data flow through a workflow that the user's policy denies.
-
-    Raises:
-        PflowError: Kind `config`: the policy has mistakes.
-    """
+    """Return an error for each data flow through a workflow that the user's policy denies."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -229,12 +206,7 @@ def _plan(
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
-    """Return the special parameters that plugins inject into a node as it is compiled.
-
-    Raises:
-        PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that
-            another has set; names the plugins.
-    """
+    """Return the special parameters that plugins inject into a node as it is compiled."""
     injected: dict[str, object] = {}
     givers: dict[str, str] = {}
     for plugin, params in _contributions(node, plugins):
@@ -299,13 +271,6 @@ def check_lock(
     """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
 
     A plugin that fails has not compared anything, so its failure is an error too.
-
-    Args:
-        checked: The workflow; nodes without an id or of unknown types are skipped.
-        place: Where to look for lock files.
-        types: Says which plugin has a node type.
-        host: The host that asks.
-        plugins: The plugins to ask.
     """
     nodes = tuple(_nodes(checked, host))
     check = LockCheck(host=host, nodes=nodes, folder=place.folder)
@@ -366,11 +331,7 @@ def _warning(message: str) -> Problem:
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Import a node's class and return a new object of it.
-
-    Raises:
-        PflowError: It cannot be imported or instantiated.
-    """
+    """Import a node's class and return a new object of it."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

@@ -114,11 +114,7 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings.
-
-    Raises:
-        PflowError: The one that was raised inside.
-    """
+    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings."""
     try:
         yield
     except PflowError as error:

@@ -9,9 +9,9 @@ from functools import cached_property
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.expression_places import OWN, cases_of, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
+from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, is_branch
 
 _CLOSE = 0.75
 """The similarity to a known action from which an edge's action counts as misspelt."""
@@ -108,11 +108,7 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes that run whenever every node takes its default action.
-
-        Args:
-            branches: Nodes after which nothing is certain.
-        """
+        """Return the nodes that run whenever every node takes its default action."""
         walked = self._walk(self.start) if self.start else []
         # A default edge with a condition may lead elsewhere.
         turning = (node_id for node_id in walked if ("default", True) in self._routes(node_id))

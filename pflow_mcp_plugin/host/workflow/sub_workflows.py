@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry
+from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
@@ -148,11 +148,7 @@ class WorkflowPlace:
         return str(self.file.absolute().resolve()) if self.file else self.name
 
     def of(self, name: str) -> WorkflowPlace:
-        """Return the place of a workflow that the one at this place names.
-
-        Raises:
-            PflowError: It names a file, and has none itself.
-        """
+        """Return the place of a workflow that the one at this place names."""
         if not names_file(name):
             return attrs.evolve(self, file=None, name=name)
         if self.file is None:
@@ -162,11 +158,7 @@ class WorkflowPlace:
         return attrs.evolve(self, file=self.file.parent / Path(name).expanduser(), name=name)
 
     def read(self) -> JSONObject:
-        """Read the workflow at this place.
-
-        Raises:
-            PflowError: It is not there, or cannot be read.
-        """
+        """Read the workflow at this place."""
         if self.file is not None:
             return read_workflow(self.file)
         library = self.library.library if self.library else None
@@ -195,15 +187,7 @@ def check_workflow(
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check a workflow and all the workflows that it runs: collect every problem.
-
-    Args:
-        workflow: Any JSON value; it is not changed.
-        types: The registry.
-        given: The names of the inputs of a run; None when the workflow is checked without a run.
-        place: Where the workflow is, so where those that it runs are looked up.
-        inputs: The values of the inputs of a run, as given; None if they are not known.
-    """
+    """Check a workflow and all the workflows that it runs: collect every problem."""
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
     checked = check_one(workflow, types, given, calls, inputs)
     return attrs.evolve(checked, unmet=tuple(types.unmet(_node_types(checked))))
@@ -371,17 +355,7 @@ def _require_passable(called: CalledWorkflow) -> None:
 
 
 def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: Upgrade) -> JSONObject:
-    """Return a workflow with the files that its nodes name written in it; those that are saved stay names.
-
-    Args:
-        workflow: The workflow as loaded; it is not changed.
-        checked: The same, checked where it is.
-        name: Its name, for messages.
-        upgrade: Rewrites nodes of older shapes.
-
-    Raises:
-        PflowError: Kind `validation` or `not_found`, with every problem: a file cannot be run.
-    """
+    """Return a workflow with the files that its nodes name written in it; those that are saved stay names."""
     if not any(_runs_files(node, checked) for node in checked.document.nodes):
         return workflow
     nodes = []

@@ -171,16 +171,7 @@ def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
 
 
 def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Fill in the templates in a value, at any depth, and return the result; the original is unchanged.
-
-    Args:
-        value: A JSON value; keys of objects are not templates.
-        lookup: Finds the value of a reference.
-        keep_missing: Leave a template as text when its value is missing, instead of raising.
-
-    Raises:
-        MissingValue: From `lookup`, unless `keep_missing`.
-    """
+    """Fill in the templates in a value, at any depth, and return the result; the original is unchanged."""
     if isinstance(value, str):
         return _resolve_text(value, lookup, keep_missing=keep_missing)
     if isinstance(value, dict):
@@ -211,11 +202,7 @@ def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
 
 
 def text_of(reference: TemplateReference, lookup: Lookup, *, keep_missing: bool = False) -> str:
-    """Return the text that replaces a template within other text; arguments and errors as for `resolve`.
-
-    Raises:
-        PflowError: It has no value in this run.
-    """
+    """Return the text that replaces a template within other text; arguments and errors as for `resolve`."""
     return _inserted(_resolve_part(reference, lookup, keep_missing=keep_missing))
 
 
@@ -239,11 +226,7 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 
 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
-    """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
-
-    Raises:
-        MissingValue: A step does not exist; names those that do.
-    """
+    """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON."""
     for step in path:
         inside = json_in(value) if isinstance(value, str) else None
         found, value = _step(value if inside is None else inside, step)
@@ -280,12 +263,7 @@ def _leaf(value: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON.
-
-    Raises:
-        PflowError: It cannot be written as JSON: it is nested too deeply or contains itself, or has keys
-            that are not strings.
-    """
+    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     try:

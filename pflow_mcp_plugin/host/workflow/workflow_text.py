@@ -55,20 +55,12 @@ def is_descriptor(word: str) -> bool:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Read the file of a workflow: JSON or YAML.
-
-    Raises:
-        PflowError: The file does not exist, cannot be read, or is not JSON or YAML.
-    """
+    """Read the file of a workflow: JSON or YAML."""
     return load_workflow(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a workflow file.
-
-    Raises:
-        PflowError: The file does not exist, or cannot be read.
-    """
+    """Read the text of a workflow file."""
     try:
         content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
         return content.decode()
@@ -106,17 +98,7 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load the workflow in a JSON or YAML text, or another object.
-
-    Args:
-        text: The whole file; a byte order mark is skipped.
-        origin: The file's name, for messages; `is_yaml` goes by its suffix.
-        what: What it is, for messages.
-
-    Raises:
-        PflowError: It is too long, is not JSON or YAML (line and column are named), not an object, or
-            holds objects with duplicate keys (each is named).
-    """
+    """Load the workflow in a JSON or YAML text, or another object."""
     if len(text) > MOST_TEXT:
         message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
         step = "Keep large data in files that nodes read"
@@ -219,10 +201,6 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
     """Return problems with the line and column of each place in its file.
 
     A place that is not there, such as a parameter that is missing, is that of what it is missing from.
-
-    Args:
-        problems: The problems; those with a `source` are in that file.
-        file: The file of the workflow; None if it has none that could be read again.
     """
     known: dict[str, Mapping[str, Place]] = {}
     found = []
@@ -260,11 +238,7 @@ def _places(source: str) -> Mapping[str, Place]:
 
 
 def json_places(text: str) -> dict[str, Place]:
-    """Return line and column of each part of a JSON text, by its JSON path; of a member those of its key.
-
-    Args:
-        text: Valid JSON; of anything else some places may be missing.
-    """
+    """Return line and column of each part of a JSON text, by its JSON path; of a member those of its key."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     places: dict[str, Place] = {}
     for path, offset in _paths(text):

@@ -7,8 +7,7 @@ import os
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.completion.installation import installation
-from pflow_mcp_plugin.host.completion.scripts import script
+from pflow_mcp_plugin.host.completion.installation import installation, script
 
 
 @pytest.fixture

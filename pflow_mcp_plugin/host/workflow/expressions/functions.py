@@ -144,12 +144,7 @@ class ExpressionFunctions(functions.Functions):
         self._limits = limits
 
     def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
-        """Call a function of an expression within the limits.
-
-        Args:
-            function_name: Its name; the parser has checked it.
-            resolved_args: Its arguments.
-        """
+        """Call a function of an expression within the limits."""
         if function_name not in _FREE:
             measured = self._limits.size if function_name in _WHOLE else _work
             self._limits.spend(_CALL + sum(map(measured, resolved_args)))
