@@ -43,11 +43,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """A request over HTTP failed: it got no valid MCP answer.
-
-    Attributes:
-        exchange: What is known about the request.
-    """
+    """A request over HTTP failed: it got no valid MCP answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)

@@ -156,14 +156,7 @@ class Dispatcher(ScreeningDispatcher):
 
 
 class Session(OpenSession):
-    """The session with one server: answers its questions and reports changes of its tool list.
-
-    Args:
-        dispatcher: Sends and receives its messages.
-        client_version: The version of this package.
-        questions: Answers what the server asks.
-        on_list_changed: Called whenever the server reports that its tools have changed.
-    """
+    """The session with one server: answers its questions and reports changes of its tool list."""
 
     def __init__(
         self,
@@ -220,11 +213,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """A session cannot go on with a call: the server requires input, and none acceptable is available.
-
-    Attributes:
-        wanted: What it asks for.
-    """
+    """A session cannot go on with a call: the server requires input, and none acceptable is available."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__(wanted)

@@ -97,11 +97,7 @@ def _tool_of(raw: Mapping[str, Any]) -> Tool:
 
 
 class KeptList:
-    """The last tool list of a connection, while the server allows it to be cached.
-
-    Attributes:
-        changed: Whether the server has reported a changed list.
-    """
+    """The last tool list of a connection, while the server allows it to be cached."""
 
     def __init__(self) -> None:
         self.changed = False

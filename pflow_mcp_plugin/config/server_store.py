@@ -27,14 +27,7 @@ if TYPE_CHECKING:  # few folders have a project's file
 
 @attrs.frozen(kw_only=True)
 class StoreChange:
-    """What a change did to `mcp-servers.toml`.
-
-    Attributes:
-        added: Names of new servers.
-        replaced: Names of servers whose table changed.
-        removed: Names of removed servers.
-        warnings: Warnings about the change.
-    """
+    """What a change did to `mcp-servers.toml`."""
 
     added: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -85,10 +78,6 @@ class ServerStore:
     comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
     inside an inline table, the whole file is rewritten; if comments get lost, a backup of the file is
     kept. A corrupt file is never overwritten.
-
-    Args:
-        path: The file; it need not exist.
-        project: Returns the file of a project, None if there is none.
     """
 
     def __init__(self, path: Path, project: Callable[[], ProjectFile | None] = lambda: None) -> None:

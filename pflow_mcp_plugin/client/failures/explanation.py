@@ -53,11 +53,6 @@ T = TypeVar("T")
 class Explainer:
     """The explainer of one connection: gathers the evidence when it fails, and returns our error.
 
-    Args:
-        launch: The server.
-        process: Its process, if it was started for this connection.
-        files: Save its stderr.
-
     Attributes:
         lines: The transport if it speaks in lines, once it exists.
         remote: The transport if it uses HTTP, once it exists.

@@ -41,12 +41,7 @@ FILE_ERRORS = (CorruptFile, StoreError)
 
 
 class Refresh:
-    """Makes a sign-in of a server good again.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        kept: Its sign-in.
-    """
+    """Makes a sign-in of a server good again."""
 
     def __init__(self, launch: Launch, kept: KeptSignIn) -> None:
         self._launch = launch
@@ -155,9 +150,7 @@ class Refresh:
 class KeptSignIn:
     """The stored sign-in of a server, or the one of this run that could not be stored.
 
-    Args:
-        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
-        warn: Called with each warning for the user.
+    The launch learns the secrets of what is read and written.
     """
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
@@ -304,12 +297,7 @@ _LAST_SECONDS = 5.0
 
 
 class BearerAuth:
-    """The authorization of the requests to one server, by access tokens.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The authorization of the requests to one server, by access tokens."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._tokens = TokenSupply(launch, warn)
@@ -337,12 +325,7 @@ class BearerAuth:
 
 
 class TokenSupply:
-    """The access tokens of a server, one after the other; used in one event loop.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The access tokens of a server, one after the other; used in one event loop."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._auth = launch.server.auth

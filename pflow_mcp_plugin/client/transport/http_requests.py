@@ -77,15 +77,8 @@ class RequestAuth(Protocol):
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
-    Args:
-        server: The server, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         limit: The largest message, in bytes, after decompression.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:

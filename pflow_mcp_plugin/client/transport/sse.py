@@ -51,10 +51,6 @@ _NO_ENDPOINT = "the stream ended before it named an endpoint"
 class SseTransport:
     """The SSE transport: an async context manager that yields the two streams of a session.
 
-    Args:
-        server: A server of transport `sse`, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         unmatched: Replies whose id matches no request.
         status: HTTP status of the event stream, None before there is one.

@@ -48,16 +48,7 @@ class ForeignServer:
 
 @attrs.frozen(kw_only=True)
 class FileContent:
-    """A client's config document, as read: the servers in it, or why it could not be read.
-
-    Attributes:
-        title: The client or format, for people.
-        client: The client's name.
-        path: The file.
-        is_project: Whether it belongs to the project in the current folder.
-        servers: Its servers.
-        error: Why it could not be read, if so.
-    """
+    """A client's config document, as read: the servers in it, or why it could not be read."""
 
     title: str
     client: str
