@@ -216,14 +216,6 @@ def _number(rule: Any) -> Check:
     return check
 
 
-def _one_of(words: Sequence[str], step: str) -> Check:
-    def check(path: str, value: JSON) -> Iterator[Problem]:
-        if value not in words:
-            yield fault(path, f"Must be {' or '.join(words)}", step)
-
-    return check
-
-
 def environment(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a table of variables and their string values."""
     yield from _table_of(text, path, value)
@@ -325,7 +317,13 @@ def _check_of(key: str, rule: Any) -> Check:
         name = rule["$ref"].rpartition("/")[2]
         return _BY_DEFINITION.get(name) or _check_of(key, _DEFS[name])
     if "enum" in rule:
-        return _one_of(rule["enum"], _STEPS[key])
+        words = rule["enum"]
+
+        def one_of(path: str, value: JSON) -> Iterator[Problem]:
+            if value not in words:
+                yield fault(path, f"Must be {' or '.join(words)}", _STEPS[key])
+
+        return one_of
     if rule["type"] == "boolean":
         return flag
     if rule["type"] == "number":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -327,17 +328,13 @@ class ServerStore:
             mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
             edited = mark + str(layout).encode()
             # The edited text is used only if it parses to exactly the intended document.
-            return edited if self._holds(edited, new) else toml_text.encode(new)
+            with suppress(storage.CorruptFile):
+                if _is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
+                    return edited
+            return toml_text.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
-
-    def _holds(self, content: bytes, document: JSONObject) -> bool:
-        try:
-            found = toml_text.decode(self.path, content)
-        except storage.CorruptFile:
-            return False
-        return _is_same({server_schema.SERVERS: {}, **found}, document)
 
     def _read(self) -> _Seen:
         """Return the content of the files, which are read again only when they have changed."""

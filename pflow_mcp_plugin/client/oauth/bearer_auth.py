@@ -79,8 +79,17 @@ class Refresh:
             try:
                 return await self._refreshed(known, known.tokens)
             except TokenRefused as refusal:
-                if not machine:
-                    raise self._not_refreshed(refusal) from refusal
+                if machine:
+                    return await self._by_credentials(challenge)
+                if refusal.code == "invalid_grant":  # only this ends the login
+                    raise NoAccessToken(f"the login has ended: {refusal.text}", "login") from refusal
+                reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
+                if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
+                    raise NoAccessToken(reason, "credentials") from refusal
+                # Without an error of OAuth, something else may have answered, such as a proxy.
+                again = f"run: pflow mcp login {self._launch.server.name}"
+                step = "" if refusal.code else f"try again later; if it is refused again, {again}"
+                raise NoAccessToken(reason, "login", step=step) from refusal
             except NoAccessToken as failure:
                 if not machine or failure.remedy == "later":
                     raise
@@ -107,17 +116,6 @@ class Refresh:
             new = attrs.evolve(known, tokens=tokens)
             await self._kept.write(new)
         return new
-
-    def _not_refreshed(self, refusal: TokenRefused) -> NoAccessToken:
-        """Return the failure of a refresh that was refused; only `invalid_grant` ends the login."""
-        if refusal.code == "invalid_grant":
-            return NoAccessToken(f"the login has ended: {refusal.text}", "login")
-        reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
-        if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
-            return NoAccessToken(reason, "credentials")
-        # Without an error of OAuth, something else may have answered, such as a proxy.
-        again = f"try again later; if it is refused again, run: pflow mcp login {self._launch.server.name}"
-        return NoAccessToken(reason, "login", step="" if refusal.code else again)
 
     async def _by_credentials(self, challenge: str | None) -> SignIn:
         """Return a new sign-in of a machine."""
