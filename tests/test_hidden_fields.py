@@ -26,7 +26,7 @@ SECRET = {
     "config.interchange.transfer_plans.PlannedServer": {"table"},
     "config.interchange.transfer_plans.LiteralSecret": {"value"},
     "config.server_input.Flags": {"env", "headers", "bearer"},
-    "contract.outcomes.Outcome": {"checkpoint"},
+    "contract.run_requests.Outcome": {"checkpoint"},
     "contract.runs.LockCheck": {"host"},
     "contract.runs.NodeRef": {"entry", "host", "params", "injected"},
     "exchange.Launch": {"secrets", "report", "redactor"},

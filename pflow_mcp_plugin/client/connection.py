@@ -82,14 +82,7 @@ class _State(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class _Conversation:
-    """What a connection has once it can exchange messages with its server.
-
-    Attributes:
-        session: The SDK's session.
-        dispatcher: Its dispatcher.
-        info: The server's description of itself, redacted; an empty one before the handshake.
-        notes: A note if the redaction changed it.
-    """
+    """What a connection has once it can exchange messages with its server."""
 
     session: Session
     dispatcher: Dispatcher
@@ -98,15 +91,7 @@ class _Conversation:
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only.
-
-    Args:
-        launch: The server, expanded.
-        process: The started process of a stdio server.
-        warn: Called with each warning for the user.
-        ask: Answers what the server asks; None declines.
-        files: Save its stderr when it fails.
-    """
+    """One connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,

@@ -24,23 +24,14 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Deadline:
-    """A deadline: how long a request or a start may take, and which field of the config says so.
-
-    Attributes:
-        seconds: The limit.
-        name: The config field that sets it.
-    """
+    """A deadline: how long a request or a start may take, and which field of the config says so."""
 
     seconds: float
     name: str
 
 
 class DeadlinePassed(Exception):
-    """A request exceeded a deadline.
-
-    Attributes:
-        deadline: The deadline that passed.
-    """
+    """A request exceeded a deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         super().__init__(deadline)

@@ -29,13 +29,7 @@ _REJECTED = -1
 
 
 class Elicitation:
-    """Answers what one server asks during calls.
-
-    Args:
-        ask: Asks a person; None declines.
-        warn: Called once, when the first question is declined.
-        redactor: Redacts the questions.
-    """
+    """Answers what one server asks during calls."""
 
     def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
         self._ask = ask

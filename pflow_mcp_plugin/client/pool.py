@@ -206,7 +206,9 @@ class Pool:
             for supervisor in self._supervisors.values():
                 supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
             if self._loop is not None and background_loop.serving:
-                self._await_end(self._submit_last(self._close_all()))
+                with self._lock:
+                    closing = self._scheduled(self._close_all())
+                self._await_end(closing)
             else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
@@ -345,10 +347,6 @@ class Pool:
                 return future
         work.close()
         raise closed(launch)
-
-    def _submit_last(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._lock:
-            return self._scheduled(work)
 
     def _scheduled(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         import asyncio

@@ -297,11 +297,7 @@ def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
 
 
 class RestartLimit:
-    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
-
-    Args:
-        clock: Returns the time in seconds.
-    """
+    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -107,11 +107,7 @@ class Refusal:
 
 
 class HostRefused(Exception):
-    """A host, or every address that was found for it, is not allowed; nothing was sent.
-
-    Args:
-        refusal: The rule that forbids it.
-    """
+    """A host, or every address that was found for it, is not allowed; nothing was sent."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)

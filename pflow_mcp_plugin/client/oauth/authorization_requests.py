@@ -56,17 +56,7 @@ class Answer:
 
 
 class AuthorizationRequests:
-    """Makes the requests for metadata and tokens of one server; an async context manager.
-
-    Args:
-        server: The server, whose rules for the network, CAs and pins apply.
-
-    Attributes:
-        server: The same.
-
-    Raises:
-        CertificatesUnreadable: Certificates or pins cannot be read.
-    """
+    """Makes the requests for metadata and tokens of one server; an async context manager."""
 
     def __init__(self, server: Server) -> None:
         self.server = server

@@ -41,12 +41,7 @@ FILE_ERRORS = (CorruptFile, StoreError)
 
 
 class Refresh:
-    """Makes a sign-in of a server good again.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        kept: Its sign-in.
-    """
+    """Makes a sign-in of a server good again."""
 
     def __init__(self, launch: Launch, kept: KeptSignIn) -> None:
         self._launch = launch
@@ -84,8 +79,17 @@ class Refresh:
             try:
                 return await self._refreshed(known, known.tokens)
             except TokenRefused as refusal:
-                if not machine:
-                    raise self._not_refreshed(refusal) from refusal
+                if machine:
+                    return await self._by_credentials(challenge)
+                if refusal.code == "invalid_grant":  # only this ends the login
+                    raise NoAccessToken(f"the login has ended: {refusal.text}", "login") from refusal
+                reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
+                if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
+                    raise NoAccessToken(reason, "credentials") from refusal
+                # Without an error of OAuth, something else may have answered, such as a proxy.
+                again = f"run: pflow mcp login {self._launch.server.name}"
+                step = "" if refusal.code else f"try again later; if it is refused again, {again}"
+                raise NoAccessToken(reason, "login", step=step) from refusal
             except NoAccessToken as failure:
                 if not machine or failure.remedy == "later":
                     raise
@@ -112,17 +116,6 @@ class Refresh:
             new = attrs.evolve(known, tokens=tokens)
             await self._kept.write(new)
         return new
-
-    def _not_refreshed(self, refusal: TokenRefused) -> NoAccessToken:
-        """Return the failure of a refresh that was refused; only `invalid_grant` ends the login."""
-        if refusal.code == "invalid_grant":
-            return NoAccessToken(f"the login has ended: {refusal.text}", "login")
-        reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
-        if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
-            return NoAccessToken(reason, "credentials")
-        # Without an error of OAuth, something else may have answered, such as a proxy.
-        again = f"try again later; if it is refused again, run: pflow mcp login {self._launch.server.name}"
-        return NoAccessToken(reason, "login", step="" if refusal.code else again)
 
     async def _by_credentials(self, challenge: str | None) -> SignIn:
         """Return a new sign-in of a machine."""
@@ -155,9 +148,7 @@ class Refresh:
 class KeptSignIn:
     """The stored sign-in of a server, or the one of this run that could not be stored.
 
-    Args:
-        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
-        warn: Called with each warning for the user.
+    The launch learns the secrets of what is read and written.
     """
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
@@ -304,12 +295,7 @@ _LAST_SECONDS = 5.0
 
 
 class BearerAuth:
-    """The authorization of the requests to one server, by access tokens.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The authorization of the requests to one server, by access tokens."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._tokens = TokenSupply(launch, warn)
@@ -337,12 +323,7 @@ class BearerAuth:
 
 
 class TokenSupply:
-    """The access tokens of a server, one after the other; used in one event loop.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The access tokens of a server, one after the other; used in one event loop."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._auth = launch.server.auth

@@ -170,15 +170,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
 
 @attrs.frozen(kw_only=True)
 class _Attempt:
-    """One login.
-
-    Attributes:
-        launch: The server.
-        person: Who signs in.
-        requests: Makes the requests.
-        found: The metadata.
-        scopes: What to ask for.
-    """
+    """One login."""
 
     launch: Launch
     person: Person

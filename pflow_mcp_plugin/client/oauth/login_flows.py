@@ -217,14 +217,7 @@ def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
 
 
 class LoopbackListener:
-    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection.
-
-    Args:
-        port: The port to listen on; 0 for any.
-
-    Raises:
-        OSError: Another program uses the port (when it is entered).
-    """
+    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -312,12 +305,7 @@ def _page(status: HTTPStatus, title: str, text: str) -> bytes:
 
 
 class PastedRedirect:
-    """Waits for a redirect that is pasted; used as `LoopbackListener` is.
-
-    Args:
-        person: Who pastes it.
-        port: The port of the redirect, at which nothing listens; 0 for any.
-    """
+    """Waits for a redirect that is pasted; used as `LoopbackListener` is."""
 
     def __init__(self, person: Person, port: int = 0) -> None:
         self._person = person

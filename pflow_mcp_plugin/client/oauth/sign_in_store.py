@@ -88,11 +88,7 @@ class StoredSignIn:
 
 
 class SignInStore:
-    """The sign-ins in a folder. Its methods block, except `locked`.
-
-    Args:
-        folder: The folder, private to the user.
-    """
+    """The sign-ins in a folder. Its methods block, except `locked`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

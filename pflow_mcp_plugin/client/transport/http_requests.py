@@ -77,15 +77,8 @@ class RequestAuth(Protocol):
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
-    Args:
-        server: The server, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         limit: The largest message, in bytes, after decompression.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
@@ -345,11 +338,11 @@ def _claimed_scopes(token: str) -> tuple[str, ...]:
         claims = read_json(base64.urlsafe_b64decode(segments[1] + "=="))
     except (ValueError, binascii.Error, RecursionError):
         return ()
-    values = (claims.get(claim) for claim in _CLAIMS) if isinstance(claims, dict) else ()
-    return next(filter(None, map(_words, values)), ())
-
-
-def _words(value: JSON) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    if not isinstance(claims, dict):
+        return ()
+    for claim in _CLAIMS:
+        value = claims.get(claim)
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and any(isinstance(word, str) for word in words):
+            return tuple(word for word in words if isinstance(word, str))
+    return ()

@@ -69,11 +69,6 @@ class Observations:
 class MessageStream:
     """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back.
 
-    Args:
-        writer: Writes the messages that are sent.
-        line_cap: The largest message, in MiB.
-        warn: Called once, if the server writes lines that are not messages.
-
     Attributes:
         seen: What was noticed while reading and writing.
         incoming: The received messages.
@@ -196,11 +191,7 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: received messages in order, then the end; reading pauses while many are queued.
-
-    Attributes:
-        ended: Whether it takes no more messages.
-    """
+    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()

@@ -44,11 +44,7 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end.
-
-    Attributes:
-        begun: Whether anything was read.
-    """
+    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
@@ -67,9 +63,6 @@ class ChunkReader(asyncio.Protocol):
 
 class PipeWriter(asyncio.BaseProtocol):
     """Writes complete messages to a pipe; waits, within a deadline, while the process does not read.
-
-    Args:
-        seconds: How long the process may read nothing.
 
     Attributes:
         lost: Whether the process closed the pipe.
@@ -179,11 +172,7 @@ async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.Read
 
 
 class LineTooLong(Exception):
-    """A line reached its cap before its newline.
-
-    Attributes:
-        size: Bytes of the line received so far.
-    """
+    """A line reached its cap before its newline."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
