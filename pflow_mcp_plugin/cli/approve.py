@@ -7,19 +7,18 @@ from collections.abc import Sequence
 import click
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.project_approval import approve_project
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery import pin_comparison
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.launch_identity import same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.pins import Pinned
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.trust import pins as approvals
+from pflow_mcp_plugin.trust.launch_identity import same
+from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
 
 
 @click.command()
@@ -65,7 +64,7 @@ def approve_server(
             raise _changed_meanwhile(server)
         return _approve_launch(host, server, tools)
     before = pins(host).read(server)
-    comparison = pin_comparison.compare(before, found) if before else NOTHING
+    comparison = approvals.compare(before, found) if before else NOTHING
     if shown and shown != comparison:
         raise _changed_meanwhile(server)
     if tools:
@@ -83,12 +82,12 @@ def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> 
         if now != found:
             raise _changed_meanwhile(server)
         after = pins(host).update(server, pinned)
-        return pin_comparison.reviewed(now, after, pin_comparison.compare(after, now))
+        return approvals.reviewed(now, after, approvals.compare(after, now))
 
     def pinned(before: Pinned | None) -> Pinned:
         if before is None or not tools:
-            return pin_comparison.approved(found)
-        return pin_comparison.approved_tools(before, found, tools)
+            return approvals.approved(found)
+        return approvals.approved_tools(before, found, tools)
 
     catalog(host).mark(server, change)
 

@@ -51,17 +51,17 @@ def audit(host: Host, server: str | None) -> Report:
 
 def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
-    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.trust import tool_checks
 
-    return list(tool_audit.audit(catalog(host), names, nodes=_imitated(host, names), allowed=_allowed(host)))
+    return list(tool_checks.audit(catalog(host), names, nodes=_imitated(host, names), allowed=_allowed(host)))
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return what a sync tells about the tools of each server that it has stored."""
-    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.trust import tool_checks
 
     found = findings(host, names)
-    return {name: tuple(tool_audit.notes(name, [it for it in found if it.server == name])) for name in names}
+    return {name: tuple(tool_checks.notes(name, [it for it in found if it.server == name])) for name in names}
 
 
 def _filters(host: Host) -> dict[str, ToolFilter]:
@@ -80,16 +80,14 @@ def _filters(host: Host) -> dict[str, ToolFilter]:
 
 def _allowed(host: Host) -> Callable[[str, str], bool]:
     """Return whether a tool, by server and name, becomes a node."""
-    from pflow_mcp_plugin.discovery.tool_filter import allows
-
     filters = _filters(host)
-    return lambda server, tool: server in filters and allows(filters[server], tool)
+    return lambda server, tool: server in filters and filters[server].allows(tool)
 
 
 def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
-    from pflow_mcp_plugin.discovery.tool_audit import readable_names
     from pflow_mcp_plugin.trust.name_index import readings
+    from pflow_mcp_plugin.trust.tool_checks import readable_names
 
     tools = (tool for server in names for tool in readable_names(catalog(host), server))
     looks = {reading.replace("_", "-") for tool in tools for reading in readings(tool)}

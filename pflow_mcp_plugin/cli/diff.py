@@ -12,7 +12,7 @@ from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison, compare
+from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, compare
 from pflow_mcp_plugin.types import Server
 
 

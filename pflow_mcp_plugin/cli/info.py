@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator
 import attrs
 import click
 
+from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import tool_nodes
 from pflow_mcp_plugin.cli.named_tool import find_tool, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Field, Host, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.schemas.schema_outline import limits, outline
-from pflow_mcp_plugin.schemas.schema_sample import sample
+from pflow_mcp_plugin.schemas.schema_outline import limits, outline, sample
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line
 from pflow_mcp_plugin.types import Tool

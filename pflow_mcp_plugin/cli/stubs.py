@@ -9,7 +9,7 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Host, Report
-from pflow_mcp_plugin.registration.stub_file import POCKETFLOW, stub
+from pflow_mcp_plugin.registration.class_signature import POCKETFLOW, stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 

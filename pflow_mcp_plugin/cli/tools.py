@@ -10,9 +10,9 @@ import click
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.tool_approval import withheld
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.trust.tool_approval import withheld
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 _NONE = "No tools. See the servers: pflow mcp list"
