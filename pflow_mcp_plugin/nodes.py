@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.calls import current_runtime, session
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Run
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode, note_next_steps
 from pflow_mcp_plugin.execution.result import ToolResult
 from pflow_mcp_plugin.execution.runtime import Runtime

@@ -133,10 +133,10 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     """Check the server config."""
     from pathlib import Path
 
-    from pflow_mcp_plugin.catalog.servers import servers
     from pflow_mcp_plugin.config import locations
     from pflow_mcp_plugin.config.server_egress import advise
     from pflow_mcp_plugin.config.server_input import unmigrated
+    from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
 
     store = servers(host.paths).store
@@ -158,8 +158,8 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
 @hookimpl
 def pflow_check_lock(check: LockCheck) -> Iterable[Problem]:
     """Compare the tools of the plugin's nodes with `mcp-lock.toml`."""
-    from pflow_mcp_plugin.catalog.servers import servers
     from pflow_mcp_plugin.discovery import lock_check
+    from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.injection import used_tools
 
     used = used_tools(check.nodes, _configured(check.host.paths))
@@ -225,6 +225,6 @@ def _server(node: NodeRef) -> str:
 
 def _configured(paths: Paths) -> Iterator[str]:
     """Yield the names of the configured servers; the config is read when the first name is requested."""
-    from pflow_mcp_plugin.catalog.servers import servers
+    from pflow_mcp_plugin.discovery.servers import servers
 
     yield from servers(paths).store.names()

@@ -1,6 +1,5 @@
-"""The tools of the user's servers, as the last sync of each found them.
+"""The tools of the servers, as the last sync of each found them.
 
-- `servers`: the config and the stored tools as one value; a server ready to be started
 - `tool_catalog`: the stored tools, one file for each server; finds the tool of a node type
 - `tool_file`: the content of such a file, of which only the requested part is decoded
 - `json_values`: JSON values compared, cut for people and hashed

@@ -12,13 +12,13 @@ import attrs
 import click
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.cli import known_names
 from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
 from pflow_mcp_plugin.cli.terminal import is_interactive
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import toml_text
 

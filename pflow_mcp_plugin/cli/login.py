@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pflow_mcp_plugin.catalog.servers import launch
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.discovery.servers import launch
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.cli.dependencies import approve_launches
 from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
@@ -16,6 +15,7 @@ from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 

@@ -10,7 +10,6 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.catalog.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.cli.login import logged_in
@@ -18,6 +17,7 @@ from pflow_mcp_plugin.cli.sync import startup_timeout
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.terminal.human_units import duration_text

@@ -12,8 +12,6 @@ from functools import partial
 import attrs
 import click
 
-from pflow_mcp_plugin.catalog.servers import servers as known_servers
-from pflow_mcp_plugin.catalog.servers import with_startup_timeout
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
@@ -35,6 +33,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
+from pflow_mcp_plugin.discovery.servers import servers as known_servers
+from pflow_mcp_plugin.discovery.servers import with_startup_timeout
 from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing

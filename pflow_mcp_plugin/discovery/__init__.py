@@ -1,5 +1,6 @@
 """Asking servers for their tools.
 
+- `servers`: the config, the stored tools and the pins as one value; a server ready to be started
 - `tool_sync`: asks several servers concurrently, and stores their answers
 - `lock_file`: the lock file of a team, and how servers differ from it
 - `lock_check`: compares the synced servers, or what a server lists now, with that file

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.catalog.servers import Servers
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
@@ -21,6 +20,7 @@ from pflow_mcp_plugin.discovery.lock_file import (
     launch_differences,
     locked_server,
 )
+from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import Protocol
 
 import attrs
 
-from pflow_mcp_plugin.catalog.servers import Servers, launch
+from pflow_mcp_plugin.catalog.tool_catalog import forget_failure, keep_failure
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
 from pflow_mcp_plugin.redaction import Redactor
@@ -22,7 +23,7 @@ from pflow_mcp_plugin.trust import pins as approvals
 from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity
 from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
 from pflow_mcp_plugin.trust.tool_approval import task_only
-from pflow_mcp_plugin.trust.tool_difference import Changes
+from pflow_mcp_plugin.trust.tool_difference import Changes, compare
 from pflow_mcp_plugin.types import Server
 
 
@@ -139,7 +140,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         return _failed(name, error, known, started)
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
         return _failed(name, _unexpected(name, error, redactor), known, started)
-    tool_catalog.forget_failure(known.catalog.folder_of(name), name)
+    forget_failure(known.catalog.folder_of(name), name)
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
@@ -161,7 +162,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
 def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
     with suppress(PflowError), known.catalog.locked(name) as path:
         known.store.table(name)  # of a server that was removed meanwhile, nothing is kept
-        tool_catalog.keep_failure(path.parent, name, error.message)
+        keep_failure(path.parent, name, error.message)
     return Synced(server=name, error=error, milliseconds=_since(started))
 
 

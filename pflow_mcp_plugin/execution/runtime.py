@@ -12,7 +12,6 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
-from pflow_mcp_plugin.catalog.servers import launch, servers
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks

@@ -102,7 +102,7 @@ class LazyToolSource(NodeSource):
 
     @cached_property
     def _source(self) -> ToolSource:
-        from pflow_mcp_plugin.catalog.servers import servers
+        from pflow_mcp_plugin.discovery.servers import servers
         from pflow_mcp_plugin.registration.tool_source import ToolSource
 
         known = servers(self._paths)

@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.cli.dependencies import approve_launches
 from pflow_mcp_plugin.cli.preset_server import preset_server
 from pflow_mcp_plugin.client import Pool
@@ -17,6 +16,7 @@ from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host

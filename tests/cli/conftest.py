@@ -12,11 +12,11 @@ import pluggy
 import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.presets import builtin

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.contract import Paths, PflowError
 from pflow_mcp_plugin.discovery import lock_check
 from pflow_mcp_plugin.discovery.lock_file import NAME, LockedServer, LockFile, encode, locked_server
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 

@@ -16,12 +16,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.catalog.servers import launch as configured
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.supervisor import RestartLimit
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, TailReader
+from pflow_mcp_plugin.discovery.servers import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,

@@ -11,11 +11,11 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import calls
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.workflow.workflow_text import located
 from pflow_mcp_plugin.nodes import class_for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.catalog.servers import servers
+from pflow_mcp_plugin.discovery.servers import servers
 
 TOKEN = "tok-9f8e7d6c5b4a-PLANTED"
 

@@ -19,12 +19,12 @@ import pytest
 import stdio_server
 from mcp import Client
 
-from pflow_mcp_plugin.catalog.servers import servers
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.configured_servers import remove_server
 from pflow_mcp_plugin.cli.diff import differences
 from pflow_mcp_plugin.cli.server_sync import sync_servers
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.nodes import class_for

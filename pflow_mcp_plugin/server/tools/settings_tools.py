@@ -45,8 +45,8 @@ def _started_with(host: Host, key: str) -> str:
 
     A server whose config has mistakes is read as it is written: it may be mended later.
     """
-    from pflow_mcp_plugin.catalog.servers import servers
     from pflow_mcp_plugin.config.expansion import launch_names
+    from pflow_mcp_plugin.discovery.servers import servers
 
     store = servers(host.paths).store
     for name in store.names():
