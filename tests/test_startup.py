@@ -104,7 +104,7 @@ LATE = (
     "pflow_mcp_plugin.execution.result",
     "pflow_mcp_plugin.host.running.attempts",
     "pflow_mcp_plugin.host.running.batch",
-    "pflow_mcp_plugin.host.running.steps",
+    "pflow_mcp_plugin.host.running.flow",
     "pflow_mcp_plugin.host.workflow_library",
     "pflow_mcp_plugin.presets.missing_programs",
     "pocketflow",

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the store of the servers' config that a `pflow mcp` command works with.
-
-    Warnings about the config of a project are reported.
-    """
+    """Return the store of the servers' config, and report warnings about the config of a project."""
     store = servers(host.paths).store
     for problem in store.notices():
         host.report(problem)
@@ -30,25 +27,19 @@ def server_store(host: Host) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the catalog of synced tools that a `pflow mcp` command works with."""
+    """Return the catalog of synced tools."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return the pins that a `pflow mcp` command works with; imports `pins`."""
+    """Return what was approved of each server."""
     return servers(host.paths).pins
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
     """Approve the launches of servers that the user just configured; pins of other launches are removed.
 
-    Args:
-        host: The host.
-        names: The servers.
-        new: Those whose names were free before: nothing is left to them of a former server of that name.
-
-    Raises:
-        storage.StoreError: Pins could not be read or removed.
+    Those in `new` had free names: nothing is left to them of a former server of that name.
     """
     for name in new:
         _forget_former(host, name)
@@ -57,12 +48,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of the launch that a `pflow mcp` command would start a server with.
-
-    Raises:
-        McpError: The server is not configured, or its table has mistakes.
-        PflowError: The settings cannot be read.
-    """
+    """Return the identity of the launch that a server would be started with now."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -89,7 +75,7 @@ def forget_stderr(host: Host, name: str) -> None:
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables that a `pflow mcp` command works with; imports `expansion`."""
+    """Return the lookup of variables in the environment and the settings."""
     from pflow_mcp_plugin.config.expansion import host_lookup
 
     return host_lookup(host)

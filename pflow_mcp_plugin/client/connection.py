@@ -30,7 +30,7 @@ from pflow_mcp_plugin.client.deadlines import (
 )
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
-from pflow_mcp_plugin.client.failures.process_failures import excess
+from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (
@@ -224,6 +224,9 @@ class Connection:
 
         from pflow_mcp_plugin.client.session import request_tool
 
+        # Only pflow itself is told which workflows have led to the call.
+        above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
+        meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
         started = time.perf_counter()
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
@@ -242,7 +245,7 @@ class Connection:
                 request = partial(
                     request_tool,
                     call=call,
-                    meta=self._meta(chain),
+                    meta=meta,
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
@@ -253,11 +256,18 @@ class Connection:
                     await self._learn_headers(error, bounds)  # raises it, if the call may have run
                     raw = await request(self._live_session())
         milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(raw, self.info, milliseconds)
-
-    def _meta(self, chain: Callable[[], Sequence[str]]) -> JSONObject:
-        is_pflow = self.info.name == workflow_chain.SERVER_NAME
-        return {workflow_chain.META_KEY: list(above)} if is_pflow and (above := chain()) else {}
+        structured = raw.get("structuredContent")
+        # In the handshake's versions, some libraries send null for results without structured content.
+        is_null = structured is None and self.info.era != "modern"
+        return CallResult(
+            content=tuple(raw.get("content") or ()),
+            structured=structured,
+            has_structured="structuredContent" in raw and not is_null,
+            is_error=bool(raw.get("isError")),
+            meta=raw.get("_meta") or {},
+            info=self.info,
+            milliseconds=milliseconds,
+        )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
         """Learn from the tool list which arguments must be sent as HTTP headers.
@@ -512,17 +522,3 @@ class _Rounds:
 
 def _since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 1)
-
-
-def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
-    # In the handshake's versions, some libraries send null for results without structured content.
-    none = raw.get("structuredContent") is None and info.era != "modern"
-    return CallResult(
-        content=tuple(raw.get("content") or ()),
-        structured=raw.get("structuredContent"),
-        has_structured="structuredContent" in raw and not none,
-        is_error=bool(raw.get("isError")),
-        meta=raw.get("_meta") or {},
-        info=info,
-        milliseconds=milliseconds,
-    )

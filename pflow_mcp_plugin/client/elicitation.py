@@ -72,17 +72,16 @@ class Elicitation:
         given = await asyncio.to_thread(self._ask, question, form)
         if given is None:
             return ElicitResult(action="decline")
-        return ElicitResult(action="accept", content={**_defaults(schema), **given})
+        properties = schema.get("properties")
+        fields = properties.items() if isinstance(properties, Mapping) else ()
+        content = {
+            name: field["default"]
+            for name, field in fields
+            if isinstance(field, Mapping) and "default" in field
+        }
+        return ElicitResult(action="accept", content={**content, **given})
 
     def _decline(self, what: str) -> None:
         if not self._warned:
             self._warned = True
             self._warn(f"asks for {what}; declined, because nobody can answer")
-
-
-def _defaults(schema: JSONObject) -> dict[str, Any]:
-    properties = schema.get("properties")
-    fields = properties.items() if isinstance(properties, Mapping) else ()
-    return {
-        name: field["default"] for name, field in fields if isinstance(field, Mapping) and "default" in field
-    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -126,17 +126,23 @@ class Dispatcher(ScreeningDispatcher):
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
-        if self.version in MODERN_PROTOCOL_VERSIONS:
+        is_modern = self.version in MODERN_PROTOCOL_VERSIONS
+        if is_modern:
             raw = {**raw, **_usable_hints(raw)}
         broken = self._fault(raw) is not None  # tools are only validated one by one if the list is invalid
         kept = []
         for tool in tools:
             fault = self._fault({**raw, "tools": [tool]}) if broken else None
-            fault = fault or _name_fault(tool["name"]) or self._header_fault(tool)
+            if fault is None and len(tool["name"]) > _LONGEST_NAME:
+                fault = f"its name has {len(tool['name']):,} characters"
+            if fault is None and is_modern:  # 2026-07-28 requires tools with an invalid `x-mcp-header` to go
+                fault = find_invalid_x_mcp_header(tool["inputSchema"])
             if fault is None:
                 kept.append(tool)
-            else:
-                self.skipped.append((_tool_name(tool), fault))
+                continue
+            name = tool.get("name") if isinstance(tool, Mapping) else None
+            shown = name[:_LONGEST_NAME] if isinstance(name, str) else "(no name)"
+            self.skipped.append((shown, fault))
         return {**raw, "tools": kept}
 
     def _fault(self, raw: JSONObject) -> str | None:
@@ -147,12 +153,6 @@ class Dispatcher(ScreeningDispatcher):
             place = ".".join(str(part) for part in first["loc"] if part != "tools")
             return f"{place}: {first['msg']}"
         return None
-
-    def _header_fault(self, tool: Mapping[str, Any]) -> str | None:
-        """Return why a tool's `x-mcp-header` is invalid: 2026-07-28 requires such tools to be removed."""
-        if self.version not in MODERN_PROTOCOL_VERSIONS:
-            return None
-        return find_invalid_x_mcp_header(tool["inputSchema"])
 
 
 class Session(OpenSession):
@@ -288,24 +288,26 @@ async def request_tool(
     """
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
-    for pause in _pauses():
+    for number in range(_MAX_ROUNDS):
         send = partial(session.send_request, request, answers, progress_callback=on_progress)
         answer, raw = await with_retry_after(send, until)
         if not isinstance(answer, InputRequiredResult):
-            return cast("Mapping[str, Any]", raw) if answers is _ANSWERS else _as_blocks(raw)
+            if answers is _ANSWERS:
+                return cast("Mapping[str, Any]", raw)
+            blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
+            return {"content": blocks, "_meta": raw.get("_meta") or {}}
         on_reply()
-        responses = await _responses(session, answer.input_requests or {})
+        responses: dict[str, InputResponse] = {}
+        for key, question in (answer.input_requests or {}).items():
+            response = await session.dispatch_input_request(None, question)
+            if isinstance(response, ErrorData):
+                raise InputRequired("the use of a language model")
+            responses[key] = response
         if not responses:  # it sent its state only, which asks for another call a little later
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(0.05 * 2**number, _LONGEST_PAUSE))
         update = {"input_responses": responses or None, "request_state": answer.request_state}
         request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
-
-
-def _as_blocks(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was read of a resource as the result of a tool that embeds it."""
-    blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
-    return {"content": blocks, "_meta": raw.get("_meta") or {}}
 
 
 def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResourceRequest:
@@ -322,22 +324,6 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
     except (ValueError, RecursionError) as error:
         raise Undelivered(f"{error} ({type(error).__name__})") from error
     return request
-
-
-def _pauses() -> Iterator[float]:
-    """Yield a growing pause, in seconds, for each round that a call may have."""
-    for number in range(_MAX_ROUNDS):
-        yield min(0.05 * 2**number, _LONGEST_PAUSE)
-
-
-async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
-    responses: dict[str, InputResponse] = {}
-    for key, request in requests.items():
-        answer = await session.dispatch_input_request(None, request)
-        if isinstance(answer, ErrorData):
-            raise InputRequired("the use of a language model")
-        responses[key] = answer
-    return responses
 
 
 async def has_resources(session: Session) -> bool:
@@ -374,15 +360,6 @@ def _usable_hints(raw: JSONObject) -> dict[str, JSON]:
         "ttlMs": milliseconds if usable else 0,
         "cacheScope": scope if scope in ("private", "public") else "private",
     }
-
-
-def _tool_name(tool: object) -> str:
-    name = tool.get("name") if isinstance(tool, Mapping) else None
-    return name[:_LONGEST_NAME] if isinstance(name, str) else "(no name)"
-
-
-def _name_fault(name: str) -> str | None:
-    return f"its name has {len(name):,} characters" if len(name) > _LONGEST_NAME else None
 
 
 def _is_measurable(progress: Mapping[str, object]) -> bool:

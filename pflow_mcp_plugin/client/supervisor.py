@@ -241,7 +241,10 @@ class Supervisor:
                 raise await _recognized(self.launch, error)  # noqa: B904 - `_recognized` sets the cause
             if await self._can_be_reinstalled(connection):
                 return await self._connected()
-            if connection.unheard or not _died_on_probe(self.launch, error):
+            probed = self.launch.server.protocol == "auto" and self.launch.era != "handshake"
+            died = error.where.phase == "handshake" and error.facts.get("exit_code") is not None
+            # Some that know only the handshake exit on `server/discover`.
+            if connection.unheard or not (probed and died):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
             await connection.open()
@@ -293,12 +296,6 @@ def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
-def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
-    """Whether a server exited on `server/discover`, as some do that know only the handshake."""
-    probed = launch.server.protocol == "auto" and launch.era != "handshake"
-    return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None
-
-
 class RestartLimit:
     """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
 
@@ -330,8 +327,12 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     """
     from pflow_mcp_plugin.config import display
 
-    kind = _OTHER.get(launch.server.transport)
-    if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
+    kind, status = _OTHER.get(launch.server.transport), error.facts.get("status")
+    # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
+    may_be_another = (
+        isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)
+    )
+    if kind is None or not may_be_another or not await _speaks(kind, launch):
         return error
     server = launch.server
     url = launch.redactor.text(display.url(server.url, widely=True))
@@ -341,18 +342,10 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
         where=error.where,
         next_step=f'set type = "{kind}" for server {server.name}',
         speaks=kind,
-        status=error.facts.get("status"),
+        status=status,
     )
     failure.__cause__ = error
     return failure
-
-
-def _may_be_another(error: ConnectionFailed) -> bool:
-    """Whether something answered, and not with a refusal that either transport may return."""
-    status = error.facts.get("status")
-    if not isinstance(status, int) or status in _SAYS_NOTHING:
-        return False
-    return status // 100 in (2, 4) or status == 501  # not implemented
 
 
 async def _speaks(kind: HttpTransport, launch: Launch) -> bool:

@@ -2,14 +2,14 @@
 
 In the `env` of a server that is started, a variable that is not set becomes the empty string and
 is reported. Anywhere else it is an error before anything starts: an empty token is never sent.
-Expanded values are never expanded again.
+Expanded values are never expanded again. How many servers are started at once is decided here too.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from string import punctuation
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -71,7 +71,7 @@ _FILES = ("ca_bundle", "client_cert", "tls_pins")
 class VariableLookup:
     """Looks variables up in the environment, then in the user's settings, if there are any."""
 
-    settings: Settings | None
+    settings: Settings | None = None
 
     def __call__(self, name: str) -> str | None:
         """Return the value of a variable, None when it is not set."""
@@ -85,14 +85,9 @@ class VariableLookup:
         return self.settings.names().get(name, "file") != "file"
 
 
-def environment_lookup(settings: Settings | None = None) -> VariableLookup:
-    """Return the lookup for the values that replace references: the environment, then the user's settings."""
-    return VariableLookup(settings)
-
-
-def host_lookup(host: Host) -> Lookup:
-    """Return the lookup for an expansion in this host: the environment, then the settings if it has any."""
-    return environment_lookup(host.settings)
+def host_lookup(host: Host) -> VariableLookup:
+    """Return the lookup of a host: the environment, then the settings if it has any."""
+    return VariableLookup(host.settings)
 
 
 def expand(
@@ -101,7 +96,11 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Expand every reference of a server, so that it is ready to be started or connected to."""
+    """Expand every reference of a server, so that it is ready to be started or connected to.
+
+    The error names every variable that is needed and not set or empty, and every value that cannot be used.
+    `auth` given by `token_env` becomes a bearer token.
+    """
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):
@@ -115,9 +114,14 @@ def expand(
         *expansion.values,
         *_named_secrets(server, expanded),
         *_shown_secrets(server, expanded),
-        *_sent_secrets(expanded),
         *_proxy_secrets(),
     }
+    if expanded.auth.get("type") == "basic":
+        from base64 import b64encode
+
+        # As they are sent.
+        pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
+        secrets.add(b64encode(pair.encode("utf-8", "surrogatepass")).decode())
     for value in tuple(secrets):
         secrets |= {value, *secret_detection.within(value, is_secret_whole=True)}
     return Launch(
@@ -200,9 +204,10 @@ class _Expansion:
                 if ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name):
                     continue  # before its value is asked for: a keyring may be locked, a command may be slow
                 value = self._value(ref) or ""
-                named = secret_detection.is_secret(ref.name) and not (
-                    field == "url" and start < _path_of(text)
-                )
+                # What decides the host of a URL is no secret, whatever it is called.
+                path = re.search(r"(?<!:)(?<!/)[/?#]", text)
+                is_host = field == "url" and start < (path.start() if path else len(text))
+                named = secret_detection.is_secret(ref.name) and not is_host
                 placed = secret.get(field, len(text)) <= start or (
                     field == "url" and any(begin <= start < end for begin, end in in_query)
                 )
@@ -249,7 +254,14 @@ class _Expansion:
     def reach(self) -> dict[str, Any]:
         """Expand every field that describes how to connect to the server."""
         server = self.server
-        files = self._files() if server.transport in ("http", "sse") else {}
+        files: dict[str, Any] = {}
+        if server.transport in ("http", "sse"):
+            pins = server.tls_pins
+            files = {
+                "ca_bundle": self.strict("ca_bundle", server.ca_bundle),
+                "client_cert": tuple(self.strict("client_cert", file) for file in server.client_cert),
+                "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
+            }
         return {
             "command": self.strict("command", server.command),
             "args": tuple(self.strict(f"args[{index}]", arg) for index, arg in enumerate(server.args)),
@@ -262,14 +274,6 @@ class _Expansion:
             },
             "auth": self._auth(server.auth),
             **files,
-        }
-
-    def _files(self) -> dict[str, Any]:
-        pins = self.server.tls_pins
-        return {
-            "ca_bundle": self.strict("ca_bundle", self.server.ca_bundle),
-            "client_cert": tuple(self.strict("client_cert", file) for file in self.server.client_cert),
-            "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
         }
 
     def _auth(self, table: JSONObject) -> dict[str, JSON]:
@@ -337,12 +341,6 @@ class _Expansion:
         return f"{server_path(self.server.name)}.{field}"
 
 
-def _path_of(url: str) -> int:
-    """Return where the path of a URL begins, behind its host."""
-    found = re.search(r"(?<!:)(?<!/)[/?#]", url)
-    return found.start() if found else len(url)
-
-
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
     """Yield the values that have the names of secrets, with defaults and what stands beside references."""
     tables = (
@@ -405,13 +403,3 @@ def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
             yield from (part, unquote(part))
         yield from secret_detection.within(text)
         yield from (text[token.start : token.end] for token in tokens(text))
-
-
-def _sent_secrets(expanded: Server) -> Sequence[str]:
-    """Return the credentials in the encoding in which they are sent."""
-    if expanded.auth.get("type") != "basic":
-        return ()
-    from base64 import b64encode
-
-    pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
-    return (b64encode(pair.encode("utf-8", "surrogatepass")).decode(),)

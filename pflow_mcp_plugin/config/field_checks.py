@@ -26,6 +26,7 @@ RULES: Any = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 """The JSON Schema of the config: which fields there are, their types, limits and patterns."""
 
 _DEFS = RULES["$defs"]
+DAY = _DEFS["seconds"]["maximum"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _STEPS: Mapping[str, str] = {
@@ -357,18 +358,22 @@ def _not_string(path: str, value: JSON) -> Iterator[Problem]:
     yield fault(path, f"Must be a string, not {kind_of(value)}", step)
 
 
-def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
-    """Raise an error that reports the errors among `problems`, if any; a single one is in its message."""
-    errors = tuple(problem for problem in problems if problem.severity == "error")
-    if not errors:
-        return
-    message, step = f"{subject}: {len(errors)} problems", ""
-    if len(errors) == 1:
-        (problem,) = errors
+def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
+    """Return the error that reports problems of `subject`; a single one is part of its message."""
+    message, step = f"{subject}: {len(problems)} problems", ""
+    if len(problems) == 1:
+        (problem,) = problems
         place = f" ({problem.path})" if problem.path else ""
         message, step = f"{subject}: {problem.message}{place}", problem.suggestion
     where = Where(server=server, phase="config")
-    raise McpError(message, where=where, next_step=step, problems=errors, kind="config")
+    return McpError(message, where=where, next_step=step, problems=tuple(problems), kind="config")
+
+
+def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
+    """Raise an error that reports the errors among `problems`, if there are any."""
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise refusal(subject, errors, server=server)
 
 
 _header_name = _formed(

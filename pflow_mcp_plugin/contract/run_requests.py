@@ -11,7 +11,7 @@ import attrs
 from pflow_mcp_plugin.contract.validators import items, text
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.runners import Progress
+    from pflow_mcp_plugin.contract.progress import Progress
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""What checks and runs workflows in a host, how far a run has come, and how a single node ended."""
+"""What checks and runs workflows in a host, and how a single node ended."""
 
 from __future__ import annotations
 
@@ -191,18 +191,3 @@ class NodeOutcome:
     node: str = attrs.field(validator=valid_name)
     outcome: Outcome
     structure: tuple[ValuePath, ...] = attrs.field(default=(), converter=items)
-
-
-@attrs.frozen(kw_only=True)
-class Progress:
-    """How far any host's run has come.
-
-    Attributes:
-        done: The number of node executions that have ended.
-        total: The number expected if every node takes its default action; None if unknown.
-        message: What the run does now, for people: `node fetch`, or what the node itself reports.
-    """
-
-    done: float
-    total: float | None = None
-    message: str = attrs.field(default="", validator=text)

@@ -8,7 +8,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.entrypoints import entry_points, is_own_script, own_distribution
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
-from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
 from pflow_mcp_plugin.host.retention import check_retention
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 

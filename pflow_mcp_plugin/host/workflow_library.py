@@ -116,7 +116,7 @@ class WorkflowLibrary(Library):
         As for nodes, the model that `PFLOW_DISCOVER_MODEL` names chooses among those whose words match.
         """
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-        from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
+        from pflow_mcp_plugin.host.matching.task_fit import match_workflows
 
         matches = {match.item.name: match for match in match_workflows(task, self._loaded())}
         ranking = ModelRanking("saved workflows", self.setting)

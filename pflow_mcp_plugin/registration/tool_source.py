@@ -222,10 +222,10 @@ class ToolSource(NodeSource):
         """Return the variables that decide what a server is started with, if its approval depends on any."""
         if self._settings is None or not (record.launch and record.launch.get("variables")):
             return None
-        from pflow_mcp_plugin.config.expansion import environment_lookup, launch_variables
+        from pflow_mcp_plugin.config.expansion import VariableLookup, launch_variables
 
         try:
-            return launch_variables(server, environment_lookup(self._settings))
+            return launch_variables(server, VariableLookup(self._settings))
         except PflowError:  # the run says why the settings cannot be read
             return None
 

@@ -41,8 +41,11 @@ class Value(TypedDict):
 AnyValue = Annotated[
     str, SkipValidation, WithJsonSchema({"title": "Value"}), Field(description="Any JSON value")
 ]
-"""A parameter that takes any JSON value as it is. The SDK reads text for any other parameter as JSON, so that the
-text `[1, 2]` would come back as a list; it leaves alone what is annotated as `str`."""
+"""A parameter that takes any JSON value as it is.
+
+The SDK reads text for any other parameter as JSON, so that the text `[1, 2]` would come back as a list. It
+leaves alone what is annotated as `str`.
+"""
 
 
 def build_server() -> MCPServer[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches
-from pflow_mcp_plugin.cli.preset_server import preset_server
+from pflow_mcp_plugin.cli.presets import preset_server
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder

@@ -250,7 +250,7 @@ def test_the_fingerprint_follows_syncs_and_the_config(world):
 
 def test_listing_loads_nothing_heavy():
     code = (
-        "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.info\n"
+        "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.tools\n"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'rfc8785', 'hashlib'}\n"
         "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('trust.pins', 'trust.tool_difference')}\n"
         "print(sorted(heavy & sys.modules.keys()))"

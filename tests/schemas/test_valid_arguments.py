@@ -17,7 +17,7 @@ from schema_values import from_schema
 
 from pflow_mcp_plugin import calls
 from pflow_mcp_plugin.catalog.json_values import is_same
-from pflow_mcp_plugin.cli.info import describe
+from pflow_mcp_plugin.cli.tools import describe
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for

@@ -11,9 +11,9 @@ import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, plain
-from pflow_mcp_plugin.client.failures.http_failures import from_status
-from pflow_mcp_plugin.client.failures.network_failures import from_network
-from pflow_mcp_plugin.client.failures.process_failures import (
+from pflow_mcp_plugin.client.failures.http_failures import from_network, from_status
+from pflow_mcp_plugin.client.failures.server_failures import (
+    from_error,
     from_exit,
     from_memory,
     from_seen,
@@ -21,7 +21,6 @@ from pflow_mcp_plugin.client.failures.process_failures import (
     stopped_reading,
     unreachable_step,
 )
-from pflow_mcp_plugin.client.failures.protocol_failures import from_error
 from pflow_mcp_plugin.client.request_failures import (
     Exchange,
     NoAccessToken,
@@ -97,7 +96,7 @@ class Explainer:
             config_file=self._launch.config_file,
             returncode=await self._ended() if passed is None else None,
             memory_mb=self.memory_mb,
-            stderr=self._stderr(),
+            stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
             keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,
             exchange=self._exchange(error, late=passed is not None, answered=answered),
@@ -125,13 +124,6 @@ class Explainer:
     def cause(self, error: BaseException) -> str:
         """Return what broke the explainer's connection, as text."""
         return in_words(next(leaves(error)), self._redactor)
-
-    def _stderr(self) -> str:
-        """Return the end of the server's stderr, redacted and without terminal codes."""
-        if self.lines is None:
-            return ""
-        # Terminal codes may be part of a secret, or split one.
-        return self._redactor.piece(plain(self._redactor.piece(self.lines.stderr.text)))
 
     async def _ended(self) -> int | None:
         """Return the exit code; a process that closed its stdout is given a moment to exit."""
@@ -165,15 +157,16 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
     """Redact a translated error and remove terminal codes: parts of it come from the server."""
-    error.message = _fit_text(error.message, redactor)
+    error.message = _fit(error.message, redactor.text)
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
-    error.suggestions = tuple(_fit_text(step, redactor) for step in error.suggestions)
+    error.suggestions = tuple(_fit(step, redactor.text) for step in error.suggestions)
     return error
 
 
-def _fit_text(text: str, redactor: Redactor) -> str:
-    return redactor.text(plain(redactor.text(text)))  # terminal codes may be part of a secret, or split one
+def _fit(text: str, redact: Callable[[str], str]) -> str:
+    """Redact a text and remove terminal codes, which may be part of a secret, or split one."""
+    return redact(plain(redact(text)))
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:

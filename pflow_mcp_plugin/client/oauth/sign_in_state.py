@@ -199,7 +199,8 @@ def _built(kind: Any, value: JSON) -> Any:
         elif isinstance(field.default, bool):
             given[field.name] = item is True
         elif field.default == ():
-            given[field.name] = _strings(item)
+            words = item if isinstance(item, list | tuple) else ()
+            given[field.name] = tuple(word for word in words if isinstance(word, str))
         else:
             given[field.name] = _text(value, field.name, optional=field.default is not attrs.NOTHING)
     return kind(**given)
@@ -214,12 +215,8 @@ def _text(value: JSONObject, key: str, *, optional: bool = False) -> str:
     raise ValueError(f"{key} is not a string")
 
 
-def _strings(value: JSON) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
-
-
 def _time(value: JSON) -> float | None:
-    """Return a point in time, None if it is none that a calendar has."""
+    """Return a point in time; None if it is missing, or beyond the year 9999."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LATEST:
         return float(value)
     return None

@@ -9,8 +9,8 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -28,7 +28,7 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.config.auth import missing_scopes
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, present_certificate, tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
 from pflow_mcp_plugin.network.egress import HostRefused, is_loopback
@@ -130,19 +130,27 @@ class HttpRequests:
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
         """Send an HTTP request and yield the answer, whatever its status, before its body is read."""
-        with _network_errors_told():
+        try:
             response = await self._followed(self._client.build_request(method, url, **options))
             try:
                 yield response
             finally:
                 await response.aclose()
+        except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
+            raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if following is None or not _may_follow(request, following):
+            if (
+                following is None
+                or following.method
+                != request.method  # 301 to 303 turn a POST into a GET, without the message
+                or following.url.userinfo != request.url.userinfo  # it would be sent as credentials
+                or not is_same_origin(str(request.url), str(following.url))
+            ):
                 return response
             await read_beginning(response)
             await response.aclose()
@@ -172,14 +180,6 @@ class HttpRequests:
             if not f"{cookie.name}{cookie.value}".isascii():  # it would make every further request fail
                 jar.clear(cookie.domain, cookie.path, cookie.name)
         return response
-
-
-@contextmanager
-def _network_errors_told() -> Iterator[None]:
-    try:
-        yield
-    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
-        raise RequestFailed(Exchange(error=error)) from error
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
@@ -278,14 +278,6 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
-    return (
-        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
-        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
-        and is_same_origin(str(request.url), str(following.url))
-    )
-
-
 def is_same_origin(one: str, other: str) -> bool:
     """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
     return _origin(one) == _origin(other)
@@ -298,18 +290,16 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 def request_headers(server: Server) -> dict[str, str]:
     """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
-    return {**server.headers, **_auth_header(server.auth)}
-
-
-def _auth_header(auth: JSONObject) -> dict[str, str]:
-    kind = auth.get("type")
+    auth = server.auth
+    kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":
-        return {str(auth.get("header", "X-API-Key")): str(auth["key"])}
-    if kind == "basic":
+        own = {str(auth.get("header", "X-API-Key")): str(auth["key"])}
+    elif kind == "basic":
         pair = f"{auth['username']}:{auth['password']}".encode()
-        return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
-    token = auth.get("token")
-    return {"Authorization": f"Bearer {token}"} if token else {}
+        own = {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+    elif token:
+        own = {"Authorization": f"Bearer {token}"}
+    return {**server.headers, **own}
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:

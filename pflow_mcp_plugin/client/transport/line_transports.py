@@ -269,7 +269,10 @@ class SocketTransport(LineTransport):
     def _release(self) -> None:
         super()._release()
         if self._process is not None:
-            _remove_socket(self.path)
+            # A socket file that the server left behind would keep its next start from binding it.
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(self.path.lstat().st_mode):
+                    self.path.unlink()
 
 
 class SocketProtocol(asyncio.Protocol):
@@ -318,10 +321,3 @@ async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Pro
         transport, _ = await loop.create_unix_connection(protocol, str(path))
     connected: asyncio.Transport = transport
     return connected
-
-
-def _remove_socket(path: Path) -> None:
-    """Remove the socket file that a server left behind: its next start could not bind it."""
-    with contextlib.suppress(OSError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()

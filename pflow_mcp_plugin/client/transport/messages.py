@@ -149,9 +149,10 @@ class MessageStream:
 
         The request that it should have answered is unknown, and would wait forever.
         """
-        if not _is_utf8(line):
+        text = line.decode("utf-8", "replace")
+        if text.encode("utf-8") != line:
             self._note_stray("bytes that are not UTF-8")
-            self._on_line(line.decode("utf-8", "replace").encode())
+            self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
@@ -171,22 +172,16 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
             self._note_stray(_NO_MESSAGES)
             return
-        self._match(message)
+        if not hasattr(message, "method"):
+            reply_to = getattr(message, "id", None)
+            self.seen.unmatched += reply_to not in self._waiting
+            self._waiting.discard(reply_to)
         self.incoming.put(SessionMessage(message))
 
     def _note_stray(self, what: str) -> None:
         self.seen.strays += 1
         if self.seen.strays == 1:
             self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
-
-    def _match(self, message: object) -> None:
-        if hasattr(message, "method"):
-            return
-        reply_to = getattr(message, "id", None)
-        if reply_to in self._waiting:
-            self._waiting.discard(reply_to)
-        else:
-            self.seen.unmatched += 1
 
     def end(self) -> None:
         """Record that no further messages will come, and how much of an incomplete one did."""
@@ -259,7 +254,11 @@ class MessageQueue:
             await self._waiter
         message = self._messages.popleft()
         if self._paused and len(self._messages) < _READ_AHEAD // 2:
-            self._resume()
+            self._paused = False
+            self._room.set()
+            if self._source is not None and not self._source.is_closing():
+                with contextlib.suppress(RuntimeError):
+                    self._source.resume_reading()
         return message
 
     def __aiter__(self) -> Self:
@@ -290,13 +289,6 @@ class MessageQueue:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _resume(self) -> None:
-        self._paused = False
-        self._room.set()
-        if self._source is not None and not self._source.is_closing():
-            with contextlib.suppress(RuntimeError):
-                self._source.resume_reading()
-
 
 class MessageSink:
     """The write stream: each message is sent directly, without a queue."""
@@ -315,14 +307,6 @@ class MessageSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def read_json(text: bytes) -> JSON:

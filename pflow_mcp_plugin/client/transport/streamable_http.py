@@ -159,7 +159,9 @@ class StreamableHttp:
             self._take_refusal(response, await read_beginning(response), request)
             return None
         if request.method == "initialize":
-            self._note_session(response)
+            session_id = response.headers.get(_SESSION_HEADER, "")
+            if session_id.isascii():  # others could not be sent back
+                self._session_id = session_id
         if is_event_stream(response):
             deadline.reschedule(None)  # it has begun: from here on, the deadlines of the call apply
             stream = _CutStream()
@@ -182,11 +184,6 @@ class StreamableHttp:
     def _headers(self, accepted: str) -> dict[str, str]:
         own = {"accept": accepted, _SESSION_HEADER: self._session_id, _VERSION_HEADER: self._version}
         return {name: value for name, value in own.items() if value}
-
-    def _note_session(self, response: httpx2.Response) -> None:
-        session_id = response.headers.get(_SESSION_HEADER, "")
-        if session_id.isascii():  # others could not be sent back
-            self._session_id = session_id
 
     def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
         """Pass on the JSON-RPC error of a refusal if it is more specific than the status."""

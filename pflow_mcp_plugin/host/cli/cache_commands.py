@@ -8,7 +8,7 @@ import click
 
 from pflow_mcp_plugin.contract import Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.cli.option_values import seconds
+from pflow_mcp_plugin.host.cli.command_parameters import seconds
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, Usage, open_cache
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text

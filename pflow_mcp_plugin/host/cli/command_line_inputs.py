@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+
+import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.direct.flag_files import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""
@@ -116,7 +124,7 @@ def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> d
     """Return the required inputs that nobody gave, asked for on a terminal; none off a terminal."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         return {}
-    from pflow_mcp_plugin.host.cli.asked_inputs import ask, lacking
+    from pflow_mcp_plugin.host.cli.command_line_inputs import ask, lacking
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
 
     specs = lacking(document, given)
@@ -150,3 +158,39 @@ def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check
     spec = declared[name]
     can_do_without = "default" in spec or spec.get("required") is False
     return {} if not text and can_do_without else {name: text}
+
+
+def lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
+    """Return the inputs that a run needs and was not given."""
+    inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
+    return [
+        spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given
+    ]
+
+
+def ask(spec: InputSpec) -> object:
+    """Ask for an input until its value has the declared type; a secret one is not shown.
+
+    Raises:
+        click.Abort: The user ended the program instead.
+        PflowError: The user ended the input instead.
+    """
+    about = f" ({spec.description})" if spec.description else ""
+    kind = "" if spec.type in ("any", "str", "string") else f" [{spec.type}]"
+    question = printable(f"{spec.name}{about}{kind}")
+    # Whatever is typed is taken, also what looks like a type that click knows.
+    try:
+        return click.prompt(question, hide_input=spec.secret, value_proc=partial(_value, spec), err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise
+        message = f"Input {spec.name} is required, and the input from the terminal ended"
+        raise PflowError(message, suggestions=(f"Pass {spec.name}=VALUE",), kind="usage") from abort
+
+
+def _value(spec: InputSpec, text: str) -> object:
+    try:
+        return parse_input(text, spec)
+    except TypeMismatch as error:
+        given = "that is not" if spec.secret else f"got {error.given}"
+        raise click.UsageError(f"{spec.name} must be {error.expected}, {given}") from error

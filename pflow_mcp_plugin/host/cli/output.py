@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.standard_streams import Streams
+from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued
 
@@ -125,3 +128,41 @@ def counted(problems: Sequence[Problem]) -> str:
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
+
+
+STDOUT = Path("-")
+"""What stands for standard output where a file is named."""
+
+
+def write_page(
+    page: str, target: Path, data: JSONObject, *, private: bool = False, opened: bool = False
+) -> Report:
+    """Write a page and return the report.
+
+    Args:
+        page: The HTML page.
+        target: The file, or `-` for standard output.
+        data: What else the report has with `--json`.
+        private: Whether only the owner may read the file.
+        opened: Whether to open it in the browser.
+
+    Raises:
+        PflowError: It cannot be opened: standard output has no page to open.
+    """
+    if target == STDOUT:
+        if opened:
+            raise PflowError("--open needs a file, not standard output", kind="usage")
+        return Report(data={**data, "html": page}, text=page, is_data=True)
+    write_output(target, page.encode("utf-8", "replace"), private=private)
+    told = f"Wrote {target}"
+    if opened:
+        told += _open(target)
+    return Report(data={**data, "path": str(target)}, text=told)
+
+
+def _open(target: Path) -> str:
+    """Open a file in the browser and return what to say about it."""
+    import webbrowser
+
+    url = target.absolute().as_uri()
+    return "" if webbrowser.open(url) else f"; no browser could be started, open it yourself: {url}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.host.cli.name_completion import setting_names
+from pflow_mcp_plugin.host.cli.command_parameters import setting_names
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask

@@ -12,9 +12,8 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.cli.name_completion import runs
-from pflow_mcp_plugin.host.cli.option_values import seconds
-from pflow_mcp_plugin.host.cli.page_files import write_page
+from pflow_mcp_plugin.host.cli.command_parameters import runs, seconds
+from pflow_mcp_plugin.host.cli.output import write_page
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.trace_files import (

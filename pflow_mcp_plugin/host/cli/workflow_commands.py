@@ -9,9 +9,8 @@ from shlex import quote
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
-from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
-from pflow_mcp_plugin.host.cli.output import problem_lines
-from pflow_mcp_plugin.host.cli.page_files import STDOUT, write_page
+from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
+from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, write_page
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.printable_json import to_json

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from operator import itemgetter
 
 import attrs
 
-from pflow_mcp_plugin.host.matching.name_parts import split_name
-from pflow_mcp_plugin.host.matching.task_words import clauses, shipped_thesaurus, stem, tokens, words
+from pflow_mcp_plugin.contract import Match, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.matching.task_words import (
+    clauses,
+    shipped_thesaurus,
+    split_name,
+    stem,
+    tokens,
+    words,
+)
 
 _SYNONYM = 0.8
 """The strength of a synonym, relative to the word itself."""
@@ -228,3 +239,150 @@ def _asked(text: str) -> frozenset[str]:
 def root(word: str) -> str:
     """Return a word of a task without its endings, the same for a verb and the nouns made of it."""
     return stem(_DERIVED.sub("", stem(word)))
+
+
+RIVALS = 10
+"""How many of the best candidates a node is compared with."""
+_LEAD = 0.1
+"""The lead over the best rival from which that rival is no reason for doubt."""
+_DOUBT = 3.0
+"""How much of the fit a lead that is shorter by 1 would take away."""
+_MOST_DOUBT = 0.9
+"""How much of the fit a rival takes away at most."""
+_FEW, _MANY = 50, 500
+"""How many nodes there were where the shares were measured; in between they are interpolated."""
+_MEASURED = (
+    (0.000, 0.002, 0.01),
+    (0.035, 0.006, 0.03),
+    (0.100, 0.010, 0.19),
+    (0.200, 0.030, 0.22),
+    (0.300, 0.060, 0.27),
+    (0.400, 0.100, 0.46),
+    (0.500, 0.220, 0.65),
+    (0.600, 0.370, 0.75),
+    (0.700, 0.580, 0.92),
+    (0.800, 0.850, 0.96),
+    (0.900, 0.960, 0.97),
+    (1.000, 0.970, 0.98),
+)
+"""Evidence, and the share of the nodes with it that were right: among few nodes, and among many."""
+_MEASURED_WORKFLOWS = (
+    (0.00, 0.00),
+    (0.40, 0.04),
+    (0.55, 0.20),
+    (0.65, 0.30),
+    (0.75, 0.65),
+    (0.85, 0.80),
+    (0.93, 0.88),
+    (0.95, 0.95),
+    (1.00, 1.00),
+)
+"""The degree to which a workflow fits a task, and the share of such workflows that were right."""
+
+
+class NodeConfidence:
+    """Judges nodes by how well they fit a task beside their rivals.
+
+    Args:
+        fit: How well anything fits the task.
+        rivals: The best candidates for the task; what is judged may be among them.
+    """
+
+    def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
+        self._fit = fit
+        self._rivals = [(rival.gist, [part.degree for part in fit.parts(rival)]) for rival in rivals]
+
+    def judge(self, described: Described) -> tuple[float, str]:
+        """Return the confidence in a node, from 0 to 1, and the reason in words."""
+        # What is described in the same words is an equal of the node, such as one of a second such server.
+        rivals = [degrees for gist, degrees in self._rivals if gist != described.gist]
+        best = [max(degrees, default=0.0) for degrees in zip(*rivals, strict=True)]
+        parts = self._fit.parts(described)
+        beside = zip(parts, best or [0.0] * len(parts), strict=True)
+        part, rival = max(beside, key=lambda pair: (_evidence(*pair), pair[0].degree))
+        if not part.reason:
+            return 0.0, ""
+        return _share(_evidence(part, rival), self._fit.size), _reason(part, rival)
+
+
+def _evidence(part: Fit, rival: float) -> float:
+    """Return the degree of a fit, less what the best rival makes doubtful."""
+    doubt = _DOUBT * (_LEAD - (part.degree - rival))
+    return part.degree * (1 - min(_MOST_DOUBT, max(0.0, doubt)))
+
+
+def workflow_confidence(degree: float) -> float:
+    """Return the confidence in a saved workflow that fits the whole task to this degree."""
+    (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
+    return round(share, 3)
+
+
+def _share(evidence: float, size: int) -> float:
+    """Return the confidence for evidence among a number of nodes."""
+    among_few, among_many = _interpolated(_MEASURED, evidence)
+    crowd = math.log(max(_FEW, min(_MANY, size)) / _FEW) / math.log(_MANY / _FEW)
+    return round(among_few + crowd * (among_many - among_few), 3)
+
+
+def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[float]:
+    """Return the other columns of a table for a value in its first, which is from 0 to 1."""
+    above = min(bisect_right(table, value, key=itemgetter(0)), len(table) - 1)
+    (low, *least), (high, *most) = table[above - 1], table[above]
+    way = (value - low) / (high - low)
+    return [start + way * (end - start) for start, end in zip(least, most, strict=True)]
+
+
+def _reason(part: Fit, rival: float) -> str:
+    if part.degree < rival:
+        return f"{part.reason}; another fits this better"
+    return f"{part.reason}; another fits this as well" if part.degree == rival else part.reason
+
+
+_LEAST = 0.1
+"""The degree to which a workflow that is worth a look fits at least."""
+
+
+def match_workflows(
+    task: str, workflows: Iterable[tuple[SavedWorkflow, JSONObject]]
+) -> list[Match[SavedWorkflow]]:
+    """Return the workflows that fit a task as a whole, best first.
+
+    Args:
+        task: The task in words.
+        workflows: What is saved, with the content of each.
+    """
+    described = [(saved, _described(saved, workflow)) for saved, workflow in workflows if not saved.problem]
+    common = Counter(found for _, item in described for found in item.roots)
+    fit = TaskFit(task, len(described), lambda word: common[root(word)])
+    fits = ((saved, fit.whole(item)) for saved, item in described)
+    matches = [
+        Match(item=saved, confidence=workflow_confidence(found.degree), reason=found.reason)
+        for saved, found in fits
+        if found.degree >= _LEAST
+    ]
+    return sorted(matches, key=lambda match: (-match.confidence, match.item.name))
+
+
+def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
+    """Return a saved workflow as what may fit a task."""
+    return Described.of(
+        saved.name,
+        saved.description,
+        Place("inputs", roots(_fields(saved.inputs)), 0.8),
+        Place("outputs", roots(_fields(saved.outputs)), 0.8),
+        Place("nodes", roots(" ".join(_nodes(workflow))), 0.7),
+    )
+
+
+def _fields(declared: JSONObject) -> str:
+    """Return the names and descriptions of declared inputs or outputs."""
+    texts = (field.get("description") for field in declared.values() if isinstance(field, dict))
+    return " ".join([*declared, *(text for text in texts if isinstance(text, str))])
+
+
+def _nodes(workflow: JSONObject) -> Iterator[str]:
+    """Yield the ids, types and purposes of a workflow's nodes."""
+    nodes: JSON = workflow.get("nodes")
+    for node in nodes if isinstance(nodes, list) else ():
+        if isinstance(node, dict):
+            yield from (text for key in ("id", "type", "purpose") if isinstance(text := node.get(key), str))

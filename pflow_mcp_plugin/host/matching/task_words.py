@@ -8,7 +8,13 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from pflow_mcp_plugin.host.matching.name_parts import split_name
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
+
+
+def split_name(name: str) -> str:
+    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
+    return _BOUNDARY.sub(" ", name)
+
 
 _THESAURUS = Path(__file__).with_name("thesaurus.txt")
 _BOUNDARY = re.compile(

@@ -17,8 +17,7 @@ from typing import IO, Self
 import attrs
 
 from pflow_mcp_plugin.daemon_threads import Threads
-from pflow_mcp_plugin.processes.process_group import end_groups
-from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.process_group import Reaper, end_groups, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER, end_marked
 
 RESOURCE = "shell"

@@ -11,7 +11,7 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.nodes.node_arguments import argument
-from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 Evaluate = Callable[..., Any]
 """Takes an expression and, if it is not evaluated on all values in scope, what it is evaluated on."""

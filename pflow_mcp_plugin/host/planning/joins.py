@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.matching.name_parts import split_name
-from pflow_mcp_plugin.host.matching.task_words import stem
+from pflow_mcp_plugin.host.matching.task_words import split_name, stem
 from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
 from pflow_mcp_plugin.host.workflow.templates import lone
 

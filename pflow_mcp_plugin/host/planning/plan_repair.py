@@ -28,12 +28,12 @@ from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
-from pflow_mcp_plugin.host.workflow.node_uses import reads
-from pflow_mcp_plugin.host.workflow.scope import effective_entry
+from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
+from pflow_mcp_plugin.host.workflow.workflow_reads import reads
 
 _DESCRIPTION = 160
 _CLOSE = 0.8

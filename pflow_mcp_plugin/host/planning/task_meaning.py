@@ -9,8 +9,7 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.contract import Entry
-from pflow_mcp_plugin.host.matching.name_parts import split_name
-from pflow_mcp_plugin.host.matching.task_words import QUOTED, stem
+from pflow_mcp_plugin.host.matching.task_words import QUOTED, split_name, stem
 from pflow_mcp_plugin.host.planning.joins import key_stems
 
 Kind = Literal["", "read", "think", "shape", "change", "write", "send", "remove", "run"]

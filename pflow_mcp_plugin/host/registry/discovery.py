@@ -18,9 +18,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Discovery, Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
 from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, roots
+from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit, roots
 from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, shipped_thesaurus, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 

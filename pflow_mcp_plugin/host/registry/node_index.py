@@ -309,7 +309,7 @@ def _storable(text: str) -> str:
 
 
 def _split(name: str) -> str:
-    from pflow_mcp_plugin.host.matching.name_parts import split_name  # not needed for lists
+    from pflow_mcp_plugin.host.matching.task_words import split_name  # not needed for lists
 
     return split_name(name)
 

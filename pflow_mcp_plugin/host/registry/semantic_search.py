@@ -25,9 +25,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Sketch
-from pflow_mcp_plugin.host.matching.name_parts import split_name
 from pflow_mcp_plugin.host.matching.sentence_model import SETTING, SentenceModel, find_model
-from pflow_mcp_plugin.host.matching.task_words import clause_texts
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, split_name
 from pflow_mcp_plugin.host.registry.discovery import Found, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
 from pflow_mcp_plugin.host.shared_parts import shared_part

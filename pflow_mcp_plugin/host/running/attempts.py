@@ -29,11 +29,9 @@ from pflow_mcp_plugin.host.running.run_errors import (
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.constructs import Retry
-from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
+from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
-from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_WAIT
 from pflow_mcp_plugin.host.workflow.templates import (
     Absent,
     Lookup,
@@ -42,6 +40,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     lone,
     resolve,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, expression_params
 
 Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""

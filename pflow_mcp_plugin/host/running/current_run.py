@@ -28,8 +28,8 @@ from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
+from pflow_mcp_plugin.host.workflow.constructs import MOST_CONCURRENT
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.table_rules import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
 
 _LONGEST = 200

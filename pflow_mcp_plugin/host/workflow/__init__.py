@@ -19,10 +19,9 @@
 """
 
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, compile_workflow
-from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import ChangedEntries, Checked, NodeTypes, opened, trusted
-from pflow_mcp_plugin.host.workflow.workflow_document import normalise
+from pflow_mcp_plugin.host.workflow.workflow_document import STILL_TO_COME, bind_inputs, normalise
 from pflow_mcp_plugin.host.workflow.workflow_text import load_workflow
 
 __all__ = [

@@ -17,18 +17,18 @@ from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
-from pflow_mcp_plugin.host.workflow.expression_places import is_branch
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     NodeSpec,
     WorkflowDocument,
+    bind_inputs,
     split_route,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import is_branch
 
 _DOING = "could not compare the workflow with its lock file"
 

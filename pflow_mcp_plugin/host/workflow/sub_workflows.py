@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry
+from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (

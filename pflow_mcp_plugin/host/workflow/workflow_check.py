@@ -21,24 +21,17 @@ from pflow_mcp_plugin.host.workflow.coercion import (
 )
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.expression_places import expression_params, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
-from pflow_mcp_plugin.host.workflow.node_uses import (
-    WorkflowReads,
-    fitting,
-    known_params,
-    known_value,
-    reads,
-    values_of,
-)
 from pflow_mcp_plugin.host.workflow.reference_check import (
     ExpressionCheck,
     ReferenceCheck,
+    Scope,
+    Scopes,
     check_skipped,
+    effective_entry,
+    output_field,
 )
-from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
 from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     has_template,
@@ -46,7 +39,23 @@ from pflow_mcp_plugin.host.workflow.templates import (
     parse_path,
     references,
 )
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument, normalise
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    STILL_TO_COME,
+    NodeSpec,
+    WorkflowDocument,
+    bind_inputs,
+    normalise,
+)
+from pflow_mcp_plugin.host.workflow.workflow_reads import (
+    WorkflowReads,
+    expression_params,
+    fitting,
+    is_branch,
+    known_params,
+    known_value,
+    reads,
+    values_of,
+)
 
 
 class NodeTypes(Protocol):

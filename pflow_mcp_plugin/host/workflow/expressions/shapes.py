@@ -13,9 +13,8 @@ import attrs
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
-from pflow_mcp_plugin.host.workflow.expressions.expression import Expression
+from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
-from pflow_mcp_plugin.host.workflow.expressions.syntax import Node
 
 Path = tuple[str | int, ...]
 """Steps from the values in scope to one inside them."""

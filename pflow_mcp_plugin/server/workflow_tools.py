@@ -1,4 +1,4 @@
-"""The tools for workflows: discover, execute, validate, save, list."""
+"""The tools for workflows: discover, execute, validate, save and list them, and read the trace of a run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,30 @@ from typing import Any
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.envelopes import failure, output_schema, success
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, library_of, runner_of
-from pflow_mcp_plugin.server.tools.schemas import (
+from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
     LOCAL_READING,
+    NUMBER,
     RUN_BESIDE,
     TEXT,
     arguments_schema,
     discovery_answer,
     discovery_schema,
+    failure,
     list_of,
     object_of,
+    output_schema,
+    success,
+)
+from pflow_mcp_plugin.server.served_tool import (
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+    shown,
+    traces_of,
 )
 from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -230,4 +241,78 @@ LIST = ServedTool(
     ),
     claims=LOCAL_READING,
     answer=list_saved,
+)
+
+
+_LARGEST = 200_000
+"""The approximate number of characters of a trace that are returned."""
+_LONGEST = 4_096
+
+
+def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `trace_read`: the steps of a run of the same caller."""
+    traces = traces_of(request.host)
+    run = arguments.get("trace_file", "latest")
+    if not run or len(run) > _LONGEST or not run.isprintable():
+        raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
+    path = traces.find(run, owner=request.origin.owner)
+    return success({**_capped(traces.read(path)), "trace_file": str(path)})
+
+
+def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trace without the params, outputs and items of the steps that would make it too long."""
+    steps: list[Any] = []
+    left = _LARGEST
+    for step in trace["steps"]:
+        left -= len(str(step))
+        large = {key: "..." for key in ("params", "outputs", "items") if key in step}
+        steps.append(step if left > 0 else {**step, **large, "cut": True})
+    return {**trace, "steps": steps}
+
+
+_STEP = object_of(
+    {
+        "id": TEXT,
+        "type": TEXT,
+        "action": {"type": ["string", "null"]},
+        "milliseconds": NUMBER,
+        "error": {"type": ["string", "null"]},
+    },
+    "id",
+    "type",
+)
+
+READ_TRACE = ServedTool(
+    name="trace_read",
+    title="Read a trace",
+    description=(
+        "Read the trace of a run: each step in order, with its node, params, outputs, action, time and "
+        "error. Call it when a run failed or its outputs are not what you expected. Values are shortened, "
+        "and secrets redacted."
+    ),
+    input_schema=arguments_schema(
+        {
+            "trace_file": {
+                "type": "string",
+                "description": "The trace_path of a run, its run_id, or latest, which is the default",
+            }
+        }
+    ),
+    output_schema=output_schema(
+        object_of(
+            {
+                "run_id": TEXT,
+                "workflow": TEXT,
+                "success": {"type": "boolean"},
+                "error": {"type": ["object", "null"]},
+                "inputs": ANY_OBJECT,
+                "steps": list_of(_STEP),
+                "trace_file": TEXT,
+            },
+            "steps",
+            "trace_file",
+        )
+    ),
+    claims=LOCAL_READING,
+    answer=read_trace,
 )

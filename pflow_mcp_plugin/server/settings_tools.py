@@ -9,9 +9,15 @@ from pflow_mcp_plugin.config.project_file import variables
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import mask
-from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.envelopes import (
+    LOCAL_READING,
+    TEXT,
+    arguments_schema,
+    object_of,
+    output_schema,
+    success,
+)
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, nearest, settings_of, shown
-from pflow_mcp_plugin.server.tools.schemas import LOCAL_READING, TEXT, arguments_schema, object_of
 
 
 def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:

@@ -1,4 +1,4 @@
-"""What the arguments of `pflow mcp` commands may be, as functions for click's `shell_complete`."""
+"""What several `pflow mcp` commands share on their command lines, such as functions that complete words."""
 
 from __future__ import annotations
 
@@ -8,24 +8,31 @@ import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import PflowError
+
+startup_timeout = click.option(
+    "--startup-timeout",
+    type=click.FloatRange(min=0, min_open=True, max=DAY),
+    metavar="SECONDS",
+    help="Time for the start of each server, downloads included.",
+)
+"""Adds the option to a command; its value is None if it is not given."""
+
+TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable with the token of `pflow mcp serve --http`, to which a client's config refers."""
 
 
 def servers(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
     """Return the names of the configured servers, and of those that have tools."""
-    names = list(synced_servers(context, _parameter, _incomplete))
+    names = set(catalog(context.obj).servers())
     with suppress(PflowError):  # the config is corrupt
-        names += server_store(context.obj).names()
-    return sorted(set(names))
-
-
-def synced_servers(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
-    """Return the names of the servers that have tools."""
-    return list(catalog(context.obj).servers())
+        names.update(server_store(context.obj).names())
+    return sorted(names)
 
 
 def tool_nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the node types of tools that begin so, as the host would run them."""
+    """Return the node types of tools that begin so, as the host completes them."""
     found = context.obj.complete_chain([], incomplete)
     return [CompletionItem(it.value, it.type, it.help) for it in found if it.value.startswith("mcp-")]
 

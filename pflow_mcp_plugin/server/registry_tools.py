@@ -9,9 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.envelopes import output_schema, success
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
-from pflow_mcp_plugin.server.tools.schemas import (
+from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
     LOCAL_READING,
@@ -23,8 +21,11 @@ from pflow_mcp_plugin.server.tools.schemas import (
     discovery_schema,
     list_of,
     object_of,
+    output_schema,
+    success,
 )
-from pflow_mcp_plugin.server.tools.workflow_tools import ended
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
+from pflow_mcp_plugin.server.workflow_tools import ended
 
 SEARCH_LIMIT = 50
 _MOST_DESCRIBED = 100

@@ -1,14 +1,17 @@
-"""A login in a browser: the authorization code grant with PKCE (RFC 6749, 4.1; RFC 7636).
+"""The two flows of a login: by a code in a redirect, and by a code that a person enters on any device.
 
+In a browser: the authorization code grant with PKCE (RFC 6749, 4.1; RFC 7636).
 The redirect at its end is received on a port of this machine (RFC 8252, 7.3), or pasted.
+On any device: the device authorization grant (RFC 8628).
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from http import HTTPStatus
@@ -19,15 +22,23 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import attrs
 
-from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.metadata import require_url
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
     CLIENT_UNKNOWN,
+    DEVICE_GRANT,
     TokenRefused,
+    authentication,
     error_of,
+    refusal,
     requested_tokens,
+    seconds_of,
 )
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.types import Server
 
 _IF_UNKNOWN = """If the page says that it does not know the client, press Ctrl-C, and register another one:
   pflow mcp logout {name}
@@ -148,7 +159,13 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
 
 def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
     """Return the code of an answer that comes from this authorization server."""
-    _require_issuer(fields, found)
+    issuer, wrong = fields.get("iss"), ""
+    if issuer is None and found.authorization_response_iss_parameter_supported:
+        wrong = "does not say which issuer it is from (iss), as its metadata promises"
+    elif issuer is not None and issuer != found.issuer:  # as strings: RFC 9207, section 2.4
+        wrong = f"is from another issuer (iss), {place(issuer)}"
+    if wrong:
+        raise NoAccessToken(f"the answer of {place(found.issuer)} to the login {wrong}; refused", "operator")
     error, said = error_of(fields)
     if error:
         text = f"{place(found.authorization_endpoint)} answered {said}"
@@ -161,17 +178,6 @@ def code_of(fields: Mapping[str, str], found: AuthorizationServer) -> str:
     return fields["code"]
 
 
-def _require_issuer(fields: Mapping[str, str], found: AuthorizationServer) -> None:
-    issuer = fields.get("iss")
-    if issuer is None and found.authorization_response_iss_parameter_supported:
-        wrong = "does not say which issuer it is from (iss), as its metadata promises"
-    elif issuer is not None and issuer != found.issuer:  # as strings: RFC 9207, section 2.4
-        wrong = f"is from another issuer (iss), {place(issuer)}"
-    else:
-        return
-    raise NoAccessToken(f"the answer of {place(found.issuer)} to the login {wrong}; refused", "operator")
-
-
 async def _is_forgotten(
     requests: AuthorizationRequests, sign_in: SignIn, url: str, redirect_uri: str
 ) -> bool:
@@ -182,15 +188,10 @@ async def _is_forgotten(
         return False
     if location.startswith(f"{redirect_uri}?"):
         return fields_of(urlsplit(location).query).get("error") in CLIENT_UNKNOWN
-    return status in _ERRORS or await _is_unknown_at_token_endpoint(requests, sign_in)
-
-
-async def _is_unknown_at_token_endpoint(requests: AuthorizationRequests, sign_in: SignIn) -> bool:
-    """Whether the token endpoint refuses a client, asked by a refresh token that nobody issued.
-
-    A page may tell people with the status 200; this tells programs (RFC 6749, 5.2): the error is about the
-    client if that is unknown, and about the refresh token otherwise.
-    """
+    if status in _ERRORS:
+        return True
+    # A page may tell people with the status 200. The token endpoint tells programs, if it is asked with a
+    # refresh token that nobody issued: its error is about the client only if that is unknown (RFC 6749, 5.2).
     form = {"grant_type": "refresh_token", "refresh_token": token_urlsafe(32)}
     try:
         await requested_tokens(requests, sign_in, form)
@@ -328,7 +329,12 @@ class PastedRedirect:
         return f"http://{_HOST}:{self._port}{_PATH}"
 
     async def __aenter__(self) -> Self:
-        self._port = self._port or _free_port()
+        if not self._port:
+            import socket
+
+            with socket.socket() as found:
+                found.bind((_HOST, 0))
+                self._port = int(found.getsockname()[1])
         return self
 
     async def __aexit__(
@@ -366,9 +372,119 @@ class PastedRedirect:
         return "", fields
 
 
-def _free_port() -> int:
-    import socket
+_INTERVAL = 5.0
+"""Seconds between two polls if the answer does not say."""
+_WAITING = {"authorization_pending": 0.0, "slow_down": 5.0}
+"""Seconds that the interval grows by for an answer to a device whose person has not decided yet."""
+_EXPIRED = "its code expired before anybody entered it"
+_ENDED = {"access_denied": "the login was denied", "expired_token": _EXPIRED}
+_SHORTEST_INTERVAL = 0.2
+"""Seconds between two polls at least, whatever the answer says."""
+_LONGEST_PAUSE = 60.0
+"""Seconds between two polls at most while the token endpoint cannot be reached."""
+_EXPIRY = 600.0
+_LONGEST_EXPIRY = 3_600.0
+"""Seconds that a code is good for if the answer does not say, and at most."""
+_SHOWN = 100
 
-    with socket.socket() as found:
-        found.bind((_HOST, 0))
-        return int(found.getsockname()[1])
+
+@attrs.frozen(kw_only=True)
+class _Device:
+    """What the authorization server issued to a device.
+
+    Attributes:
+        device_code: What the device asks for its tokens with, a secret.
+        user_code: What a person enters, printable.
+        page: Where they enter it: an https URL, or one on this machine.
+        complete: The page with the code in its URL, empty if there is none.
+        seconds: How long the codes are good for.
+        interval: Seconds between two polls.
+    """
+
+    device_code: str = attrs.field(repr=False)
+    user_code: str
+    page: str
+    complete: str
+    seconds: float
+    interval: float
+
+
+async def device_tokens(
+    requests: AuthorizationRequests,
+    sign_in: SignIn,
+    scopes: Sequence[str],
+    show: Callable[[str], None],
+) -> Tokens:
+    """Return the tokens of a device that a person has approved, in a browser on any device."""
+    client, found = sign_in.registration, sign_in.authorization_server
+    fields, headers = authentication(client, found, requests.server.auth)
+    form = {"client_id": client.client_id, "resource": sign_in.resource, **fields}
+    if scopes:
+        form["scope"] = " ".join(scopes)
+    answer = await requests.post(found.device_authorization_endpoint, form, headers)
+    if answer.status != HTTPStatus.OK or "error" in (answer.content or {}):
+        raise refusal(answer, "device authorization endpoint", form)
+    device = _issued(requests.server, answer)
+    limit = count_text(max(1, round(device.seconds / 60)), "minute")
+    lines = [
+        f"Open this URL in a browser, on any device:\n\n  {device.page}\n",
+        f"There, enter this code within {limit}:\n\n  {device.user_code}\n",
+    ]
+    if device.complete:
+        lines.append(f"Or open this URL, which has the code in it:\n\n  {device.complete}\n")
+    show("\n".join(lines))
+    return await _polled(requests, sign_in, device)
+
+
+def _issued(server: Server, answer: Answer) -> _Device:
+    """Return the codes in an answer; what is shown of it can steer neither a terminal nor a browser."""
+    where = f"the device authorization endpoint {place(answer.url)}"
+    content = answer.content or {}
+
+    def text(name: str) -> str:
+        value = content.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise NoAccessToken(f"{where} answered without a {name}", "operator")
+        return value.strip()
+
+    def page(name: str) -> str:
+        value = text(name)
+        require_url(server, f"{name} of {where}", value)
+        return value
+
+    seconds, interval = seconds_of(content.get("expires_in")), seconds_of(content.get("interval"))
+    return _Device(
+        device_code=text("device_code"),
+        user_code=one_line(text("user_code")[:_SHOWN]),
+        page=page("verification_uri"),
+        complete=page("verification_uri_complete") if content.get("verification_uri_complete") else "",
+        seconds=_EXPIRY if seconds is None else min(seconds, _LONGEST_EXPIRY),
+        interval=_INTERVAL if interval is None else max(interval, _SHORTEST_INTERVAL),
+    )
+
+
+async def _polled(requests: AuthorizationRequests, sign_in: SignIn, device: _Device) -> Tokens:
+    """Ask for the tokens until the person has decided, or the code has expired."""
+    from asyncio import sleep
+
+    form = {"grant_type": DEVICE_GRANT, "device_code": device.device_code}
+    end = time.monotonic() + device.seconds
+    pause = interval = device.interval
+    trouble = ""
+    while True:
+        await sleep(min(pause, max(0.0, end - time.monotonic())))
+        if time.monotonic() >= end:
+            raise NoAccessToken(f"{_EXPIRED}{trouble}", "login")
+        try:
+            return await requested_tokens(requests, sign_in, form)
+        except TokenRefused as refused:
+            if refused.code in _ENDED:
+                raise NoAccessToken(_ENDED[refused.code], "login") from refused
+            if refused.code not in _WAITING:
+                raise
+            interval += _WAITING[refused.code]
+            pause, trouble = interval, ""
+        except NoAccessToken as failure:
+            if failure.remedy != "later":
+                raise
+            pause, trouble = min(2 * pause, max(_LONGEST_PAUSE, interval)), f"; {failure.reason}"

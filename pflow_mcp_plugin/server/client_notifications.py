@@ -1,20 +1,29 @@
-"""Notifies clients that the list of tools, resources or prompts has changed, as when a workflow is saved."""
+"""What clients are told without asking: the progress of a call, and that a list has changed."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from pflow_mcp_plugin.contract import Library, PflowError
+from pflow_mcp_plugin.contract import Library, PflowError, Progress
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from mcp.server.context import ServerRequestContext
+
 
 Changed = Literal["tools", "resources", "prompts"]
 
@@ -85,13 +94,9 @@ INTERVAL = 1.0
 async def watched(
     library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
 ) -> AsyncIterator[None]:
-    """Announce each change of the library inside the `async with` block, by one task of the event loop.
+    """Announce each change of the saved workflows in the `async with` block, by one task of the event loop.
 
-    Args:
-        library: The saved workflows; None if there are none to watch.
-        changes: Notifies the clients.
-        lists: The lists that change with the library.
-        interval: Seconds between two looks; nothing is read while no client would be notified.
+    `lists` are those that change with the library. Nothing is read while no client would be notified.
     """
     if library is None or not lists:
         yield
@@ -122,3 +127,65 @@ def _fingerprint(library: Library, otherwise: str) -> str:
     with suppress(PflowError, OSError):  # the folder cannot be read at the moment
         return library.fingerprint()
     return otherwise
+
+
+_WITHIN = 0.1
+"""The share of the way to the next whole step that each report within a step adds."""
+
+
+class ProgressSender:
+    """Sends progress while its `async with` block runs; the SDK drops it unless the client asked for it.
+
+    If the client is slower than the run, it receives only the latest. The number always grows, as the
+    protocol demands: each report within a step adds a little.
+    """
+
+    def __init__(self, context: ServerRequestContext[Any, Any], redact: Callable[[str], str]) -> None:
+        self._session = context.session
+        self._redact = redact
+        self._loop = asyncio.get_running_loop()
+        self._latest: Progress | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._sent = -1.0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._latest is not None:
+            self._begin()
+        if self._sending is not None:
+            if error is not None:
+                self._sending.cancel()
+            await asyncio.wait([self._sending])
+
+    def report(self, progress: Progress) -> None:
+        """Accept a report, from any thread."""
+        waiting, self._latest = self._latest is not None, progress
+        if not waiting:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the progress
+                self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while (progress := self._latest) is not None:
+            self._latest = None
+            done = self._growing(progress.done)
+            if done is not None:
+                message = self._redact(progress.message) if progress.message else None
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone
+                    await self._session.report_progress(done, progress.total, message)
+
+    def _growing(self, done: float) -> float | None:
+        """Return a number greater than the last one; None if floats have none left before the next step."""
+        if done <= self._sent:
+            done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
+            if done <= self._sent:
+                return None
+        self._sent = done
+        return done

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from pflow_mcp_plugin.cli import known_names
+from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.call import call
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
@@ -39,9 +39,9 @@ def values(found):
 
 
 def test_servers_are_those_of_the_config_and_those_with_tools(context, desk):
-    assert known_names.servers(context, None, "") == ["clock", "files", "gone"]
+    assert command_arguments.servers(context, None, "") == ["clock", "files", "gone"]
     desk.write("not [valid")
-    assert known_names.servers(context, None, "") == ["files", "gone"]
+    assert command_arguments.servers(context, None, "") == ["files", "gone"]
 
 
 def test_tools_are_those_that_can_be_called(desk, context):
@@ -60,20 +60,20 @@ def test_the_tools_of_a_file_without_an_index_are_read_whole(desk, context):
 
 
 def test_workflows_are_those_of_the_library_or_any_file(context, desk):
-    found = known_names.workflows_and_files(context, None, "fl")
+    found = command_arguments.workflows_and_files(context, None, "fl")
     assert [(item.value, item.type) for item in found] == [("fl", "file")]
     desk.library = SimpleNamespace(names=lambda: ["one", "two"])
-    found = known_names.workflows_and_files(context, None, "fl")
+    found = command_arguments.workflows_and_files(context, None, "fl")
     assert values(found) == ["one", "two", "fl"]
 
 
 def test_presets_and_clients_are_completed_by_name(context):
-    assert "filesystem" in values(known_names.presets(context, None, ""))
-    assert "cursor" in values(known_names.clients(context, None, ""))
-    assert known_names.words_of_add(context, None, "x")[-1].type == "file"
+    assert "filesystem" in values(command_arguments.presets(context, None, ""))
+    assert "cursor" in values(command_arguments.clients(context, None, ""))
+    assert command_arguments.words_of_add(context, None, "x")[-1].type == "file"
     context.params["words"] = ("show",)
-    assert "github" in values(known_names.words_of_presets(context, None, ""))
-    assert [it.type for it in known_names.words_of_add(context, None, "")] == ["file"]
+    assert "github" in values(command_arguments.words_of_presets(context, None, ""))
+    assert [it.type for it in command_arguments.words_of_add(context, None, "")] == ["file"]
 
 
 def test_with_a_corrupt_config_the_rest_is_completed_and_nothing_is_said(pflow_home, capsys):
