@@ -12,7 +12,7 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.config import display, server_input
+from pflow_mcp_plugin.config import display, server_egress, server_input
 from pflow_mcp_plugin.config.field_checks import advice, join, refusal
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
@@ -22,7 +22,6 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 

@@ -12,6 +12,7 @@ from functools import partial
 import attrs
 import click
 
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import (
@@ -30,14 +31,10 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.launch_identity import difference, same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
-from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
-from pflow_mcp_plugin.discovery.tool_approval import approval_command
+from pflow_mcp_plugin.discovery.servers import with_startup_timeout
 from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
@@ -48,6 +45,9 @@ from pflow_mcp_plugin.terminal.looks import Part
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.terminal.text_width import padded, text_width
+from pflow_mcp_plugin.trust.launch_identity import difference, same
+from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.trust.pins import NOTHING
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
