@@ -1,4 +1,4 @@
-"""What people and programs rely on is still there: commands, options, fields, hooks, served tools, exit codes.
+"""What people and programs rely on is there: commands, options, fields, hooks, served tools, exit codes.
 
 `data/offered.json` holds what was there once; it grows with each release, and loses nothing.
 """

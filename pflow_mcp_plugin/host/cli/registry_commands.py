@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import click
@@ -146,25 +144,9 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def run_node(
     host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
 ) -> Report:
-<<<<<<< HEAD
-    """Run a single node for the registry command `registry run`, with params as typed.
-
-    Args:
-        host: The host to run it in.
-        node: The node type.
-        params: The typed string of each parameter.
-        allow_extra: Whether the node takes params beyond those that are declared.
-
-    Raises:
-        PflowError: The node type does not exist, or the params are invalid; nothing has run.
-    """
+    """Run a single node with params as typed, for `registry run`."""
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
-=======
-    """Run a single node with params as typed, for `registry run`."""
-    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
-    from pflow_mcp_plugin.host.running.single_node import typed_params
->>>>>>> w-hout
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):

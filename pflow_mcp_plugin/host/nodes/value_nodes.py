@@ -10,8 +10,6 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.language_model import (     kept_key,     llm_library,     not_accepted,     turned_away,     unknown_model, )
-from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 _REQUIRED = object()
