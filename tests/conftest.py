@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pytest
 import real_servers
 import threat_rows
+import told_failures
 from hypothesis import HealthCheck, settings
 from prepared_starts import PreparedStarts, prepared_starts
 
@@ -173,6 +174,18 @@ def no_crash_in_the_background() -> Iterator[None]:
     finally:
         logger.removeHandler(crashes)
     assert not crashes.seen, "\n".join(crashes.seen)
+
+
+_left_without_help = told_failures.watch()
+
+
+@pytest.fixture(autouse=True)
+def every_failure_says_what_to_do() -> Iterator[None]:
+    """Fail the test if the package made a failure of a server without a next step; see `told_failures`."""
+    yield
+    missing = list(_left_without_help)
+    _left_without_help.clear()
+    assert not missing, "\n".join(missing)
 
 
 class Crashes(logging.Handler):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
-from pflow_mcp_plugin.cli.known_names import folders, words_of_add
-from pflow_mcp_plugin.cli.sync import startup_timeout
-from pflow_mcp_plugin.cli.terminal import tell
-from pflow_mcp_plugin.config import display, server_input
-from pflow_mcp_plugin.config.dialects import Fitted
-from pflow_mcp_plugin.config.field_checks import join, refusal
+from pflow_mcp_plugin.cli.interaction import tell
+from pflow_mcp_plugin.config import display, server_egress, server_input
+from pflow_mcp_plugin.config.field_checks import advice, join, refusal
+from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
@@ -23,12 +22,8 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
-
-if TYPE_CHECKING:  # needed for presets only
-    from pflow_mcp_plugin.cli.preset_server import PresetServer
 
 _METAVAR = "PRESET | NAME -- COMMAND [ARGS]... | NAME URL | FILE | [NAME] JSON"
 _EXAMPLES = "\b\n" + "\n".join(("Examples:", *server_input.FORMS))  # \b: click leaves the lines as they are
@@ -116,29 +111,35 @@ def add(
     flags = server_input.Flags(**options)
     preset = _preset(host, words)
     if not preset:
-        _refuse_preset_options(inputs, name)
+        for option, value in (("--input", inputs), ("--name", name)):
+            if value:
+                step = f"pflow mcp add PRESET {option} ..."
+                raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
-    from pflow_mcp_plugin.cli.preset_server import preset_server
+    from pflow_mcp_plugin.cli.presets import preset_server
 
     # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
     server = preset_server(host, preset, inputs, name)
     server = server.having(server_input.decided(flags))
-    return _reported(host, _store_preset(host, server, starting=sync_too), sync_too=sync_too)
+    server.keep_secrets(host)
+    return add_servers(host, server.given, sync_too=sync_too, settings=tuple(server.secrets))
 
 
-def add_servers(host: Host, given: Fitted, *, sync_too: bool = False) -> Report:
-    """Store servers as `pflow mcp add` does, and report what would run.
+def add_servers(
+    host: Host, given: Fitted, *, sync_too: bool = False, settings: tuple[str, ...] = ()
+) -> Report:
+    """Store servers as `pflow mcp add` does, and report what would run; `settings` were saved for them."""
+    added = attrs.evolve(_store(host, given, starting=sync_too), settings=settings)
+    if not sync_too:
+        host.refresh("mcp")
+        return added.report()
+    from pflow_mcp_plugin.cli.server_sync import sync_servers
 
-    Args:
-        host: Receives the warnings.
-        given: The servers' tables, and notes about them.
-        sync_too: Whether to start them and sync their tools now.
-
-    Raises:
-        McpError: No table is valid; nothing was stored.
-    """
-    return _reported(host, _store(host, given, starting=sync_too), sync_too=sync_too)
+    tell("\n".join(added.lines()))  # before anything starts
+    synced = sync_servers(host, [server.name for server in added.servers], shown=True)
+    data = {**added.to_dict(), "sync": synced.data}
+    return Report(data=data, text=synced.text, error=added.error or synced.error)
 
 
 @attrs.frozen(kw_only=True)
@@ -152,7 +153,7 @@ class Added:
         warnings: Warnings about them.
         synced: Names of those that replace a server whose tools are known.
         settings: Names of the secrets that were saved as settings.
-        error: The servers that were not added, with their mistakes.
+        error: Names the servers that were not added, and their mistakes.
     """
 
     file: Path
@@ -163,20 +164,16 @@ class Added:
     settings: tuple[str, ...] = ()
     error: McpError | None = None
 
-    @property
-    def next(self) -> str:
-        """The command to run after `pflow mcp add`."""
-        return f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
-
     def report(self) -> Report:
-        """Return the report of `pflow mcp add`."""
+        """Return the report of `pflow mcp add` without --sync."""
+        step = f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
         names = ", ".join(self.synced)
         note = f"; until then the tools of {names} are those from before this change" if names else ""
-        text = [*self.lines(), f"Next: {self.next}{note}"]
-        return Report(data={**self.to_dict(), "next": self.next}, text="\n".join(text), error=self.error)
+        text = [*self.lines(), f"Next: {step}{note}"]
+        return Report(data={**self.to_dict(), "next": step}, text="\n".join(text), error=self.error)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return what `pflow mcp add --json` prints: the servers that it stored."""
+        """Return what `pflow mcp add --json` prints."""
         return {
             "file": str(self.file),
             "added": [*self.change.added],
@@ -187,9 +184,11 @@ class Added:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield lines for people about the servers that were added: what was done, and what will run."""
+        """Yield lines for people: what was done, and what will run."""
         for server in self.servers:
-            yield from map(one_line, _server_lines(_verb(self.change, server.name), server))
+            verb = "Replaced" if server.name in self.change.replaced else "Unchanged:"
+            verb = "Added" if server.name in self.change.added else verb
+            yield from map(one_line, _server_lines(verb, server))
         yield from (f"  setting  {name} is saved" for name in self.settings)
 
 
@@ -200,24 +199,25 @@ def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     change = store.add(good or given.tables)  # raises the errors if no server is valid
     servers = tuple(store.get(name) for name in good)
     approve_launches(host, good, new=change.added)
-    advice = (found for server in servers for found in _advice(server, starting=starting))
+    advised = (found for server in servers for found in _advice(server, starting=starting))
     places = set(map(server_path, good))
     shadowing = (notice for notice in store.notices() if notice.path in places)
-    warnings = (*given.notes, *change.warnings, *advice, *shadowing)
+    warnings = (*given.notes, *change.warnings, *advised, *shadowing)
     for warning in warnings:
         host.report(warning)
+    mistakes = [problem for found in refused.values() for problem in found]
     return Added(
         file=store.path,
         change=change,
         servers=servers,
         warnings=warnings,
         synced=tuple(name for name in change.replaced if name in known),
-        error=_left_out(refused),
+        error=refusal(f"Not added: {', '.join(refused)}", mistakes) if refused else None,
     )
 
 
 def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
-    """Return the preset that the arguments name, None if they have another form."""
+    """Return the preset that the arguments name, None if they name none."""
     if not server_input.is_preset_name(words):
         return None
     from pflow_mcp_plugin.cli.presets import collected
@@ -228,105 +228,48 @@ def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
     return collection.get(name).preset
 
 
-def _store_preset(host: Host, server: PresetServer, *, starting: bool) -> Added:
-    server.keep_secrets(host)
-    added = _store(host, server.given, starting=starting)
-    return attrs.evolve(added, settings=tuple(server.secrets))
-
-
-def _refuse_preset_options(inputs: Sequence[str], name: str) -> None:
-    for option, value in (("--input", inputs), ("--name", name)):
-        if value:
-            step = f"pflow mcp add PRESET {option} ..."
-            raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
-
-
-def _left_out(refused: Mapping[str, Sequence[Problem]]) -> McpError | None:
-    if not refused:
-        return None
-    problems = [problem for found in refused.values() for problem in found]
-    return refusal(f"Not added: {', '.join(refused)}", problems)
-
-
-def _reported(host: Host, added: Added, *, sync_too: bool) -> Report:
-    if sync_too:
-        return _synced(host, added)
-    host.refresh("mcp")
-    return added.report()
-
-
-def _synced(host: Host, added: Added) -> Report:
-    from pflow_mcp_plugin.cli.server_sync import sync_servers
-
-    tell("\n".join(added.lines()))  # before anything starts
-    synced = sync_servers(host, [server.name for server in added.servers], shown=True)
-    return Report(
-        data={**added.to_dict(), "sync": synced.data},
-        text=synced.text,
-        error=added.error or synced.error,
-    )
-
-
 def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     insecure = server_egress.advise(server)
     if insecure:
         yield insecure
     if server.command and not starting:  # otherwise starting it reports the same
-        yield from _program_advice(server)
+        from pflow_mcp_plugin.presets.server_program import advise
+
+        missing = advise(server)  # it may well be installed later
+        if missing:
+            program, _, arguments = server.command.partition(" ")
+            if arguments:
+                step = f'Write the program alone, command = "{program}", and its arguments as args'
+            else:
+                from pflow_mcp_plugin.presets import missing_programs
+
+                step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
+            yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)
     yield from _secret_advice(server)
 
 
-def _program_advice(server: Server) -> Iterator[Problem]:
-    """Warn about a command that cannot be found; it may well be installed later."""
-    from pflow_mcp_plugin.presets.server_program import advise
-
-    found = advise(server)
-    if found:
-        step = _program_step(server.command) or found.suggestion
-        yield _warning(server, "command", found.message, step)
-
-
-def _program_step(command: str) -> str:
-    program, _, rest = command.partition(" ")
-    if rest:
-        return f'Write the program alone, command = "{program}", and its arguments as args'
-    from pflow_mcp_plugin.presets import missing_programs
-
-    return missing_programs.remedy(command)  # unlike a start, it may ask the login shell
-
-
 def _secret_advice(server: Server) -> Iterator[Problem]:
+    path = server_path(server.name)
     for key in ("token", "key", "password", "client_secret"):
         value = server.auth.get(key)
         if isinstance(value, str) and value and not references(value):
+            message = "The secret is stored in plain text in the config file"
             step = f"Keep it in a variable: {key} = '${{API_{key.upper()}}}' (in a shell in single quotes)"
-            yield _warning(
-                server, f"auth.{key}", "The secret is stored in plain text in the config file", step
-            )
+            yield advice(f"{path}.auth.{key}", message, step)
     fields = [("url", server.url)]
     fields += [(f"args[{index}]", argument) for index, argument in enumerate(server.args)]
     for table in ("env", "headers"):
         fields += [(join(table, name), value) for name, value in getattr(server, table).items()]
     for field, value in fields:
-        yield from (_token_warning(server, field, token.variable) for token in tokens(value))
+        for token in tokens(value):
+            from pflow_mcp_plugin.exchange import setting
 
-
-def _token_warning(server: Server, field: str, variable: str) -> Problem:
-    from pflow_mcp_plugin.exchange import setting
-
-    message = "It looks like a secret, and is stored in plain text in the config file"
-    step = f"Write '${{{variable}}}' instead (in a shell in single quotes), and run: {setting(variable)}"
-    return _warning(server, field, message, step)
-
-
-def _warning(server: Server, field: str, message: str, suggestion: str) -> Problem:
-    return Problem(
-        message=message,
-        path=f"{server_path(server.name)}.{field}",
-        suggestion=suggestion,
-        severity="warning",
-        kind="config",
-    )
+            message = "It looks like a secret, and is stored in plain text in the config file"
+            step = (
+                f"Write '${{{token.variable}}}' instead (in a shell in single quotes), and run: "
+                f"{setting(token.variable)}"
+            )
+            yield advice(f"{path}.{field}", message, step)
 
 
 def _server_lines(verb: str, server: Server) -> Iterator[str]:
@@ -343,9 +286,3 @@ def _server_lines(verb: str, server: Server) -> Iterator[str]:
         values = shown.get(key)
         for name, value in values.items() if isinstance(values, Mapping) else ():
             yield f"  {key:8} {name}{separator}{value}"
-
-
-def _verb(change: StoreChange, name: str) -> str:
-    if name in change.added:
-        return "Added"
-    return "Replaced" if name in change.replaced else "Unchanged:"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.known_names import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_findings import Finding
+    from pflow_mcp_plugin.trust.hidden_text import Finding
 
 
 @click.command()
@@ -29,7 +30,7 @@ def audit(host: Host, server: str | None) -> Report:
     tools, annotations that contradict a name, and arguments that ask for more than the tool explains. It
     reads what the last sync stored and starts no server. Exits 2 if a finding is an error.
     """
-    known = catalog(host)
+    known, filters = catalog(host), _filters(host)
     if server:
         server_store(host).get(server)
         if server not in known.servers():
@@ -38,30 +39,44 @@ def audit(host: Host, server: str | None) -> Report:
                 kind="config",
                 suggestions=(f"Run: pflow mcp sync {server}",),
             )
-    names = [server] if server else list(_filters(host))
-    allowed = _allowed(host)
-    count = sum(allowed(name, tool) for name in names for tool in known.tool_names(name))
-    found = findings(host, names)
+        filters = {server: filters[server]}
+    count = sum(chosen.allows(tool) for name, chosen in filters.items() for tool in known.tool_names(name))
+    found = findings(host, list(filters))
+    wrong = [finding for finding in found if finding.severity == "error"]
+    error = None
+    if wrong:
+        owners = list(dict.fromkeys(finding.server for finding in wrong))
+        message = f"{len(wrong)} finding{' is an error' if len(wrong) == 1 else 's are errors'}"
+        error = PflowError(
+            f"{message}, in the tools of: {', '.join(owners)}",
+            kind="validation",
+            suggestions=tuple(f"Unless you can explain it: pflow mcp remove {owner}" for owner in owners),
+        )
     return Report(
-        data={"servers": len(names), "tools": count, "findings": [finding.to_dict() for finding in found]},
-        text=lambda: "\n".join(map(one_line, _lines(found, len(names), count))),
-        error=_error(found),
+        data={"servers": len(filters), "tools": count, "findings": [finding.to_dict() for finding in found]},
+        text=lambda: "\n".join(map(one_line, _lines(found, len(filters), count))),
+        error=error,
     )
 
 
 def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
-    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.trust import tool_checks
 
-    return list(tool_audit.audit(catalog(host), names, nodes=_imitated(host, names), allowed=_allowed(host)))
+    filters = _filters(host)
+
+    def allowed(server: str, tool: str) -> bool:
+        return server in filters and filters[server].allows(tool)
+
+    return list(tool_checks.audit(catalog(host), names, nodes=_imitated(host, names), allowed=allowed))
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return what a sync tells about the tools of each server that it has stored."""
-    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.trust import tool_checks
 
     found = findings(host, names)
-    return {name: tuple(tool_audit.notes(name, [it for it in found if it.server == name])) for name in names}
+    return {name: tuple(tool_checks.notes(name, [it for it in found if it.server == name])) for name in names}
 
 
 def _filters(host: Host) -> dict[str, ToolFilter]:
@@ -78,42 +93,18 @@ def _filters(host: Host) -> dict[str, ToolFilter]:
     return filters
 
 
-def _allowed(host: Host) -> Callable[[str, str], bool]:
-    """Return whether a tool, by server and name, becomes a node."""
-    from pflow_mcp_plugin.discovery.tool_filter import allows
-
-    filters = _filters(host)
-    return lambda server, tool: server in filters and allows(filters[server], tool)
-
-
 def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
-    from pflow_mcp_plugin.discovery.tool_audit import readable_names
-    from pflow_mcp_plugin.trust.look_alikes import readings
+    from pflow_mcp_plugin.trust.name_index import readings
+    from pflow_mcp_plugin.trust.tool_checks import readable_names
 
     tools = (tool for server in names for tool in readable_names(catalog(host), server))
-    looks = {reading.replace("_", "-") for tool in tools for reading in readings(tool)}
-    return {node for node in looks if _exists(host, node)}
-
-
-def _exists(host: Host, node: str) -> bool:
-    try:
-        return host.registry.find(node) is not None
-    except PflowError:  # a source that cannot be read
-        return False
-
-
-def _error(found: Sequence[Finding]) -> PflowError | None:
-    wrong = [finding for finding in found if finding.severity == "error"]
-    if not wrong:
-        return None
-    owners = list(dict.fromkeys(finding.server for finding in wrong))
-    count = f"{len(wrong)} finding{' is an error' if len(wrong) == 1 else 's are errors'}"
-    return PflowError(
-        f"{count}, in the tools of: {', '.join(owners)}",
-        kind="validation",
-        suggestions=tuple(f"Unless you can explain it: pflow mcp remove {owner}" for owner in owners),
-    )
+    found = set()
+    for look in {reading.replace("_", "-") for tool in tools for reading in readings(tool)}:
+        with suppress(PflowError):  # a source that cannot be read
+            if host.registry.find(look) is not None:
+                found.add(look)
+    return found
 
 
 def _lines(found: Sequence[Finding], servers: int, tools: int) -> Iterator[str]:

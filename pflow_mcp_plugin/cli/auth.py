@@ -1,21 +1,29 @@
-"""`pflow mcp auth`: who is signed in where, and which credentials servers get; starts and asks no server."""
+"""`pflow mcp auth | logout`: who is signed in where, and how that ends; starts no server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.contract import Host, Report
+from pflow_mcp_plugin.config import display
+from pflow_mcp_plugin.config.auth import is_machine
+from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.terminal.looks import Look
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.types import NetworkRules, Server
 
-if TYPE_CHECKING:  # not needed to complete a line
-    from pflow_mcp_plugin.cli.server_access import Access, State
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.cli.server_access import Access, State, StoredSignIns
+    from pflow_mcp_plugin.client.oauth.login import SignOut
+    from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
+
 
 _COLUMNS = (
     Column(title="SERVER", whole=True),
@@ -45,12 +53,7 @@ def auth(host: Host, name: str | None) -> Report:
 
 
 def access(host: Host, name: str = "") -> Report:
-    """Return the report of `pflow mcp auth`: how pflow gets access to one server, or to all that need it.
-
-    Raises:
-        McpError: The named server is not configured, and there is no sign-in of that name.
-        storage.CorruptFile: The config is not valid TOML.
-    """
+    """Return the report of `pflow mcp auth`: how pflow gets access to one server, or to all that need it."""
     from pflow_mcp_plugin.cli.server_access import access_to, stored_sign_ins, unused_sign_ins
 
     known, store = stored_sign_ins(host), server_store(host)
@@ -64,14 +67,14 @@ def access(host: Host, name: str = "") -> Report:
 
 
 def _table(rows: Sequence[Access]) -> Table:
-    below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
-
-
-def _cells(row: Access) -> tuple[Cell, ...]:
-    state = row.state.replace("_", " ")
-    note = "" if row.state == "has_mistakes" else row.note
-    return row.server or "(unreadable)", row.type, (state, _LOOKS.get(row.state, "")), note
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        state = row.state.replace("_", " ")
+        note = "" if row.state == "has_mistakes" else row.note
+        cells.append((row.server or "(unreadable)", row.type, (state, _LOOKS.get(row.state, "")), note))
+    return Table(
+        columns=_COLUMNS, rows=cells, below={number: [*_below(row)] for number, row in enumerate(rows)}
+    )
 
 
 def _below(row: Access) -> Iterator[str]:
@@ -90,3 +93,123 @@ def _below(row: Access) -> Iterator[str]:
     if row.sign_in and row.sign_in.tokens and row.sign_in.tokens.scopes:
         yield f"    scopes   {one_line(' '.join(row.sign_in.tokens.scopes))}"
     yield from (f"    ! variable {name} is not set" for name, is_set in row.variables.items() if not is_set)
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=servers)
+@click.option("--all", "everywhere", is_flag=True, help="Sign out everywhere, at former servers too.")
+@click.pass_obj
+def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
+    """Sign out of server NAME: remove its sign-in from this machine, and revoke its tokens.
+
+    The sign-in is removed even if the authorization server cannot be reached.
+    """
+    if everywhere == bool(name):
+        message = "Give a NAME or --all, not both" if name else "Give a NAME, or --all"
+        raise click.UsageError(message)
+    return log_out(host, name or "")
+
+
+def log_out(host: Host, name: str = "") -> Report:
+    """Sign out of a server, or everywhere if none is named, and return the report of `pflow mcp logout`.
+
+    Its error is the first sign-in that could not be removed.
+    """
+    from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
+
+    try:
+        known = stored_sign_ins(host)
+    except (CorruptFile, StoreError):  # a config that cannot be read must not keep anyone signed in
+        known = stored_sign_ins_alone(host)
+    chosen = known.of_name(name) if name else known.entries
+    if name and not chosen:
+        if name in known.failures:
+            raise known.failures[name]
+        server_store(host).table(name)  # raises the error about an unknown server, with similar names
+    ended, failures = sign_out_of(host, known, chosen)
+    lines = [line for each in ended for line in each.lines()]
+    lines += [
+        f"  ! server {user} signs in again by itself when it is used"
+        for user in dict.fromkeys(user for each in ended for user in each.users)
+        if is_machine(known.servers[user].auth)
+    ]
+    nothing = f"Nobody is signed in at server {name}" if name else "Nobody is signed in anywhere"
+    return Report(
+        data={"removed": [each.to_dict() for each in ended]},
+        text="\n".join(lines) or ("" if failures else nothing),
+        error=failures[0] if failures else None,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class EndedSignIn:
+    """A sign-in that was removed, and the configured servers that used it."""
+
+    outcome: SignOut
+    users: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON form."""
+        entry = self.outcome.entry
+        found: dict[str, Any] = {"file": entry.name}
+        if entry.sign_in:
+            url, issuer = display.url(entry.sign_in.server_url, widely=True), entry.sign_in.issuer
+            found = {"server": entry.sign_in.server, "url": url, "issuer": issuer}
+        found |= {"used_by": [*self.users], "revoked": self.outcome.revoked}
+        return {**found, "reason": self.outcome.reason or None}
+
+    def lines(self) -> Iterator[str]:
+        """Yield it in lines for people."""
+        found = self.outcome.entry.sign_in
+        if found is None:
+            yield f"Removed {self.outcome.entry.name}, a sign-in that could not be read"
+        else:
+            name = ", ".join(self.users) or found.server
+            url = display.url(found.server_url, widely=True)
+            yield f"Signed out of server {name}: {url}, with {found.issuer}"
+        if self.outcome.reason:
+            yield f"  ! its tokens were not revoked: {self.outcome.reason}; they are good until they expire"
+
+
+def sign_out_of(
+    host: Host, known: StoredSignIns, chosen: Sequence[StoredSignIn]
+) -> tuple[list[EndedSignIn], list[PflowError]]:
+    """Remove sign-ins and revoke their tokens; return those that were removed, and the errors of others."""
+    if not chosen:
+        return [], []
+    import asyncio
+
+    from pflow_mcp_plugin.client.oauth.login import sign_out
+
+    try:
+        network = server_store(host).network()
+    except PflowError:
+        network = None
+    servers = [_server_of(known, entry, network) for entry in chosen]
+
+    async def all_of_them() -> list[SignOut | BaseException]:
+        each = (sign_out(known.store, entry, server) for entry, server in zip(chosen, servers, strict=True))
+        return await asyncio.gather(*each, return_exceptions=True)
+
+    ended: list[EndedSignIn] = []
+    failures: list[PflowError] = []
+    for outcome in asyncio.run(all_of_them()):
+        if isinstance(outcome, PflowError):
+            failures.append(outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            ended.append(EndedSignIn(outcome=outcome, users=tuple(known.users(outcome.entry))))
+    return ended, failures
+
+
+def _server_of(known: StoredSignIns, entry: StoredSignIn, network: NetworkRules | None) -> Server | None:
+    """Return the server by whose rules the tokens of a sign-in are revoked, None if they are unknown."""
+    users = known.users(entry)
+    if users:
+        return known.servers[users[0]]
+    if network is None:
+        return None
+    found = entry.sign_in
+    name, url = (found.server, found.server_url) if found else ("", "")
+    return Server(name=name, transport="http", url=url, network=network)

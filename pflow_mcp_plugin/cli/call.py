@@ -10,8 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.named_tool import call_of, find_tool, nearest_tools
-from pflow_mcp_plugin.cli.tools import list_tools
+from pflow_mcp_plugin.cli.tools import call_of, find_tool, list_tools, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -75,17 +74,10 @@ def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
 
 
 def call_tool(host: Host, words: Sequence[str], program: str, *, alone: bool = False) -> Report:
-    """Return the report of a chain of nodes that begins with a tool; no server is started to look it up.
+    """Run a chain of nodes that begins with a tool; no server is started to look it up.
 
-    Args:
-        host: The host that runs the chain.
-        words: The names of server and tool, then the rest of the command line.
-        program: The name of the program, for the host's messages.
-        alone: Whether the name of a tool that only one server has will do.
-
-    Raises:
-        McpError: The server or the tool does not exist or cannot be used, or the server was never synced.
-        PflowError: One of them is not named, or the host refuses the rest of the line.
+    `words` name the server and the tool, then comes the rest of the command line. `program` is for the host's
+    messages. With `alone`, the name of a tool that only one server has will do.
     """
     words = _named_apart(host, _tool_first(words), alone=alone)
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
@@ -98,10 +90,20 @@ def call_tool(host: Host, words: Sequence[str], program: str, *, alone: bool = F
     if server not in store.names():
         raise _unknown_server(host, source, server, names[-1])
     if len(names) == 1 or not names[1]:
-        return _tools(host, server, words)
+        if not {"-h", "--help"}.isdisjoint(words):
+            return list_tools(host, server)
+        message = f"The name of a tool of server {server} is missing"
+        raise PflowError(message, suggestions=(f"See its tools: pflow mcp tools {server}",), kind="usage")
     entry = source.of_tool(server, names[1])
     if entry is None:
-        raise _unusable(source, server, names[1])
+        problem = source.missing_tool(server, names[1])
+        raise McpError(
+            problem.message,
+            where=Where(server=server, tool=names[1], phase="config"),
+            next_step=problem.suggestion,
+            kind=problem.kind,
+            action="resource_missing",
+        )
     return _run(host, entry, words[2:], program)
 
 
@@ -147,7 +149,7 @@ def _run(host: Host, entry: Entry, words: Sequence[str], program: str) -> Report
 
 
 def _as_typed(error: PflowError) -> PflowError:
-    """Return an error of the host about `--params` with the name by which the option was typed."""
+    """Let an error of the host about `--params` name the option as it was typed."""
 
     def typed(text: str) -> str:
         return text.replace(_OF_HOST, _ARGS)
@@ -163,11 +165,7 @@ def _as_typed(error: PflowError) -> PflowError:
 def _unknown_server(host: Host, source: ToolSource, server: str, tool: str) -> McpError:
     """Return the error about a server that is not configured; suggests the tools that may be meant.
 
-    Args:
-        host: The host.
-        source: The tools that there are.
-        server: What stands for a server.
-        tool: What stands for a tool; the same if only one name was given.
+    `tool` is the same as `server` if only one name was given.
     """
     store = server_store(host)
     error = store.not_configured(server)
@@ -176,26 +174,3 @@ def _unknown_server(host: Host, source: ToolSource, server: str, tool: str) -> M
     meant = [entry for entry in of_any if entry] or nearest_tools(host, server)
     error.suggestions = tuple(f"Did you mean {call_of(entry)}?" for entry in meant) or error.suggestions
     return error
-
-
-def _unusable(source: ToolSource, server: str, tool: str) -> McpError:
-    problem = source.missing_tool(server, tool)
-    return McpError(
-        problem.message,
-        where=Where(server=server, tool=tool, phase="config"),
-        next_step=problem.suggestion,
-        kind=problem.kind,
-        action="resource_missing",
-    )
-
-
-def _tools(host: Host, server: str, words: Sequence[str]) -> Report:
-    """Return the tools of a server as the help of `pflow mcp SERVER`.
-
-    Raises:
-        PflowError: Help was not asked for.
-    """
-    if not {"-h", "--help"}.isdisjoint(words):
-        return list_tools(host, server)
-    message = f"The name of a tool of server {server} is missing"
-    raise PflowError(message, suggestions=(f"See its tools: pflow mcp tools {server}",), kind="usage")

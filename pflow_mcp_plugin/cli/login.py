@@ -1,29 +1,28 @@
-"""`pflow mcp login`: signs a person in to a server, in a browser or by a redirect that is pasted here.
-
-Other commands offer it where a server needs a login.
-"""
+"""`pflow mcp login`, and its offer by other commands where a server needs a login."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.cli.terminal import is_interactive, tell
+from pflow_mcp_plugin.cli.interaction import (
+    has_browser,
+    is_interactive,
+    open_in_browser,
+    read_hidden_line,
+    tell,
+)
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.servers import launch
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 
@@ -33,12 +32,14 @@ if TYPE_CHECKING:
 
 _OAUTH = {"type": "oauth"}
 _SCOPES = re.compile(r"[!#-\[\]-~]+( +[!#-\[\]-~]+)*")
-_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
-_BROWSER_PROGRAM = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
-_LONGEST_LINE = 1 << 16
-_LINE_ENDS = b"\r\n"
-_END_OF_INPUT = 4
-_ERASERS = (8, 127)
+
+
+def _checked(_context: click.Context, _option: click.Parameter, scopes: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is not a scope (RFC 6749, 3.3)."""
+    for scope in scopes:
+        if not _SCOPES.fullmatch(scope):
+            raise click.BadParameter(f"{scope!a} is not a scope", param_hint="--scope")
+    return scopes
 
 
 @click.command()
@@ -49,7 +50,7 @@ _ERASERS = (8, 127)
     "scopes",
     multiple=True,
     metavar="SCOPE",
-    callback=lambda _context, _option, values: _checked(values),
+    callback=_checked,
     help="Ask for this scope too; repeat it for more.",
 )
 @click.pass_obj
@@ -59,23 +60,10 @@ def login(host: Host, name: str, *, no_browser: bool, scopes: tuple[str, ...]) -
 
 
 def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str] = ()) -> Report:
-    """Sign a person in to a server, as `pflow mcp login` does.
+    """Sign a person in to a server, as `pflow mcp login` does, and report with which scopes and until when.
 
-    An http server without `auth` gets one of type oauth in the config, once somebody is signed in.
-
-    Args:
-        host: The host.
-        name: The server.
-        browser: Whether a browser may be opened.
-        scopes: What to ask for beside what is asked for usually.
-
-    Returns:
-        Where somebody is signed in, with which scopes, and until when; never a token.
-
-    Raises:
-        McpError: The server is not configured, or nobody can sign in to it.
-        McpError: Nobody signed in.
-        StoreError: The sign-in cannot be stored.
+    An http server without `auth` gets one of type oauth in the config, once somebody is signed in. `scopes`
+    are asked for beside the usual ones.
     """
     from pflow_mcp_plugin.client.failures import run_sign_in
 
@@ -87,8 +75,14 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
 
     async def action() -> SignIn:
         from pflow_mcp_plugin.client.oauth import login as oauth_login
+        from pflow_mcp_plugin.client.oauth.login_flows import Person
 
-        return await oauth_login.login(ready, _person(browser=browser), scopes)
+        person = Person(
+            show=tell,
+            open_url=open_in_browser if browser and has_browser() else None,
+            read_redirect=lambda text: read_hidden_line(lambda: tell(text)),
+        )
+        return await oauth_login.login(ready, person, scopes)
 
     sign_in = run_sign_in(ready, action)
     _require_unchanged(host, ready)
@@ -101,15 +95,11 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
 
 
 def _require_unchanged(host: Host, ready: Launch) -> None:
-    """Sign out again from a server that was removed or changed while somebody signed in to it.
-
-    Raises:
-        McpError: It was; another server may have its name now.
-    """
+    """Sign out again if the server was removed or changed meanwhile: another may have its name now."""
     store, name = server_store(host), ready.server.name
     if name in store.names() and store.fingerprint(name) == ready.fingerprint:
         return
-    from pflow_mcp_plugin.cli.logout import sign_out_of
+    from pflow_mcp_plugin.cli.auth import sign_out_of
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins
     from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 
@@ -118,14 +108,6 @@ def _require_unchanged(host: Host, ready: Launch) -> None:
     message = f"The config of server {name} changed during the login, which is therefore not kept"
     step = f"Run again: pflow mcp login {name}"
     raise McpError(message, where=Where(server=name, phase="config"), next_step=step, kind="config")
-
-
-def _checked(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what is no scope (RFC 6749, 3.3)."""
-    for scope in scopes:
-        if not _SCOPES.fullmatch(scope):
-            raise click.BadParameter(f"{scope!a} is not a scope", param_hint="--scope")
-    return scopes
 
 
 def _require_login(host: Host, ready: Launch) -> bool:
@@ -144,24 +126,12 @@ def _require_login(host: Host, ready: Launch) -> bool:
         step = f"Test it: pflow mcp test {server.name}"
     elif not kind and store.file_of(server.name) != store.path:
         wrong = f"{store.file_of(server.name)} has no auth for it"
-        step = "Add it to your own config: " + f"pflow mcp add {server.name} {display.url(server.url)}"
+        step = f"Add it to your own config: pflow mcp add {server.name} {display.url(server.url)}"
     else:
         return not kind
     where = Where(server=server.name, phase="config")
     message = f"Server {server.name} cannot be signed in to: {wrong}"
     raise McpError(message, where=where, next_step=step, kind="config")
-
-
-def _person(*, browser: bool) -> Any:
-    """Return the person at the terminal."""
-    from pflow_mcp_plugin.client.oauth.authorization_code import Person
-
-    opens = browser and has_browser()
-    return Person(
-        show=tell,
-        open_url=open_in_browser if opens else None,
-        read_redirect=lambda text: read_hidden_line(lambda: tell(text)),
-    )
 
 
 def _data(sign_in: SignIn, *, is_new: bool, is_synced: bool) -> dict[str, Any]:
@@ -192,12 +162,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def logged_in(host: Host, error: PflowError | None) -> bool:
-    """Ask, on a terminal, whether to log in at a server that needs it; return whether that was done.
-
-    Args:
-        host: The host.
-        error: The failure of the server, None if it did not fail.
-    """
+    """Offer, on a terminal, to log in at a server that failed without; return whether that was done."""
     name = error.details.get("server") if error and error.details.get("login") else None
     if error is None or not isinstance(name, str) or not is_interactive():
         return False
@@ -212,94 +177,3 @@ def logged_in(host: Host, error: PflowError | None) -> bool:
         return False
     tell(report.render())
     return True
-
-
-def has_browser() -> bool:
-    """Whether a browser can be expected to open: one that takes over the terminal does not count."""
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS))
-
-
-def open_in_browser(url: str) -> None:
-    """Open a URL in the user's browser, as `$BROWSER` or the desktop says, and do not wait for it.
-
-    No shell is involved. What the browser prints is discarded, and Ctrl-C does not reach it.
-    """
-    if not url.startswith(("https://", "http://")):
-        raise ValueError("only web pages are opened")
-    # The module `webbrowser` would let it write to our standard output, and wait for some browsers.
-    threading.Thread(target=_open, args=(url,), daemon=True).start()
-
-
-def _open(url: str) -> None:
-    import subprocess
-
-    command = [sys.executable, "-I", "-c", _BROWSER_PROGRAM, url]
-    with suppress(OSError):  # the URL is too long for an argument, or there are too many processes
-        subprocess.run(  # noqa: S603 - no shell; the URL is checked
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            check=False,
-        )
-
-
-def read_hidden_line(ask: Callable[[], object]) -> str:
-    """Return a line from standard input, which a terminal does not show; empty at the end of input.
-
-    A terminal passes on lines of up to 1,024 bytes on some systems if it edits them; here, it does not.
-
-    Args:
-        ask: Prompts for the line. A line that is pasted as soon as it does is not shown either.
-    """
-    if sys.stdin is None or not sys.stdin.isatty():
-        ask()
-        return "" if sys.stdin is None else sys.stdin.readline(_LONGEST_LINE).strip()
-    try:
-        import termios
-    except ImportError:  # Windows
-        from getpass import getpass
-
-        ask()
-        return getpass("")
-    descriptor = sys.stdin.fileno()
-    with _hiding_input(termios, descriptor):
-        ask()
-        line = _typed_line(descriptor)
-    sys.stderr.write("\n")
-    return line
-
-
-def _typed_line(descriptor: int) -> str:
-    found = bytearray()
-    while len(found) < _LONGEST_LINE:
-        try:
-            typed = os.read(descriptor, 4096)
-        except OSError:  # the terminal is gone; not every system calls that an error
-            typed = b""
-        if not typed:
-            return ""
-        for byte in typed:
-            if byte in _LINE_ENDS or byte == _END_OF_INPUT:
-                return found.decode(errors="replace").strip()
-            if byte in _ERASERS:
-                del found[-1:]
-            else:
-                found.append(byte)
-    return ""
-
-
-@contextmanager
-def _hiding_input(termios: Any, descriptor: int) -> Iterator[None]:
-    """Let a terminal pass on what is typed at once and not show it; Ctrl-C still interrupts."""
-    before = termios.tcgetattr(descriptor)
-    changed = termios.tcgetattr(descriptor)
-    changed[3] &= ~(termios.ECHO | termios.ICANON)
-    changed[6][termios.VMIN], changed[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(descriptor, termios.TCSADRAIN, changed)
-    try:
-        yield
-    finally:
-        with suppress(termios.error):  # the terminal is gone
-            termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)

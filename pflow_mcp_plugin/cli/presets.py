@@ -1,25 +1,42 @@
-"""`pflow mcp presets`: the ready-made servers; `pflow mcp new-preset`: a package with one, to begin with."""
+"""`pflow mcp presets | new-preset`: the ready-made servers, and what `pflow mcp add PRESET` makes of one."""
 
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+import attrs
 import click
 
-from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.cli.known_names import folders, words_of_presets
-from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
+from pflow_mcp_plugin.cli.dependencies import lookup, server_store
+from pflow_mcp_plugin.cli.interaction import is_interactive
+from pflow_mcp_plugin.config.server_input import Fitted
+from pflow_mcp_plugin.config.server_schema import server_path
+from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.presets import missing_programs
-from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect
+from pflow_mcp_plugin.presets.collection import (
+    OfferedPreset,
+    PresetCollection,
+    collect,
+    is_launch_of,
+    lacking_inputs,
+    parse_inputs,
+    resolve_inputs,
+    server_table,
+)
 from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
+from pflow_mcp_plugin.variable_references import references
 
 _COLUMNS = (
     Column(title="PRESET", whole=True),
@@ -41,30 +58,45 @@ def presets(host: Host, words: tuple[str, ...]) -> Report:
 
 
 def list_presets(host: Host, words: Sequence[str] = ()) -> Report:
-    """List presets; starts nothing.
-
-    Args:
-        host: Its plugins offer them.
-        words: All of them occur in name, title, description or package.
-    """
-    collection = collected(host)
-    found = collection.search(words)
-    return Report(data=[_row(offer) for offer in found], text=lambda: _table(found, words))
+    """List the presets with all words in their name, title, description or packages; starts nothing."""
+    found = collected(host).search(words)
+    data = [_row(offer) for offer in found]
+    if not found:
+        nothing = f"No preset contains {' '.join(words)}. See all: pflow mcp presets"
+        return Report(data=data, text=nothing if words else "No presets")
+    # A server's program stands for what it needs.
+    cells = [
+        (it.preset.name, PurePath(it.preset.command).name or it.preset.transport, it.preset.description)
+        for it in found
+    ]
+    return Report(data=data, text=lambda: (Table(columns=_COLUMNS, rows=cells), "", _NEXT))
 
 
 def show_preset(host: Host, name: str) -> Report:
-    """Show one preset.
-
-    Raises:
-        PflowError: The preset does not exist, or several plugins offer it.
-    """
+    """Show one preset, or raise `PflowError` if it does not exist or several plugins offer it."""
     offer = collected(host).get(name)
-    data = {**_row(offer), **_launch(offer.preset), "origin": offer.origin}
-    return Report(data=data, text=lambda: "\n".join(_lines(offer)))
+    preset = offer.preset
+    data: dict[str, Any] = {
+        **_row(offer),
+        "manifest_hash": preset.manifest_hash or None,
+        "tools": [*preset.tools],
+    }
+    remedy = ""
+    if preset.command:
+        program = shutil.which(preset.command)
+        data |= {"command": preset.command, "args": [*preset.args], "env": dict(preset.env)}
+        data["program"] = program
+        if program is None:
+            remedy = missing_programs.remedy(preset.command)
+            data["remedy"] = remedy
+    else:
+        data |= {"url": preset.url, "headers": dict(preset.headers)}
+    data["origin"] = offer.origin
+    return Report(data=data, text=lambda: "\n".join(_lines(offer, remedy, is_missing="remedy" in data)))
 
 
 def collected(host: Host) -> PresetCollection:
-    """Return the presets for `pflow mcp presets` to list, and report the problems of invalid ones."""
+    """Return the presets of all plugins, and report the problems of invalid ones."""
     collection = collect(host)
     for problem in collection.problems:
         host.report(problem)
@@ -85,35 +117,7 @@ def _row(offer: OfferedPreset) -> dict[str, Any]:
     }
 
 
-def _launch(preset: ServerPreset) -> dict[str, Any]:
-    data: dict[str, Any] = {"manifest_hash": preset.manifest_hash or None, "tools": [*preset.tools]}
-    if preset.command:
-        program = shutil.which(preset.command)
-        missing = {} if program else {"remedy": missing_programs.remedy(preset.command)}
-        return data | {
-            "command": preset.command,
-            "args": [*preset.args],
-            "env": dict(preset.env),
-            "program": program,
-            **missing,
-        }
-    return data | {"url": preset.url, "headers": dict(preset.headers)}
-
-
-def _table(found: Sequence[OfferedPreset], words: Sequence[str]) -> tuple[str | Table, ...]:
-    if not found:
-        nothing = f"No preset contains {' '.join(words)}. See all: pflow mcp presets"
-        return (nothing if words else "No presets",)
-    rows = [(offer.preset.name, _needs(offer.preset), offer.preset.description) for offer in found]
-    return Table(columns=_COLUMNS, rows=rows), "", _NEXT
-
-
-def _needs(preset: ServerPreset) -> str:
-    """Return what a preset's server is started with: a program's name, or `http`."""
-    return PurePath(preset.command).name or preset.transport
-
-
-def _lines(offer: OfferedPreset) -> Iterator[str]:
+def _lines(offer: OfferedPreset, remedy: str, *, is_missing: bool) -> Iterator[str]:
     preset = offer.preset
     yield f"{preset.name}: {preset.title}"
     yield f"  {preset.description}"
@@ -122,17 +126,24 @@ def _lines(offer: OfferedPreset) -> Iterator[str]:
             yield f"  {word:8} {value}"
     if preset.command:
         yield f"  runs     {command_line(preset)}"
-        if not shutil.which(preset.command):
-            remedy = missing_programs.remedy(preset.command)
-            yield f"           {preset.command} is not on PATH. {remedy}".rstrip()
     else:
         yield f"  url      {preset.url}"
+    if is_missing:
+        yield f"           {preset.command} is not on PATH. {remedy}".rstrip()
     yield from (f"  env      {name}={value}" for name, value in preset.env.items())
     yield from (f"  header   {name}: {value}" for name, value in preset.headers.items())
     if preset.tools:
         yield f"  tools    {', '.join(preset.tools)}"
-    yield from (f"  input    {_described(given)}" for given in preset.inputs)
-    yield f"Add it: {_example(preset)}"
+    needed = []
+    for given in preset.inputs:
+        facts = [] if given.required and not given.default else ["optional"]
+        facts += ["secret"] if given.secret else []
+        facts += [f"default {given.default}"] if given.default else []
+        facts += [f"one of {', '.join(given.choices)}"] if given.choices else []
+        yield f"  input    {given.name}: {given.description}" + (f" ({'; '.join(facts)})" if facts else "")
+        if given.required and not (given.default or given.secret):
+            needed.append(f" --input {given.name}={given.name.upper()}")
+    yield f"Add it: pflow mcp add {preset.name}{''.join(needed)}"
 
 
 def command_line(preset: ServerPreset) -> str:
@@ -143,19 +154,86 @@ def command_line(preset: ServerPreset) -> str:
     )
 
 
-def _described(given: PresetInput) -> str:
-    facts = [] if given.required and not given.default else ["optional"]
-    facts += ["secret"] if given.secret else []
-    facts += [f"default {given.default}"] if given.default else []
-    facts += [f"one of {', '.join(given.choices)}"] if given.choices else []
-    return f"{given.name}: {given.description}" + (f" ({'; '.join(facts)})" if facts else "")
+@attrs.frozen(kw_only=True)
+class PresetServer:
+    """The table of the server that `pflow mcp add PRESET` adds, and the secrets to keep as settings."""
+
+    given: Fitted
+    secrets: Mapping[str, str] = attrs.field(repr=False)
+
+    def having(self, fields: Mapping[str, JSON]) -> PresetServer:
+        """Return the server with fields that the user decides, such as `trust_readonly`."""
+        tables: dict[str, JSON] = {
+            name: {**table, **fields} if isinstance(table, dict) else table
+            for name, table in self.given.tables.items()
+        }
+        return attrs.evolve(self, given=attrs.evolve(self.given, tables=tables))
+
+    def keep_secrets(self, host: Host) -> None:
+        """Save the secrets as settings."""
+        for name, value in self.secrets.items():
+            if host.settings is None:
+                step = f"export {name}=..., and repeat the command without it"
+                raise PflowError(f"This pflow cannot save {name}", suggestions=(step,), kind="usage")
+            host.settings.set(name, value)
 
 
-def _example(preset: ServerPreset) -> str:
-    needed = (given for given in preset.inputs if given.required and not (given.default or given.secret))
-    return " ".join(
-        ["pflow mcp add", preset.name, *(f"--input {given.name}={given.name.upper()}" for given in needed)]
+def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: str = "") -> PresetServer:
+    """Return the server that a preset describes; nothing is stored.
+
+    `pairs` are the `--input NAME=VALUE` options; what they lack is asked for on a terminal. By default, the
+    server gets the name of the preset.
+    """
+    name = name or preset.name
+    if not naming.is_server_name(name):
+        step = f"--name {naming.server_name(name)}"
+        raise PflowError(f"Invalid server name: {name}", suggestions=(step,), kind="usage")
+    store, known = server_store(host), lookup(host)
+    if name in store.names():
+        server = store.get(name)
+        if server.preset != preset.name and not is_launch_of(preset, server):
+            raise PflowError(
+                f"Server {name} is already configured, and not from the preset {preset.name}",
+                suggestions=(f"pflow mcp add {preset.name} --name NAME", f"pflow mcp remove {name}"),
+                kind="config",
+            )
+    given = parse_inputs(preset, pairs)
+    values = resolve_inputs(preset, given, known)
+    if values.missing:
+        if not is_interactive():
+            raise lacking_inputs(preset, values.missing)
+        answers = {each.name: _ask(each) for each in values.missing}
+        values = resolve_inputs(preset, {**given, **answers}, known)
+    notes = [
+        _warning(f"{each} is set in the environment too, which takes precedence over the settings")
+        for each in values.secrets
+        if os.environ.get(each)
+    ]
+    table = server_table(preset, values.texts)
+    command = table.get("command", "")
+    if command and not references(command) and not shutil.which(command):
+        found = missing_programs.find(command)
+        if found:
+            env = {**found.env, **table.get("env", {})}
+            table = {**table, "command": found.path, **({"env": env} if env else {})}
+            message = (
+                f"{command} is not on PATH; the server is started by the full path that {found.source} has "
+                "for it"
+            )
+            notes.append(_warning(message, f"{server_path(name)}.command"))
+    return PresetServer(given=Fitted(tables={name: table}, notes=tuple(notes)), secrets=values.secrets)
+
+
+def _ask(each: PresetInput) -> str:
+    choices = click.Choice(each.choices) if each.choices else None
+    answer: str = click.prompt(
+        f"{each.description} ({each.name})", hide_input=each.secret, type=choices, err=True
     )
+    return answer
+
+
+def _warning(message: str, path: str = "") -> Problem:
+    return Problem(message=message, path=path, severity="warning", kind="config", source="mcp")
 
 
 @click.command("new-preset")
@@ -168,18 +246,14 @@ def new_preset(host: Host, name: str, folder: Path | None) -> Report:
 
 
 def write_package(host: Host, name: str, folder: Path) -> Report:
-    """Write a package with a preset, as `pflow mcp new-preset` does.
-
-    Args:
-        host: Its plugins may offer a preset of this name already.
-        name: The name of the package and of its preset.
-        folder: Where to write it; it must be empty, or not exist.
-
-    Raises:
-        PflowError: The name is invalid or taken, or the folder is not empty.
-        StoreError: A file cannot be written.
-    """
-    _check(host, name)
+    """Write a package with a preset of its name to a folder, which must be empty or not exist."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        step = "Use a-z, 0-9 and hyphens, beginning with a letter, such as acme-tickets"
+        raise PflowError(f"Invalid package name {name!r}", suggestions=(step,), kind="usage")
+    collection = collected(host)
+    if name in collection.offered or name in collection.clashes:
+        step = f"Choose another name; see: pflow mcp presets show {name}"
+        raise PflowError(f"A preset named {name} already exists", suggestions=(step,), kind="usage")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise PflowError(
             f"{folder} exists and is not empty", suggestions=("Name another folder",), kind="usage"
@@ -192,13 +266,3 @@ def write_package(host: Host, name: str, folder: Path) -> Report:
         data={"folder": str(folder), "files": [*files], "next": following},
         text="\n".join([f"Wrote {folder}:", *(f"  {path}" for path in files), f"Next: {following}"]),
     )
-
-
-def _check(host: Host, name: str) -> None:
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        step = "Use a-z, 0-9 and hyphens, beginning with a letter, such as acme-tickets"
-        raise PflowError(f"Invalid package name {name!r}", suggestions=(step,), kind="usage")
-    collection = collected(host)
-    if name in collection.offered or name in collection.clashes:
-        step = f"Choose another name; see: pflow mcp presets show {name}"
-        raise PflowError(f"A preset named {name} already exists", suggestions=(step,), kind="usage")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 import gc
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
-from pflow_mcp_plugin.cli.http_options import given_http_options, http_options, serve_http, taken_token
-from pflow_mcp_plugin.cli.known_names import clients, folders
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.pflow_server import PflowServer
+    from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
+    from pflow_mcp_plugin.server.offer import Offer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NO_SHELL = Problem(
     message="This node runs programs or code, which this server is not to do",
@@ -28,51 +33,151 @@ _NO_SHELL = Problem(
 )
 _SEVERAL = ("--tools", "--workflows")
 """Options that take all words up to the next option."""
+_FILE = click.Path(path_type=Path)
+_HOST = re.compile(r"[^\s/@]+")
+_ORIGIN = re.compile(r"https?://[^\s/@*]+")
 
 
-def sets_up_clients(command: Callable[..., Report]) -> Callable[..., Report]:
-    """Add the options that set up a client instead of serving; without them, the command runs as before.
+class _Seconds(click.FloatRange):
+    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
 
-    The other options of the command line become those of the server that the client starts.
-    """
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
 
-    @click.option(
-        "--print-config",
-        metavar="CLIENT",
-        shell_complete=clients,
-        help="Print what to put into the config of this client.",
-    )
-    @click.option(
-        "--install",
-        metavar="CLIENT",
-        shell_complete=clients,
-        help="Write it there; the old file is kept as .bak.",
-    )
-    @click.option(
-        "--name",
-        default="pflow",
-        metavar="NAME",
+
+_HTTP_OPTIONS = (
+    click.option(
+        "--http",
+        "http_address",
+        metavar="HOST:PORT",
+        help="Serve over HTTP on this address instead; a port of 0 takes any free one.",
+    ),
+    click.option(
+        "--token-file",
+        type=_FILE,
+        metavar="FILE",
+        help="HTTP: a file with the token that clients send; by default $PFLOW_SERVE_TOKEN, or a new token.",
+    ),
+    click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead."),
+    click.option("--audience", metavar="AUD", help="HTTP: the audience that those tokens must name."),
+    click.option(
+        "--scope", "scopes", multiple=True, metavar="SCOPE", help="HTTP: a scope that they must have."
+    ),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="HTTP: another name under which clients reach this server.",
+    ),
+    click.option(
+        "--allowed-origin",
+        "allowed_origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="HTTP: web pages that may send requests, such as https://app.example.com; none by default.",
+    ),
+    click.option(
+        "--max-request-size",
+        type=click.IntRange(min=1024),
+        default=4 << 20,
         show_default=True,
-        help="The name of the server in that config.",
-    )
-    @click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
-    @functools.wraps(command)
-    def chosen(
-        *, print_config: str | None, install: str | None, name: str, force: bool, **given: Any
-    ) -> Report:
-        if print_config and install:
-            raise click.UsageError("--print-config and --install exclude each other")
-        if not (print_config or install):
-            return command(**given)
-        from pflow_mcp_plugin.cli.client_setup import ClientSetup
-        from pflow_mcp_plugin.config.interchange.clients import client
+        metavar="BYTES",
+        help="HTTP: larger requests get 413.",
+    ),
+    click.option(
+        "--max-requests",
+        type=click.IntRange(min=1),
+        default=128,
+        show_default=True,
+        metavar="N",
+        help="HTTP: requests that are handled at once; further ones get 503.",
+    ),
+    click.option(
+        "--request-timeout",
+        type=_Seconds(min=0, min_open=True),
+        default=3600,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: a request that takes longer is cancelled together with its run.",
+    ),
+    click.option(
+        "--grace",
+        type=_Seconds(min=0),
+        default=10,
+        show_default=True,
+        metavar="SECONDS",
+        help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
+    ),
+    click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
+    click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
+    click.option(
+        "--reuse-port",
+        is_flag=True,
+        help="HTTP: let several processes share the address; the system spreads connections over them.",
+    ),
+)
 
-        context = click.get_current_context()
-        setup = ClientSetup.of(client(print_config or install or ""), name, context)
-        host: Host = context.obj
-        return setup.install(host, force=force) if install else setup.show(host, quiet=given.get("as_json"))
 
-    return chosen
+def http_options(command: Command) -> Command:
+    """Add the options of serving over HTTP to a command."""
+    for option in reversed(_HTTP_OPTIONS):
+        command = option(command)
+    return command
+
+
+@attrs.frozen(kw_only=True)
+class HttpOptions:
+    """The options of serving over HTTP, as given on the command line; see `_HTTP_OPTIONS`."""
+
+    http_address: str
+    token_file: Path | None
+    issuer: str | None
+    audience: str | None
+    scopes: tuple[str, ...]
+    allowed_hosts: tuple[str, ...]
+    allowed_origins: tuple[str, ...]
+    max_request_size: int
+    max_requests: int
+    request_timeout: float
+    grace: float
+    tls_cert: Path | None
+    tls_key: Path | None
+    reuse_port: bool
+
+
+def given_http_options(context: click.Context, given: Mapping[str, Any]) -> HttpOptions | None:
+    """Return the options of serving over HTTP, None without `--http`; refuse those that conflict."""
+    if given["http_address"] is None:
+        for option in context.command.params:
+            source = context.get_parameter_source(option.name or "")
+            if option.name in given and source is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
+        return None
+    options = HttpOptions(**given)
+    for message in _conflicts(options):
+        raise click.UsageError(message)
+    return options
+
+
+def _conflicts(options: HttpOptions) -> Iterator[str]:
+    if options.issuer and not options.audience:
+        yield "--issuer needs --audience: without it, tokens issued for other servers would be accepted"
+    if not options.issuer and (options.audience or options.scopes):
+        yield "--audience and --scope need --issuer"
+    if options.issuer and options.token_file:
+        yield "--issuer and --token-file exclude each other"
+    if options.tls_key and not options.tls_cert:
+        yield "--tls-key needs --tls-cert"
+    for host in options.allowed_hosts:
+        if not _HOST.fullmatch(host):
+            yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"
+    for origin in options.allowed_origins:
+        if not _ORIGIN.fullmatch(origin):
+            yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
 
 
 class _ServeCommand(click.Command):
@@ -101,7 +206,26 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 
 
 @click.command(cls=_ServeCommand)
-@sets_up_clients
+@click.option(
+    "--print-config",
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="Print what to put into the config of this client.",
+)
+@click.option(
+    "--install",
+    metavar="CLIENT",
+    shell_complete=clients,
+    help="Write it there; the old file is kept as .bak.",
+)
+@click.option(
+    "--name",
+    default="pflow",
+    metavar="NAME",
+    show_default=True,
+    help="The name of the server in that config.",
+)
+@click.option("--force", is_flag=True, help="Replace a server of that name even if it is not pflow.")
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
@@ -131,61 +255,57 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def serve(
-    context: click.Context, /, root: Path | None, *, as_json: bool, no_shell: bool, **options: Any
+    context: click.Context, /, *, root: Path | None, as_json: bool, no_shell: bool, **options: Any
 ) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
     Without --http, the client starts this command. The tools find, check, run and save workflows, and run
     single nodes.
     """
-    chosen = {name: options.pop(name) for name in ("patterns", "workflows", "read_only")}
+    setup = {key: options.pop(key) for key in ("print_config", "install", "name", "force")}
+    if setup["print_config"] or setup["install"]:
+        return _set_up_client(context, **setup, quiet=as_json)
+    host: Host = context.obj
+    chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
     over_http = given_http_options(context, options)
     if over_http and root:
         raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
         raise click.UsageError("--json does not apply: standard output belongs to the protocol")
     from pflow_mcp_plugin.server.offer import Offer
-    from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.telemetry.provider import tracer
 
-    host: Host = context.obj
     inherited = taken_token()  # over standard input and output, too: no node is to find it
     tracer()  # set up before the first request: its span is made by the SDK
-    _collect_garbage_often()
+    # The program turns garbage collection down for commands that end soon; what is loaded by now stays.
+    gc.freeze()
+    gc.set_threshold(1_000, 10, 10)
     offer = Offer(host, **chosen)
     show_secrets = _secrets_may_be_shown(host)
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        from pflow_mcp_plugin.server.http.request_tokens import http_caller
-
-        # Someone with a token of an authorization server is not always the user, who owns the secrets.
-        shown = show_secrets if over_http.issuer is None else lambda: False
-        served = attrs.evolve(offer.options(), caller=http_caller, show_secrets=shown)
-
-        def build(token: str) -> PflowServer:
-            secrets = frozenset({token, inherited or ""} - {""})
-            return build_server(host, offer.tools, attrs.evolve(served, secrets=secrets))
-
-        return Report(exit_code=serve_http(build, over_http, inherited))
-    from pflow_mcp_plugin.server.stdio import serve_stdio
-
-    secrets = frozenset({inherited} if inherited else ())
-    served = attrs.evolve(offer.options(served_folder(root)), show_secrets=show_secrets, secrets=secrets)
-    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+        return Report(exit_code=_serve_http(host, offer, over_http, inherited, show_secrets))
+    return Report(exit_code=_serve_stdio(host, offer, served_folder(root), inherited, show_secrets))
 
 
-def _collect_garbage_often() -> None:
-    """Return to frequent garbage collection: the program sets it for commands that end soon."""
-    gc.freeze()  # what is loaded stays, and need not be looked at again
-    gc.set_threshold(1_000, 10, 10)
+def _set_up_client(
+    context: click.Context, *, print_config: str, install: str, name: str, force: bool, quiet: bool
+) -> Report:
+    """Set up a client instead of serving: the other options become those of the server that it starts."""
+    if print_config and install:
+        raise click.UsageError("--print-config and --install exclude each other")
+    from pflow_mcp_plugin.cli.client_setup import ClientSetup
+    from pflow_mcp_plugin.config.interchange.clients import client
+
+    setup = ClientSetup.of(client(print_config or install), name, context)
+    return setup.install(context.obj, force=force) if install else setup.show(context.obj, quiet=quiet)
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
     """Return a function that says whether the user's config allows secrets to be shown now.
 
-    Raises:
-        PflowError: The table `[serve]` has mistakes.
+    Mistakes in the table `[serve]` are reported here, before anything is served.
     """
     store = server_store(host)
     store.serve()
@@ -202,12 +322,121 @@ def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
 
 
 def served_folder(root: Path | None) -> Path:
-    """Return the folder whose files clients may name, as a real path.
-
-    Raises:
-        PflowError: It is not a folder.
-    """
+    """Return the folder whose files clients may name, as a real path."""
     folder = Path(os.path.realpath(root or Path.cwd()))
     if not folder.is_dir():
         raise PflowError(f"--root {root} is not a folder", kind="usage")
     return folder
+
+
+def _serve_stdio(
+    host: Host, offer: Offer, root: Path, inherited: str | None, show_secrets: Callable[[], bool]
+) -> int:
+    from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
+    secret = frozenset({inherited} if inherited else ())
+    served = attrs.evolve(offer.options(root), show_secrets=show_secrets, secrets=secret)
+    return serve_stdio(build_server(host, offer.tools, served))
+
+
+def taken_token() -> str | None:
+    """Return the token in the environment and remove it: what pflow starts must not find it.
+
+    A removed variable is still in the memory that the system shows to others as the environment of the
+    process (`/proc/PID/environ`, `ps`); it is overwritten there.
+    """
+    import ctypes
+
+    if TOKEN_VARIABLE not in os.environ:
+        return None
+    if os.name == "posix":
+        find = ctypes.CDLL(None).getenv
+        find.restype = ctypes.c_void_p
+        place = find(TOKEN_VARIABLE.encode())
+        if place:
+            ctypes.memset(place, 0, len(os.environb[TOKEN_VARIABLE.encode()]))
+    return os.environ.pop(TOKEN_VARIABLE)
+
+
+def _serve_http(
+    host: Host, offer: Offer, options: HttpOptions, inherited: str | None, show_secrets: Callable[[], bool]
+) -> int:
+    """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
+    from pflow_mcp_plugin.redaction import Redactor
+    from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
+    from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
+    from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
+    from pflow_mcp_plugin.server.http.request_tokens import http_caller
+    from pflow_mcp_plugin.server.pflow_server import build_server
+
+    tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
+    if tls is not None:
+        tls.check()
+    check, made = _token_check(options, inherited)
+    token = getattr(check, "value", "")
+    listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
+    served = attrs.evolve(
+        offer.options(),
+        caller=http_caller,
+        # Someone with a token of an authorization server is not always the user, who owns the secrets.
+        show_secrets=show_secrets if options.issuer is None else lambda: False,
+        secrets=frozenset({token, inherited or ""} - {""}),
+    )
+    app_options = AppOptions(
+        address=address,
+        check=check,
+        allowed_hosts=options.allowed_hosts,
+        allowed_origins=options.allowed_origins,
+        max_request_size=options.max_request_size,
+        max_requests=options.max_requests,
+        request_timeout=options.request_timeout,
+        tls=tls is not None,
+    )
+    app, limits = build_app(build_server(host, offer.tools, served), app_options)
+    if not address.is_loopback and tls is None:
+        tell(
+            f"Warning: {options.http_address} is served by plain http: anyone on the network path can read "
+            "tokens and data. Give --tls-cert, or put a TLS proxy in front of it"
+        )
+    if address.is_wildcard and not options.allowed_hosts:
+        tell(
+            "Warning: Only requests to localhost are answered: name the host that clients use, with "
+            "--allowed-host"
+        )
+    if made:
+        tell(f"Token, shown only now: {made}")
+    tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
+    return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
+
+
+def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenCheck, str]:
+    """Return what checks the tokens of requests, and the token that was made, if one was."""
+    import secrets
+
+    from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
+
+    if options.issuer:
+        if inherited is not None:
+            raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
+        from pflow_mcp_plugin.server.http.request_tokens import (
+            AccessTokens,
+            AuthorizationServer,
+            valid_issuer,
+        )
+
+        issuer = AuthorizationServer(issuer=valid_issuer(options.issuer))
+        return AccessTokens(server=issuer, audience=options.audience or "", scopes=options.scopes), ""
+    if options.token_file:
+        token, warning = read_token(options.token_file)
+        if warning:
+            tell(f"Warning: {warning}")
+        return BearerToken(token), ""
+    if inherited is not None:
+        return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
+    if options.reuse_port or not sys.stderr.isatty():
+        reason = "processes on one address need the same" if options.reuse_port else "serving needs one"
+        step = f"Set {TOKEN_VARIABLE}, or give --token-file FILE or --issuer URL"
+        raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
+    made = secrets.token_urlsafe(32)
+    return BearerToken(made), made

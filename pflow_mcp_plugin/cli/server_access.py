@@ -32,11 +32,7 @@ _KINDS = {"bearer": "bearer token", "api_key": "API key", "basic": "user name an
 class StoredSignIns:
     """The stored sign-ins beside the configured servers that have `auth` of type `oauth`.
 
-    Attributes:
-        store: The store.
-        entries: The sign-ins in it.
-        servers: The servers, expanded as far as their sign-in needs it.
-        failures: Why this was impossible, for the others.
+    `servers` are expanded as far as their sign-in needs it; `failures` say why others could not be.
     """
 
     store: SignInStore
@@ -45,19 +41,19 @@ class StoredSignIns:
     failures: Mapping[str, PflowError]
 
     def of(self, server: Server) -> list[StoredSignIn]:
-        """Return the stored sign-ins at the URL of a server and by its client, whatever their issuer."""
+        """Return the sign-ins at the URL of a server and by its client, whatever their issuer."""
         digest = SignInKey.of(server).digest
         return [entry for entry in self.entries if entry.digest == digest]
 
     def current(self, server: Server) -> StoredSignIn | None:
-        """Return the stored sign-in that a server uses: the latest, or that with the issuer in its config."""
+        """Return the sign-in that a server uses: the latest, or that with the issuer in its config."""
         issuer = str(server.auth.get("issuer", ""))
         name = self.store.name_of(SignInKey.of(server), issuer)
         found = [entry for entry in self.of(server) if not issuer or entry.name == name]
         return max(found, key=lambda entry: entry.sign_in.signed_in_at if entry.sign_in else 0, default=None)
 
     def users(self, entry: StoredSignIn) -> list[str]:
-        """Return the names of the servers that a stored sign-in belongs to."""
+        """Return the names of the servers that a sign-in belongs to."""
         return [name for name, server in self.servers.items() if entry in self.of(server)]
 
     def of_name(self, name: str) -> list[StoredSignIn]:
@@ -68,12 +64,7 @@ class StoredSignIns:
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins beside the configured servers.
-
-    Raises:
-        storage.CorruptFile: The config of the servers is not valid TOML.
-        storage.StoreError: It cannot be read.
-    """
+    """Return the stored sign-ins beside the configured servers."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}
@@ -111,9 +102,8 @@ class Access:
         server: The server's name.
         url: Its URL, secrets masked.
         type: The type of its `auth`; `headers` if its headers have credentials; empty for none.
-        state: Whether a call can be made: `ready`; after a login (`needs_login`); `by_itself`, as the
-            server's credentials get it a token when it is used; `lacks_variables`, `has_mistakes` of its
-            config; `none` without credentials; `unused` for a sign-in that no server uses.
+        state: Whether a call can be made. `by_itself`: its credentials get it a token when it is used.
+            `none`: it has no credentials. `unused`: no server uses this sign-in.
         note: What is the matter, in words.
         next_step: The command that helps.
         variables: The variables of its credentials, and whether each is set.
@@ -137,19 +127,18 @@ class Access:
         """Return it in JSON form."""
         data: dict[str, Any] = {"server": self.server, "url": self.url, "type": self.type or None}
         data |= {"state": self.state, "note": self.note or None, "next": self.next_step or None}
-        if self.type != "oauth":
-            return data | {"variables": dict(self.variables)}
-        tokens = self.sign_in.tokens if self.sign_in else None
-        return data | {
-            "flow": self.flow or None,
-            "issuer": self.sign_in.issuer if self.sign_in else None,
-            "client_id": self.sign_in.registration.client_id if self.sign_in else None,
-            "scopes": list(tokens.scopes) if tokens else [],
-            "signed_in_at": _iso(self.sign_in.signed_in_at if self.sign_in else None),
-            "expires_at": _iso(tokens.expires_at if tokens else None),
-            "renewable": self.is_renewable,
-            "variables": dict(self.variables),
-        }
+        if self.type == "oauth":
+            sign_in, tokens = self.sign_in, self.sign_in.tokens if self.sign_in else None
+            data |= {
+                "flow": self.flow or None,
+                "issuer": sign_in.issuer if sign_in else None,
+                "client_id": sign_in.registration.client_id if sign_in else None,
+                "scopes": list(tokens.scopes) if tokens else [],
+                "signed_in_at": _iso(sign_in.signed_in_at if sign_in else None),
+                "expires_at": _iso(tokens.expires_at if tokens else None),
+                "renewable": self.is_renewable,
+            }
+        return data | {"variables": dict(self.variables)}
 
 
 def unused_sign_ins(known: StoredSignIns, name: str, configured: Sequence[str]) -> Iterator[Access]:
@@ -181,51 +170,44 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
     except PflowError as error:
         return Access(server=name, state="has_mistakes", note=str(error))
     kind = auth_tables.kind(server.auth)
+    found = Access(server=name, url=display.url(server.url, widely=True), type=kind, state="ready")
+    credentials: Mapping[str, Any] = server.auth
     if kind == "oauth":
-        return _by_sign_in(host, known, server)
-    url = display.url(server.url, widely=True)
-    if not kind:
-        return _by_headers(host, server, url)
-    field = server.auth.get("header", "X-API-Key") if kind == "api_key" else "Authorization"
-    note = f"{_KINDS[kind]} in the header {field}"
-    return _with_variables(
-        host, server, server.auth, Access(server=name, url=url, type=kind, state="ready", note=note)
-    )
+        found = _by_sign_in(known, server, found)
+    elif kind:
+        field = server.auth.get("header", "X-API-Key") if kind == "api_key" else "Authorization"
+        found = attrs.evolve(found, note=f"{_KINDS[kind]} in the header {field}")
+    else:
+        credentials = {key: value for key, value in server.headers.items() if secret_detection.is_secret(key)}
+        if not credentials:
+            over = "" if server.url else f", as it is reached over {server.transport}"
+            return attrs.evolve(found, state="none", note=f"its config has no auth{over}")
+        note = f"credentials in the header {', '.join(credentials)}"
+        found = attrs.evolve(found, type="headers", note=note)
+    texts = [value for value in credentials.values() if isinstance(value, str)]
+    references = [each for text in texts for each in variable_references.references(text)]
+    if "token_env" in credentials:
+        references.append(VariableReference(str(credentials["token_env"])))
+    variables = {each.name: _is_set(host, server, each) for each in references}
+    state = found.state if all(variables.values()) else "lacks_variables"
+    return attrs.evolve(found, variables=variables, state=state)
 
 
-def _by_headers(host: Host, server: Server, url: str) -> Access:
-    """Return how pflow gets access to a server without `auth`, which may have credentials in its headers."""
-    secret = {header: value for header, value in server.headers.items() if secret_detection.is_secret(header)}
-    if not secret:
-        over = "" if server.url else f", as it is reached over {server.transport}"
-        return Access(server=server.name, url=url, state="none", note=f"its config has no auth{over}")
-    note = f"credentials in the header {', '.join(secret)}"
-    found = Access(server=server.name, url=url, type="headers", state="ready", note=note)
-    return _with_variables(host, server, secret, found)
-
-
-def _by_sign_in(host: Host, known: StoredSignIns, server: Server) -> Access:
-    """Return how pflow gets access to a server with `auth` of type `oauth`."""
-    name, flow = server.name, str(server.auth.get("flow", ""))
-    found = Access(
-        server=name, url=display.url(server.url, widely=True), type="oauth", flow=flow, state="ready"
-    )
+def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
+    """Complete how pflow gets access to a server with `auth` of type `oauth`."""
+    name = server.name
+    found = attrs.evolve(found, flow=str(server.auth.get("flow", "")))
     if name in known.failures:
-        found = attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
-        return _with_variables(host, server, server.auth, found)
+        return attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
     entry = known.current(known.servers[name])
     sign_in = entry.sign_in if entry else None
     found = attrs.evolve(found, sign_in=sign_in, is_renewable=bool(entry and entry.is_refreshable))
     missing = _missing(entry, known.servers[name])
+    if not missing:
+        return attrs.evolve(found, note=_until(found))
     if auth_tables.is_machine(server.auth):
-        note = "gets a token when it is used" if missing else _until(found)
-        found = attrs.evolve(found, state="by_itself" if missing else "ready", note=note)
-    elif missing:
-        step = f"pflow mcp login {name}"
-        found = attrs.evolve(found, state="needs_login", note=missing, next_step=step)
-    else:
-        found = attrs.evolve(found, note=_until(found))
-    return _with_variables(host, server, server.auth, found)
+        return attrs.evolve(found, state="by_itself", note="gets a token when it is used")
+    return attrs.evolve(found, state="needs_login", note=missing, next_step=f"pflow mcp login {name}")
 
 
 def _missing(entry: StoredSignIn | None, server: Server) -> str:
@@ -254,20 +236,6 @@ def _until(found: Access) -> str:
     if found.is_renewable:
         return f"signed in; its token is renewed at {_iso(tokens.expires_at)}"
     return f"signed in until {_iso(tokens.expires_at)}"
-
-
-def _with_variables(host: Host, server: Server, table: Mapping[str, Any], found: Access) -> Access:
-    """Add the variables of a server's credentials to how pflow gets access to it."""
-    texts = [value for value in table.values() if isinstance(value, str)]
-    references = [each for text in texts for each in variable_references.references(text)]
-    if "token_env" in table:
-        references.append(VariableReference(str(table["token_env"])))
-    variables = {each.name: _is_set(host, server, each) for each in references}
-    return attrs.evolve(
-        found,
-        variables=variables,
-        state=found.state if all(variables.values()) else "lacks_variables",
-    )
 
 
 def _is_set(host: Host, server: Server, reference: VariableReference) -> bool:

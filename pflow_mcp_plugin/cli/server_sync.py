@@ -1,17 +1,18 @@
-"""The work of `pflow mcp sync`: servers are asked for their tools, and what was found is shown."""
+"""The work of `pflow mcp sync`: asks servers for their tools, and shows what was found."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
 import attrs
 import click
 
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import (
@@ -22,23 +23,18 @@ from pflow_mcp_plugin.cli.dependencies import (
     pins,
     server_store,
 )
+from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.cli.login import logged_in
-from pflow_mcp_plugin.cli.terminal import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.expansion import starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.config.start_limit import starts_at_once
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.launch_identity import difference, same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
-from pflow_mcp_plugin.discovery.tool_approval import approval_command
-from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery.servers import with_startup_timeout
 from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
@@ -49,6 +45,9 @@ from pflow_mcp_plugin.terminal.looks import Part
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.terminal.text_width import padded, text_width
+from pflow_mcp_plugin.trust.launch_identity import difference, same
+from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.trust.pins import NOTHING
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -62,133 +61,48 @@ def sync_servers(
     lock: LockFile | None = None,
     startup_timeout: float | None = None,
 ) -> Report:
-    """Do the work of `pflow mcp sync`: ask the named servers for their tools, by default every enabled one.
+    """Ask servers for their tools, as `pflow mcp sync` does, and return a result for each.
+
+    Raises `McpError` if a named server is not configured; then nothing was started.
 
     Args:
         host: The host.
-        names: The servers.
-        shown: Whether what is started was shown before, and approved by that.
-        lock: The lock file that servers must fit; by default, those in it are asked. Nothing of a server that
-            differs is stored.
+        names: The servers; by default those in the lock file, or every enabled one.
+        shown: Whether the user has seen, and by that approved, what is started.
+        lock: The lock file that servers must match; nothing of a server that differs is stored.
         startup_timeout: Seconds for each start, in place of what the config says.
-
-    Returns:
-        A result for each; `error` is set when any failed.
-
-    Raises:
-        McpError: A named server does not exist; nothing was started.
     """
     store, known = server_store(host), catalog(host)
-    named = names or (tuple(lock.servers) if lock else ())
-    chosen = _checked(store, named) if named else enabled(store)
-    refused = [*_refused(store, chosen, lock)] if lock else []
-    chosen = [name for name in chosen if name not in {synced.server for synced in refused}]
+    chosen = list(names or (lock.servers if lock else ()))
+    for name in chosen:
+        store.table(name)  # raises the error about an unknown server, with similar names
+    chosen = chosen or enabled(store)
+    refused: dict[str, PflowError] = {}
+    for name in chosen:
+        # Nobody is asked about a launch that the lock file refuses. The sync itself reports other mistakes.
+        with suppress(PflowError):
+            if lock and (error := launch_refusal(lock, store.get(name))):
+                refused[name] = error
+    chosen = [name for name in chosen if name not in refused]
     declined = [] if shown else [*_declined(host, chosen)]
 
     ask = partial(_asked, host, lock=lock, startup_timeout=startup_timeout)
     asked = ask([name for name in chosen if name not in declined])
-    for changed in (partial(_retyped, host, store), partial(_signed_in, host)):
-        asked |= ask([each.server for each in asked.values() if changed(each)])
+    asked |= ask([each.server for each in asked.values() if _retyped(host, store, each)])
+    asked |= ask([each.server for each in asked.values() if logged_in(host, each.error)])
     results = [_reviewed(host, each) for each in asked.values()]
-    results += [*refused, *map(_not_started, declined)]
+    for name in declined:
+        message = f"Server {name} was not started: its current launch is not approved"
+        step = f"Correct its config, or run: pflow mcp approve {name}"
+        refused[name] = PflowError(message, suggestions=(step,), kind="validation")
+    results += [Synced(server=name, error=error) for name, error in refused.items()]
     host.refresh("mcp")
-    results = _with_affected(host, _with_findings(host, results))
+    found = notes(host, [synced.server for synced in results if not synced.error])
+    results = [attrs.evolve(it, notes=(*it.notes, *found.get(it.server, ()))) for it in results]
+    results = _with_affected(host, results)
     for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
-
-
-def _asked(
-    host: Host, names: Sequence[str], *, lock: LockFile | None, startup_timeout: float | None
-) -> dict[str, Synced]:
-    """Start servers, and return what became of the sync of each, by name."""
-    from pflow_mcp_plugin.client import Pool  # only where servers are started
-
-    known = known_servers(host.paths)
-    pool = Pool(
-        lambda line: host.report(_warning(line)),
-        stderr_folder=stderr_folder(host.paths),
-        sign_in_folder=sign_in_folder(host.paths),
-    )
-    with _progress(names) as on_done, pool:
-        patient = Patient(pool, startup_timeout)
-        lister = LockedLister(patient, lock, known.store) if lock else patient
-        settings = lookup(host)
-        found = sync_all(names, known, lister, settings, on_done=on_done, at_once=starts_at_once(settings))
-    return {each.server: each for each in found}
-
-
-@attrs.frozen
-class Patient:
-    """Lists tools for a sync whose servers have so many seconds to start, None for those of their config."""
-
-    pool: Lister
-    startup_timeout: float | None
-
-    def list_tools(self, launch: Launch) -> Listing:
-        """Return the tools of a server that has the time of this sync to start."""
-        return self.pool.list_tools(with_startup_timeout(launch, self.startup_timeout))
-
-
-def _with_findings(host: Host, results: Sequence[Synced]) -> list[Synced]:
-    """Return the results with the findings of the checks as notes."""
-    found = notes(host, [synced.server for synced in results if not synced.error])
-    return [attrs.evolve(synced, notes=(*synced.notes, *found.get(synced.server, ()))) for synced in results]
-
-
-def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
-    """Return the results with the saved workflows that what was found lets no longer run."""
-    changed = [synced for synced in results if synced.comparison or synced.changes.removed]
-    if not changed or host.library is None or host.runner is None:
-        return [*results]
-    failing: dict[str, str] = {}
-    for saved in host.library.saved():
-        with suppress(PflowError):  # one that cannot be read is not affected by this
-            workflow = host.library.get(saved.name)
-            if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
-                failing[saved.name] = json.dumps(workflow)
-
-    def affected(synced: Synced) -> tuple[str, ...]:
-        node = f'"mcp-{synced.server}-'
-        return tuple(name for name, text in failing.items() if synced in changed and node in text)
-
-    return [attrs.evolve(synced, affected=affected(synced)) for synced in results]
-
-
-def _report(results: Sequence[Synced]) -> Report:
-    """Return the report of all results; the failure of a single server is its error."""
-    failed = [synced for synced in results if synced.error]
-    if failed and len(results) == 1:
-        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
-    return Report(
-        data=[synced.to_dict() for synced in results],
-        text=lambda: (_text(results),) if results else _NOTHING,
-        error=_failure(failed, len(results)) if failed else None,
-    )
-
-
-def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
-    """Yield a warning for each server whose tools are not those that its preset declares."""
-    store, known = server_store(host), catalog(host)
-    servers = [store.get(synced.server) for synced in results if not synced.error]
-    if not any(server.preset for server in servers):
-        return
-    from pflow_mcp_plugin.presets import collection
-
-    offered = collection.collect(host).offered
-    for server in servers:
-        content = known.file(server.name)
-        if content and server.preset in offered:
-            found = collection.manifest_difference(offered[server.preset], server, content.manifest_hash)
-            yield from (found,) if found else ()
-
-
-def _checked(store: ServerStore, names: Sequence[str]) -> list[str]:
-    known = store.names()
-    for name in names:
-        if name not in known:
-            store.get(name)  # raises the error, with similar names
-    return list(names)
 
 
 def enabled(store: ServerStore) -> list[str]:
@@ -207,8 +121,8 @@ def enabled(store: ServerStore) -> list[str]:
 def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
     """Show in full what is started for the first time, and yield the servers that the user declines to start.
 
-    What replaces a launch that was approved is asked about on a terminal only; elsewhere it is started, and
-    its tools are withheld.
+    What replaces an approved launch is asked about on a terminal only; elsewhere it is started, and its tools
+    are withheld.
     """
     for name in names:
         with suppress(PflowError):  # the sync itself reports what is wrong
@@ -223,14 +137,6 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
                     yield name
 
 
-def _refused(store: ServerStore, names: Iterable[str], lock: LockFile) -> Iterator[Synced]:
-    """Yield the servers that a lock file keeps from being started: nobody is asked about their launch."""
-    for name in names:
-        with suppress(PflowError):  # the sync itself reports what is wrong
-            if error := launch_refusal(lock, store.get(name)):
-                yield Synced(server=name, error=error)
-
-
 def _approved(host: Host, name: str, launch: JSONObject) -> bool:
     """Ask whether to start a server by the launch that was shown; what is started is approved."""
     if not click.confirm("Approve this and start it?", default=False, err=True):
@@ -241,139 +147,36 @@ def _approved(host: Host, name: str, launch: JSONObject) -> bool:
     return True
 
 
-def _not_started(name: str) -> Synced:
-    message = f"Server {name} was not started: its current launch is not approved"
-    step = f"Correct its config, or run: pflow mcp approve {name}"
-    return Synced(server=name, error=PflowError(message, suggestions=(step,), kind="validation"))
+def _asked(
+    host: Host, names: Sequence[str], *, lock: LockFile | None, startup_timeout: float | None
+) -> dict[str, Synced]:
+    """Start servers, and return what became of the sync of each, by name."""
+    from pflow_mcp_plugin.client import Pool  # only where servers are started
 
-
-def _reviewed(host: Host, synced: Synced) -> Synced:
-    """Ask, on a terminal, whether to approve what is withheld; return the result, approved if so."""
-    comparison = synced.comparison
-    if not (comparison.unapproved or comparison.withheld) or not is_interactive():
-        return synced
-    tell("\n".join((f"{synced.server}:", *synced.comparison.lines())))
-    if not click.confirm("Approve this change?", default=False, err=True):
-        return synced
-    try:
-        approve_server(host, synced.server, shown=synced.comparison)
-    except PflowError as error:
-        return attrs.evolve(synced, error=error)
-    return attrs.evolve(synced, comparison=NOTHING)
-
-
-def _signed_in(host: Host, synced: Synced) -> bool:
-    return logged_in(host, synced.error)
-
-
-def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
-    """Ask, on a terminal, whether to set the `type` that a server was found to use."""
-    kind = synced.error.details.get("speaks") if synced.error else None
-    if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
-        return False
-    tell(f"{synced.error.message}." if synced.error else "")
-    if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
-        return False
-    store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
-    approve_launches(host, [synced.server])
-    return True
-
-
-def _failure(failed: Sequence[Synced], count: int) -> PflowError:
-    names = ", ".join(synced.server for synced in failed)
-    return PflowError(
-        f"{len(failed)} of {count} servers could not be synced: {names}",
-        suggestions=tuple(dict.fromkeys(step for synced in failed for step in _steps(synced))),
-        kind="validation" if any(_is_refused(synced) for synced in failed) else "connection",
+    known = known_servers(host.paths)
+    pool = Pool(
+        lambda line: host.report(Problem(message=line, severity="warning", kind="connection", source="mcp")),
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
     )
+    with _progress(names) as on_done, pool:
+        patient = Patient(pool, startup_timeout)
+        lister = LockedLister(patient, lock, known.store) if lock else patient
+        settings = lookup(host)
+        found = sync_all(names, known, lister, settings, on_done=on_done, at_once=starts_at_once(settings))
+    return {each.server: each for each in found}
 
 
-def _steps(synced: Synced) -> Sequence[str]:
-    own = synced.error and (_is_refused(synced) or synced.error.details.get("login"))
-    told = synced.error.suggestions if synced.error and own else ()
-    return told or [f"Run: pflow mcp test {synced.server}"]
+@attrs.frozen
+class Patient:
+    """Lists the tools of servers that have so many seconds to start, None for those of their config."""
 
+    pool: Lister
+    startup_timeout: float | None
 
-def _is_refused(synced: Synced) -> bool:
-    return synced.error is not None and synced.error.exit_code == 2
-
-
-def _text(results: Sequence[Synced]) -> Table:
-    """Return the lines about servers; those of failures have their colour."""
-    heads: list[list[Part]] = []
-    below: dict[int, list[str]] = {}
-    for number, synced in enumerate(results):
-        head, *below[number] = _lines(synced)
-        heads.append([(head, "bad" if synced.error else "")])
-    return Table(columns=(Column(whole=True),), rows=heads, below=below)
-
-
-def _lines(synced: Synced) -> Iterator[str]:
-    if synced.error:
-        message, *more = barred_lines(str(synced.error)) or [""]
-        yield f"{synced.server}: failed: {message}"
-        yield from (f"  {line}" for line in more)
-        yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
-        return
-    # What a server names is in many of these lines, and must not look like further ones.
-    yield from map(one_line, _findings(synced))
-
-
-def _findings(synced: Synced) -> Iterator[str]:
-    count = count_text(synced.tools_registered, "tool")
-    left_out = synced.tools_discovered - synced.tools_registered
-    without = f" ({left_out} more excluded)" if left_out else ""
-    yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
-    yield from _changes(synced.changes, {tool.name for tool in synced.comparison.tools})
-    yield from (f"  {line}" for line in synced.comparison.lines())
-    yield from _to_approve(synced)
-    yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
-    yield from (f"  ! {note}" for note in synced.notes)
-
-
-def _to_approve(synced: Synced) -> Iterator[str]:
-    """Yield what is withheld, and what else there is to approve, each with the command."""
-    comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
-    if comparison.unapproved:
-        yield f"  ! its tools are withheld until: {command}"
-        return
-    for tool in comparison.withheld:
-        yield f"  ! withheld until: {approval_command(synced.server, tool)}"
-    if comparison:
-        yield f"  {_in_short(comparison)}; {_effect(synced)}; to approve: {command}"
-    elif synced.affected:
-        yield f"  {_effect(synced)}"
-
-
-def _effect(synced: Synced) -> str:
-    if not synced.affected:
-        return "no saved workflow is affected"
-    return f"saved workflows that no longer run: {', '.join(synced.affected)}"
-
-
-def _in_short(comparison: Comparison) -> str:
-    parts = [count_text(len(comparison.tools), "changed tool")] if comparison.tools else []
-    parts += [count_text(len(comparison.new), "new tool")] if comparison.new else []
-    parts += ["new instructions"] if comparison.instructions else []
-    return f"{', '.join(parts)} not approved yet"
-
-
-def _changes(changes: Changes, shown: Collection[str]) -> Iterator[str]:
-    """Yield what changed since the previous sync, but for the tools of which more is shown."""
-    if not changes:
-        yield "  nothing changed"
-    yield from _some("+", changes.added)
-    yield from _some("-", changes.removed)
-    for change in changes.changed:
-        if change.tool in shown:
-            continue
-        yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
-
-
-def _some(mark: str, names: Sequence[str]) -> Iterator[str]:
-    yield from (f"  {mark} {name}" for name in names[:_NAMED])
-    if len(names) > _NAMED:
-        yield f"  {mark} and {len(names) - _NAMED} more"
+    def list_tools(self, launch: Launch) -> Listing:
+        """Return the tools of a server."""
+        return self.pool.list_tools(with_startup_timeout(launch, self.startup_timeout))
 
 
 @contextmanager
@@ -411,5 +214,159 @@ def _progress(names: Sequence[str]) -> Iterator[Callable[[Synced], None]]:
         lines.close()
 
 
-def _warning(line: str) -> Problem:
-    return Problem(message=line, severity="warning", kind="connection", source="mcp")
+def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
+    """Ask, on a terminal, whether to set the `type` that a server was found to use."""
+    kind = synced.error.details.get("speaks") if synced.error else None
+    if not isinstance(kind, str) or not is_interactive() or synced.server in store.project_folders():
+        return False
+    tell(f"{synced.error.message}." if synced.error else "")
+    if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
+        return False
+    store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
+    approve_launches(host, [synced.server])
+    return True
+
+
+def _reviewed(host: Host, synced: Synced) -> Synced:
+    """Ask, on a terminal, whether to approve what is withheld; return the result, approved if so."""
+    comparison = synced.comparison
+    if not (comparison.unapproved or comparison.withheld) or not is_interactive():
+        return synced
+    tell("\n".join((f"{synced.server}:", *comparison.lines())))
+    if not click.confirm("Approve this change?", default=False, err=True):
+        return synced
+    try:
+        approve_server(host, synced.server, shown=comparison)
+    except PflowError as error:
+        return attrs.evolve(synced, error=error)
+    return attrs.evolve(synced, comparison=NOTHING)
+
+
+def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
+    """Return the results with the saved workflows that no longer run because of what was found."""
+    changed = [synced for synced in results if synced.comparison or synced.changes.removed]
+    if not changed or host.library is None or host.runner is None:
+        return [*results]
+    failing: dict[str, str] = {}
+    for saved in host.library.saved():
+        with suppress(PflowError):  # one that cannot be read is not affected by this
+            workflow = host.library.get(saved.name)
+            if any(problem.severity == "error" for problem in host.runner.validate(workflow)):
+                failing[saved.name] = json.dumps(workflow)
+
+    def affected(synced: Synced) -> tuple[str, ...]:
+        node = f'"mcp-{synced.server}-'
+        return tuple(name for name, text in failing.items() if synced in changed and node in text)
+
+    return [attrs.evolve(synced, affected=affected(synced)) for synced in results]
+
+
+def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Problem]:
+    """Yield a warning for each server whose tools are not those that its preset declares."""
+    store, known = server_store(host), catalog(host)
+    servers = [store.get(synced.server) for synced in results if not synced.error]
+    if not any(server.preset for server in servers):
+        return
+    from pflow_mcp_plugin.presets import collection
+
+    offered = collection.collect(host).offered
+    for server in servers:
+        content = known.file(server.name)
+        if content and server.preset in offered:
+            found = collection.manifest_difference(offered[server.preset], server, content.manifest_hash)
+            yield from (found,) if found else ()
+
+
+def _report(results: Sequence[Synced]) -> Report:
+    """Return the report of all results; the failure of a single server is its error."""
+    failed = [synced for synced in results if synced.error]
+    if failed and len(results) == 1:
+        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
+    return Report(
+        data=[synced.to_dict() for synced in results],
+        text=lambda: (_table(results),) if results else _NOTHING,
+        error=_failure(failed, len(results)) if failed else None,
+    )
+
+
+def _failure(failed: Sequence[Synced], count: int) -> PflowError:
+    names = ", ".join(synced.server for synced in failed)
+    steps: dict[str, None] = {}
+    is_refused = False
+    for synced in failed:
+        refused = synced.error is not None and synced.error.exit_code == 2
+        # Only these say what to do; of other failures, a test shows more.
+        own = (
+            synced.error.suggestions
+            if synced.error and (refused or synced.error.details.get("login"))
+            else ()
+        )
+        steps |= dict.fromkeys(own or [f"Run: pflow mcp test {synced.server}"])
+        is_refused |= refused
+    return PflowError(
+        f"{len(failed)} of {count} servers could not be synced: {names}",
+        suggestions=tuple(steps),
+        kind="validation" if is_refused else "connection",
+    )
+
+
+def _table(results: Sequence[Synced]) -> Table:
+    """Return the lines about servers; those of failures have their colour."""
+    heads: list[list[Part]] = []
+    below: dict[int, list[str]] = {}
+    for number, synced in enumerate(results):
+        head, *below[number] = _lines(synced)
+        heads.append([(head, "bad" if synced.error else "")])
+    return Table(columns=(Column(whole=True),), rows=heads, below=below)
+
+
+def _lines(synced: Synced) -> Iterator[str]:
+    if synced.error:
+        message, *more = barred_lines(str(synced.error)) or [""]
+        yield f"{synced.server}: failed: {message}"
+        yield from (f"  {line}" for line in more)
+        yield from (f"  {one_line(step)}" for step in synced.error.suggestions)
+        return
+    # What a server names is in many of these lines, and must not look like further ones.
+    yield from map(one_line, _findings(synced))
+
+
+def _findings(synced: Synced) -> Iterator[str]:
+    count = count_text(synced.tools_registered, "tool")
+    left_out = synced.tools_discovered - synced.tools_registered
+    without = f" ({left_out} more excluded)" if left_out else ""
+    yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
+    if not synced.changes:
+        yield "  nothing changed"
+    for mark, names in (("+", synced.changes.added), ("-", synced.changes.removed)):
+        yield from (f"  {mark} {name}" for name in names[:_NAMED])
+        if len(names) > _NAMED:
+            yield f"  {mark} and {len(names) - _NAMED} more"
+    shown_below = {tool.name for tool in synced.comparison.tools}
+    for change in synced.changes.changed:
+        if change.tool not in shown_below:
+            yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
+    yield from (f"  {line}" for line in synced.comparison.lines())
+    yield from _to_approve(synced)
+    yield from (f"  ! {name} skipped: {reason}" for name, reason in synced.skipped)
+    yield from (f"  ! {note}" for note in synced.notes)
+
+
+def _to_approve(synced: Synced) -> Iterator[str]:
+    """Yield what is withheld, and what else there is to approve, each with the command."""
+    comparison, command = synced.comparison, f"pflow mcp approve {synced.server}"
+    if comparison.unapproved:
+        yield f"  ! its tools are withheld until: {command}"
+        return
+    for tool in comparison.withheld:
+        yield f"  ! withheld until: {approval_command(synced.server, tool)}"
+    effect = "no saved workflow is affected"
+    if synced.affected:
+        effect = f"saved workflows that no longer run: {', '.join(synced.affected)}"
+    if comparison:
+        parts = [count_text(len(comparison.tools), "changed tool")] if comparison.tools else []
+        parts += [count_text(len(comparison.new), "new tool")] if comparison.new else []
+        parts += ["new instructions"] if comparison.instructions else []
+        yield f"  {', '.join(parts)} not approved yet; {effect}; to approve: {command}"
+    elif synced.affected:
+        yield f"  {effect}"

@@ -1,4 +1,4 @@
-"""`pflow mcp sync`: asks servers for their tools; and the option for how long they may take to start."""
+"""The command `pflow mcp sync`; its work is in `server_sync`, which completing a line does not need."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ from pathlib import Path
 
 import click
 
-from pflow_mcp_plugin.cli.known_names import servers
-from pflow_mcp_plugin.config.field_checks import DAY
+from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
 from pflow_mcp_plugin.contract import Host, Report
-
-startup_timeout = click.option(
-    "--startup-timeout",
-    type=click.FloatRange(min=0, min_open=True, max=DAY),
-    metavar="SECONDS",
-    help="Time for the start of each server, downloads included.",
-)
-"""Adds the option to a command; its value is None if it is not given."""
 
 
 @click.command()
@@ -41,7 +32,7 @@ def sync(
     if name and all_servers:
         message = "Give a NAME or --all, not both"
         raise click.UsageError(message)
-    from pflow_mcp_plugin.cli.server_sync import sync_servers  # not needed to complete a line
+    from pflow_mcp_plugin.cli.server_sync import sync_servers
     from pflow_mcp_plugin.discovery.lock_check import read_lock
     from pflow_mcp_plugin.discovery.lock_file import NAME
 

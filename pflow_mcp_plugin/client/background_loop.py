@@ -90,9 +90,6 @@ def awaited(future: Future[T], seconds: float = math.inf) -> T:
     """Wait for a result from the background loop, in short intervals that Ctrl-C can interrupt.
 
     A Ctrl-C just before a wait does not interrupt that wait.
-
-    Raises:
-        TimeoutError: There was no result within that time.
     """
     end = time.monotonic() + seconds
     while True:

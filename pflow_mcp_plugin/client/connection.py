@@ -30,7 +30,7 @@ from pflow_mcp_plugin.client.deadlines import (
 )
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
-from pflow_mcp_plugin.client.failures.process_failures import excess
+from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (
@@ -82,14 +82,7 @@ class _State(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class _Conversation:
-    """What a connection has once it can exchange messages with its server.
-
-    Attributes:
-        session: The SDK's session.
-        dispatcher: Its dispatcher.
-        info: The server's description of itself, redacted; an empty one before the handshake.
-        notes: A note if the redaction changed it.
-    """
+    """What a connection has once it can exchange messages with its server."""
 
     session: Session
     dispatcher: Dispatcher
@@ -98,15 +91,7 @@ class _Conversation:
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only.
-
-    Args:
-        launch: The server, expanded.
-        process: The started process of a stdio server.
-        warn: Called with each warning for the user.
-        ask: Answers what the server asks; None declines.
-        files: Save its stderr when it fails.
-    """
+    """One connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,
@@ -182,11 +167,7 @@ class Connection:
         return self._calls > 0
 
     async def open(self) -> None:
-        """Start the connection's owner task, and wait until the connection is open.
-
-        Raises:
-            ConnectionFailed: With the cause; the process and all tasks have been ended.
-        """
+        """Start the connection's owner task, and wait until the connection is open."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(ready), name=f"owner of {self._server.name}")
         try:
@@ -223,20 +204,14 @@ class Connection:
     async def call(
         self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
     ) -> CallResult:
-        """Call a tool over the connection, once.
-
-        Args:
-            call: The tool and its arguments.
-            on_progress: Called with each progress report.
-            chain: Returns the workflows that lead to the call; only a server that is a pflow is sent them.
-
-        Raises:
-            CallFailed: The call failed; see `failures` for how it is explained.
-        """
+        """Call a tool over the connection, once."""
         from mcp.shared.exceptions import MCPError
 
         from pflow_mcp_plugin.client.session import request_tool
 
+        # Only pflow itself is told which workflows have led to the call.
+        above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
+        meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
         started = time.perf_counter()
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
@@ -255,7 +230,7 @@ class Connection:
                 request = partial(
                     request_tool,
                     call=call,
-                    meta=self._meta(chain),
+                    meta=meta,
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
@@ -266,20 +241,24 @@ class Connection:
                     await self._learn_headers(error, bounds)  # raises it, if the call may have run
                     raw = await request(self._live_session())
         milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(raw, self.info, milliseconds)
-
-    def _meta(self, chain: Callable[[], Sequence[str]]) -> JSONObject:
-        is_pflow = self.info.name == workflow_chain.SERVER_NAME
-        return {workflow_chain.META_KEY: list(above)} if is_pflow and (above := chain()) else {}
+        structured = raw.get("structuredContent")
+        # In the handshake's versions, some libraries send null for results without structured content.
+        is_null = structured is None and self.info.era != "modern"
+        return CallResult(
+            content=tuple(raw.get("content") or ()),
+            structured=structured,
+            has_structured="structuredContent" in raw and not is_null,
+            is_error=bool(raw.get("isError")),
+            meta=raw.get("_meta") or {},
+            info=self.info,
+            milliseconds=milliseconds,
+        )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
         """Learn from the tool list which arguments must be sent as HTTP headers.
 
         A server that refuses a call because they are missing did not run it: it may be sent again, once
         (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
-
-        Raises:
-            MCPError: `refusal`, if it has another reason or the tools cannot be listed.
         """
         from mcp.shared.exceptions import MCPError
 
@@ -307,11 +286,7 @@ class Connection:
                 self._stop.set()
 
     async def list_tools(self) -> Listing:
-        """Return all tools; the connection keeps its last list while the server allows it to be cached.
-
-        Raises:
-            ConnectionFailed: It took too long, or the server failed.
-        """
+        """Return all tools; the connection keeps its last list while the server allows it to be cached."""
         if (kept := self._tools.fresh()) is not None:
             return kept
         started = time.perf_counter()
@@ -358,11 +333,7 @@ class Connection:
         return pages
 
     async def remove_incomplete_installation(self) -> Path | None:
-        """Remove what npx has installed of a server that could not start because it is incomplete.
-
-        Returns:
-            The folder that was removed, None if there was none, or it could not be removed.
-        """
+        """Remove what npx has installed of a server that could not start because it is incomplete."""
         lines = self._explainer.lines
         folder = incomplete_folder(self._server, lines.stderr.text) if lines is not None else None
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
@@ -425,11 +396,7 @@ class Connection:
         return asyncio.create_task(limit_memory(process, limit, note))
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
-        """Extend the start deadline while a package runner may still be installing the server.
-
-        Returns:
-            Whether the server was still being installed when the deadline passed.
-        """
+        """Extend the start deadline while a package runner may still be installing the server."""
         if not runner(self._server):
             return False
         limit = f"{longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
@@ -540,17 +507,3 @@ class _Rounds:
 
 def _since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 1)
-
-
-def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
-    # In the handshake's versions, some libraries send null for results without structured content.
-    none = raw.get("structuredContent") is None and info.era != "modern"
-    return CallResult(
-        content=tuple(raw.get("content") or ()),
-        structured=raw.get("structuredContent"),
-        has_structured="structuredContent" in raw and not none,
-        is_error=bool(raw.get("isError")),
-        meta=raw.get("_meta") or {},
-        info=info,
-        milliseconds=milliseconds,
-    )

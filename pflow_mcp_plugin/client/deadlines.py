@@ -24,23 +24,14 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Deadline:
-    """A deadline: how long a request or a start may take, and which field of the config says so.
-
-    Attributes:
-        seconds: The limit.
-        name: The config field that sets it.
-    """
+    """A deadline: how long a request or a start may take, and which field of the config says so."""
 
     seconds: float
     name: str
 
 
 class DeadlinePassed(Exception):
-    """A request exceeded a deadline.
-
-    Attributes:
-        deadline: The deadline that passed.
-    """
+    """A request exceeded a deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         super().__init__(deadline)
@@ -77,11 +68,7 @@ class Bounds:
 
 @asynccontextmanager
 async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
-    """Bound a request by an idle deadline, which signs of life extend, and by a total one.
-
-    Raises:
-        DeadlinePassed: One of the two passed; the exception names it.
-    """
+    """Bound a request by an idle deadline, which signs of life extend, and by a total one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + whole.seconds
     try:
@@ -116,18 +103,7 @@ async def extend_start(
     *,
     is_fixed: bool = False,
 ) -> bool:
-    """Extend a start deadline while a package runner is still installing the server.
-
-    Args:
-        deadline: Set to `START_SECONDS`; it is extended to `START_SECONDS` from the moment at which the
-            server runs, but to no more than `INSTALL_SECONDS` in total.
-        installing: Returns whether the installation may still be running.
-        warn: Called once the start takes longer than `START_SECONDS`.
-        is_fixed: Whether the user chose the deadline: then it is left as it is.
-
-    Returns:
-        Whether the server was still being installed when the deadline passed.
-    """
+    """Extend a start deadline while a package runner is still installing the server."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     warned = False
@@ -148,31 +124,18 @@ async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[
     """Send a request; if the answer is 429 with a `Retry-After`, wait and send it once more.
 
     A server that answers 429 (RFC 6585, section 4) has not started the request: repeating it is safe.
-
-    Args:
-        request: Sends it.
-        until: Returns the time of the event loop after which a retry is too late; None without a limit.
-
-    Raises:
-        RequestFailed: The request failed, or the server asks to wait beyond that time.
     """
     try:
         return await request()
     except RequestFailed as refusal:
-        seconds = _pause(refusal, until())
-        if seconds is None:
+        seconds, end = retry_after(refusal.exchange.headers.get("retry-after", "")), until()
+        is_busy = refusal.exchange.status == HTTPStatus.TOO_MANY_REQUESTS
+        if not is_busy or seconds is None or end is None:
+            raise
+        if asyncio.get_running_loop().time() + seconds >= end:
             raise
     await asyncio.sleep(seconds)
     return await request()
-
-
-def _pause(refusal: RequestFailed, end: float | None) -> float | None:
-    if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS:
-        return None
-    seconds = retry_after(refusal.exchange.headers.get("retry-after", ""))
-    if seconds is None or end is None or asyncio.get_running_loop().time() + seconds >= end:
-        return None
-    return seconds
 
 
 def retry_after(text: str) -> float | None:

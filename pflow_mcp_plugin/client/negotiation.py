@@ -46,13 +46,6 @@ async def negotiate(
 
     `server/discover` first; after silence or any error except a version conflict, the handshake
     (protocol 2026-07-28, "Versioning").
-
-    Args:
-        session: An entered session.
-        dispatcher: The session's dispatcher.
-        protocol: `auto`, `handshake` or the version to insist on.
-        era: The era of the last connection; `handshake` skips the probe, unless it is refused.
-        patience: Seconds that a silent server has to answer the probe; 10 at most.
     """
     if protocol != "auto":
         await _insist(session, dispatcher, protocol)
@@ -79,11 +72,7 @@ async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> No
 
 
 async def _refuse_with_versions(session: Session, wanted: str, refusal: Exception) -> None:
-    """Raise `VersionConflict` if the server refused the version, and find out which ones it speaks.
-
-    Raises:
-        VersionConflict: With the server's versions. Other refusals are left to the caller.
-    """
+    """Raise `VersionConflict` if the server refused the version, and find out which ones it speaks."""
     if isinstance(refusal, MCPError):
         conflict = version_conflict(refusal, wanted)
         if conflict is not None:

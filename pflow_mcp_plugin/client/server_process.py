@@ -27,8 +27,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import Reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
@@ -63,11 +62,7 @@ _LOCK_SECONDS = 60.0
 
 
 def require_processes(server: Server) -> None:
-    """Refuse to spawn a server on platforms where a process group cannot be watched and ended.
-
-    Raises:
-        ConnectionFailed: On Windows, and on macOS before Python 3.13.
-    """
+    """Refuse to spawn a server on platforms where a process group cannot be watched and ended."""
     if has_process_groups():
         return
     raise ConnectionFailed(
@@ -80,17 +75,7 @@ def require_processes(server: Server) -> None:
 
 
 def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
-    """Spawn the process of a server in a session of its own.
-
-    Args:
-        server: The server, with expanded values.
-        marker: Set in its environment.
-        reaper: Registers its process group; if this process dies, a package runner has time to undo what it
-            has installed so far.
-
-    Raises:
-        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
-    """
+    """Spawn the process of a server in a session of its own."""
     environment = child_environment(server.env, marker)
     program = find_program(server, environment)
     try:
@@ -107,7 +92,14 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
             raise _too_long(server, environment) from error
-        raise _not_started(server, error) from error
+        from pflow_mcp_plugin.config.display import command_line
+
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConnectionFailed(
+            f"Server {server.name} could not be started: {reason}: {server.command}",
+            where=Where(server=server.name, phase="start"),
+            next_step=f"run the command by itself to see why: {command_line(server)}",
+        ) from error
     enlarge_pipe(popen.stdout, _PIPE_SIZE)
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
@@ -131,17 +123,6 @@ def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
     )
 
 
-def _not_started(server: Server, error: Exception) -> ConnectionFailed:
-    from pflow_mcp_plugin.config.display import command_line
-
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ConnectionFailed(
-        f"Server {server.name} could not be started: {reason}: {server.command}",
-        where=Where(server=server.name, phase="start"),
-        next_step=f"run the command by itself to see why: {command_line(server)}",
-    )
-
-
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
     """Return all environment variables for a server's process.
 
@@ -149,16 +130,14 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
     variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
     marker of this run.
     """
-    inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    inherited = {}
+    for name, value in os.environ.items():
+        upper = name.upper()  # Windows ignores case, and proxy variables are often in lower case
+        is_function = value.startswith("()")  # exported by a shell: it is code
+        if not is_function and (upper in _NAMES or upper.startswith(_PREFIXES)):
+            inherited[name] = value
     # The marker comes last: a config that sets the same name must not hide the process from the reaper.
     return {**inherited, **_ALWAYS, **own, MARKER: marker}
-
-
-def _is_inherited(name: str, value: str) -> bool:
-    if value.startswith("()"):  # an exported shell function, which is code
-        return False
-    upper = name.upper()  # Windows ignores case, and proxy variables are often in lower case
-    return upper in _NAMES or upper.startswith(_PREFIXES)
 
 
 @attrs.frozen
@@ -196,17 +175,21 @@ def runner(server: Server) -> str:
 
 
 def incomplete_folder(server: Server, stderr: str) -> Path | None:
-    """Return the folder in which npx has installed a server incompletely, None if it has not.
-
-    Args:
-        server: The server.
-        stderr: What it, or npx, wrote before it failed to start: a file is missing in that folder.
-    """
+    """Return the folder in which npx has installed a server incompletely, None if it has not."""
     named = _FOLDER.search(stderr)
     if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
         return None
     folder = Path(named[0])
-    return folder if _is_folder(folder / "node_modules") and not _is_locked(folder) else None
+    try:
+        if not stat.S_ISDIR((folder / "node_modules").lstat().st_mode):
+            return None
+    except OSError:
+        return None
+    try:
+        is_locked = time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
+    except OSError:
+        is_locked = False
+    return None if is_locked else folder
 
 
 def remove_folder(folder: Path) -> bool:
@@ -220,17 +203,3 @@ def remove_folder(folder: Path) -> bool:
         return False
     shutil.rmtree(aside, ignore_errors=True)
     return True
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        return time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
-    except OSError:
-        return False

@@ -106,12 +106,6 @@ class Supervisor:
         """Start the supervised process in the calling thread, unless another caller did.
 
         A failure to start is raised when the connection is used.
-
-        Returns:
-            Whether a connection is still to be opened.
-
-        Raises:
-            CallFailed: The pool was closed.
         """
         with self._lock:
             if self._shut:
@@ -152,12 +146,7 @@ class Supervisor:
             await asyncio.wait({self._open_once()})
 
     async def connection(self) -> Connection:
-        """Return the server's live connection, opened or reopened if necessary; callers share one attempt.
-
-        Raises:
-            ConnectionFailed: It could not be opened.
-            CallFailed: The pool was closed.
-        """
+        """Return the server's live connection, opened or reopened if necessary; callers share one attempt."""
         while self._connection is None or not self._connection.alive:  # it may have ended while we waited
             await self._opened()
         return self._connection
@@ -252,7 +241,10 @@ class Supervisor:
                 raise await _recognized(self.launch, error)  # noqa: B904 - `_recognized` sets the cause
             if await self._can_be_reinstalled(connection):
                 return await self._connected()
-            if connection.unheard or not _died_on_probe(self.launch, error):
+            probed = self.launch.server.protocol == "auto" and self.launch.era != "handshake"
+            died = error.where.phase == "handshake" and error.facts.get("exit_code") is not None
+            # Some that know only the handshake exit on `server/discover`.
+            if connection.unheard or not (probed and died):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
             await connection.open()
@@ -304,29 +296,15 @@ def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
-def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
-    """Whether a server exited on `server/discover`, as some do that know only the handshake."""
-    probed = launch.server.protocol == "auto" and launch.era != "handshake"
-    return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None
-
-
 class RestartLimit:
-    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
-
-    Args:
-        clock: Returns the time in seconds.
-    """
+    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start towards the restart limit.
-
-        Raises:
-            ConnectionFailed: There were too many recent starts; the server must not be started now.
-        """
+        """Count a start towards the restart limit."""
         now = self._clock()
         if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
             raise ConnectionFailed(
@@ -342,14 +320,15 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     """Return why a server could not be reached, which may be that it speaks the other HTTP transport.
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
-
-    Returns:
-        A failure whose fact `speaks` is the `type` to set, or `error` itself.
     """
     from pflow_mcp_plugin.config import display
 
-    kind = _OTHER.get(launch.server.transport)
-    if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
+    kind, status = _OTHER.get(launch.server.transport), error.facts.get("status")
+    # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
+    may_be_another = (
+        isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)
+    )
+    if kind is None or not may_be_another or not await _speaks(kind, launch):
         return error
     server = launch.server
     url = launch.redactor.text(display.url(server.url, widely=True))
@@ -359,18 +338,10 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
         where=error.where,
         next_step=f'set type = "{kind}" for server {server.name}',
         speaks=kind,
-        status=error.facts.get("status"),
+        status=status,
     )
     failure.__cause__ = error
     return failure
-
-
-def _may_be_another(error: ConnectionFailed) -> bool:
-    """Whether something answered, and not with a refusal that either transport may return."""
-    status = error.facts.get("status")
-    if not isinstance(status, int) or status in _SAYS_NOTHING:
-        return False
-    return status // 100 in (2, 4) or status == 501  # not implemented
 
 
 async def _speaks(kind: HttpTransport, launch: Launch) -> bool:

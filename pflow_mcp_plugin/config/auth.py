@@ -10,9 +10,9 @@ from pflow_mcp_plugin.config.field_checks import (
     advice,
     checks_of,
     fault,
+    fields,
     join,
     kind_of,
-    unknown,
 )
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -73,11 +73,18 @@ def check(path: str, value: JSON) -> Iterator[Problem]:
     if not isinstance(value, Mapping):
         yield fault(path, f"Must be a table, not {kind_of(value)}", f"Write {_EXAMPLE}")
         return
-    for key, item in value.items():
-        place = join(path, key)
-        yield from FIELDS[key](place, item) if key in FIELDS else [unknown(place, key, FIELDS)]
-    if isinstance(value.get("type", ""), str):
-        yield from _check_type(path, value)
+    yield from fields(path, value, FIELDS)
+    named = kind(value)
+    if not isinstance(value.get("type", ""), str):
+        return  # the check of that field says so
+    if not named:
+        fitting = next((name for name, used in USED.items() if set(used) & value.keys()), "bearer")
+        yield fault(path, "auth has no type", f'Add type = "{fitting}"; known: {", ".join(USED)}')
+    elif named not in USED:
+        known = f"known: {', '.join(USED)}"
+        yield fault(f"{path}.type", f"Unknown type of auth; {known}", f"Write for example {_EXAMPLE}")
+    else:
+        yield from _check_combination(path, named, value)
 
 
 def kind(value: JSONObject) -> str:
@@ -97,47 +104,27 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
 
 
 def missing_scopes(auth: JSONObject, granted: Collection[str]) -> list[str]:
-    """Return the scopes in an `auth` table that were not granted; none if it is not known what was.
-
-    Args:
-        auth: The table.
-        granted: The scopes that were granted, empty if unknown.
-    """
+    """Return the scopes in an `auth` table that were not granted; none if `granted` is empty: unknown."""
     if not granted:
         return []
     wanted = wanted_scopes(auth)
     return [scope for scope in wanted if scope not in granted and not scope.endswith(_UNTOLD)]
 
 
-def _check_type(path: str, value: JSONObject) -> Iterator[Problem]:
-    named = kind(value)
-    if not named:
-        fitting = next((name for name, used in USED.items() if set(used) & value.keys()), "bearer")
-        yield fault(path, "auth has no type", f'Add type = "{fitting}"; known: {", ".join(USED)}')
-    elif named not in USED:
-        known = f"known: {', '.join(USED)}"
-        yield fault(f"{path}.type", f"Unknown type of auth; {known}", f"Write for example {_EXAMPLE}")
-    else:
-        yield from _check_use(path, named, value)
-
-
-def _check_use(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
+def _check_combination(path: str, named: str, value: JSONObject) -> Iterator[Problem]:
+    """Yield what is wrong with the fields of a type of auth together: missing, two of a kind, or unused."""
     if named == "bearer":
-        yield from _check_bearer(path, value)
+        given = [key for key in ("token", "token_env") if key in value]
+        if not given:
+            yield fault(f"{path}.token", "auth of type bearer needs a token", 'Add token = "${API_TOKEN}"')
+        elif len(given) > 1:
+            yield fault(path, "auth has both token and token_env", "Keep one of them")
     elif named == "oauth":
         yield from _check_oauth(path, value)
     yield from _missing(path, f"auth of type {named}", value, _REQUIRED.get(named, ()))
     for key in value:
         if key in FIELDS and key not in ("type", *USED[named]):
             yield advice(join(path, key), f"{key} has no effect on auth of type {named}", "Remove it")
-
-
-def _check_bearer(path: str, value: JSONObject) -> Iterator[Problem]:
-    given = [key for key in ("token", "token_env") if key in value]
-    if not given:
-        yield fault(f"{path}.token", "auth of type bearer needs a token", 'Add token = "${API_TOKEN}"')
-    elif len(given) > 1:
-        yield fault(path, "auth has both token and token_env", "Keep one of them")
 
 
 def _check_oauth(path: str, value: JSONObject) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from typing import Any
 from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
@@ -29,17 +29,6 @@ _DEFS = RULES["$defs"]
 DAY = _DEFS["seconds"]["maximum"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-# Control characters other than the tab, which HTTP allows in a header's value.
-_CONTROL = re.compile(_DEFS["line"]["not"]["pattern"])
-_NOT_IN_HEADER_NAME = re.compile(_DEFS["headerName"]["not"]["pattern"])
-_NOT_IN_VARIABLE = re.compile(_DEFS["server"]["properties"]["env"]["propertyNames"]["not"]["pattern"])
-_HOST = re.compile(_DEFS["hosts"]["items"]["pattern"])
-_LAST_PORT = _DEFS["auth"]["properties"]["redirect_port"]["maximum"]
-_PIN = re.compile(_DEFS["tls_pins"]["else"]["items"]["pattern"])
-_PROTOCOL = re.compile(_DEFS["protocol"]["pattern"])
-_URL = re.compile(_DEFS["url"]["pattern"])
-_NOT_IN_URL = re.compile(_DEFS["url"]["not"]["pattern"])
-
 _STEPS: Mapping[str, str] = {
     "trust": 'Write "pin" to be asked about changes, or "auto" to approve all',
     "policy": 'Write policy = "registered" to allow the hosts of configured servers only',
@@ -49,42 +38,31 @@ _STEPS: Mapping[str, str] = {
 
 
 def fault(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the error that a field check reports.
-
-    Args:
-        path: The config path of the value.
-        message: What is wrong.
-        suggestion: The next step for the user.
-    """
+    """Return an error at a path of the config; `suggestion` is the next step for the user."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config")
 
 
 def advice(path: str, message: str, suggestion: str = "") -> Problem:
-    """Return the warning that a field check reports.
-
-    Args:
-        path: The config path of the value.
-        message: What is wrong.
-        suggestion: The next step for the user.
-    """
+    """Return a warning at a path of the config."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", severity="warning")
 
 
 def join(path: str, key: str) -> str:
-    """Return the path that a field check reports for `key` below `path`, quoted where TOML would quote it."""
+    """Return the config path of `key` below `path`, quoted where TOML would quote it."""
     quoted = key if _BARE_KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{quoted}" if path else quoted
 
 
 def nearest(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
-    """Return the known word that a field check suggests for `word`, an empty string if none is similar."""
+    """Return the known word most similar to `word`, an empty string if none is."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word.lower(), tuple(known), n=1, cutoff=0.6)), "")
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a value in the words of a field check: `a table`, `a list`."""
+    """Return the type of a value in words: `a table`, `a list`."""
+    # In this order: true is an int to Python.
     names: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         (str, "a string"),
@@ -97,7 +75,7 @@ def kind_of(value: object) -> str:
 
 
 def text(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string, in which every `${` is well formed."""
+    """Check that a value is a string, in which every `${` is well formed."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
         return
@@ -110,48 +88,28 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def filled(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string that is not blank."""
+    """Check that a value is a string that is not blank."""
     yield from text(path, value)
     if isinstance(value, str) and not value.strip():
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
-def header_value(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string of one line."""
+def line(path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is a string of one line."""
     yield from text(path, value)
-    if isinstance(value, str) and _CONTROL.search(value):
+    if isinstance(value, str) and has_control(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def credential(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string of one line that is not blank."""
+    """Check that a value is a string of one line that is not blank."""
     yield from filled(path, value)
-    if isinstance(value, str) and _CONTROL.search(value):
+    if isinstance(value, str) and has_control(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
-def header_name(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: the name of an HTTP header."""
-    if not isinstance(value, str):
-        yield from _not_string(path, value)
-    elif not value or _NOT_IN_HEADER_NAME.search(value):
-        yield fault(
-            path, "Not the name of an HTTP header", "Use letters, digits and hyphens, as in X-API-Key"
-        )
-
-
-def variable(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: the bare name of a variable."""
-    if not isinstance(value, str):
-        yield from _not_string(path, value)
-    elif not variable_references.is_variable(value):
-        named = variable_references.references(value)
-        step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
-        yield fault(path, "Must be the name of a variable, not a value", step)
-
-
 def url(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: an http or https address, or one that begins with a reference."""
+    """Check that a value is an http or https address, or one that begins with a reference."""
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
@@ -160,23 +118,16 @@ def url(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def https_url(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: an https address, or one that begins with a reference."""
+    """Check that a value is an https address, or one that begins with a reference."""
     if isinstance(value, str) and value[:5].lower() == "http:":
         yield fault(path, "Must be an https address", "Give the address that begins with https://")
     else:
         yield from url(path, value)
 
 
-def port(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: the number of a port."""
-    number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float) else value
-    if not (1 <= number <= _LAST_PORT and number == int(number)):
-        yield fault(path, "Must be the number of a port", f"Write a number from 1 to {_LAST_PORT}")
-
-
 def is_url(value: str) -> bool:
     """Whether a field's value is an http or https address, or begins with a reference."""
-    return _URL.match(value) is not None and not _NOT_IN_URL.search(value)
+    return _fits(_DEFS["url"], value)
 
 
 def has_host_and_port(value: str) -> bool:
@@ -193,38 +144,58 @@ def has_host_and_port(value: str) -> bool:
 
 
 def has_control(value: str) -> bool:
-    """Whether a field's value contains a line break or control character, which HTTP headers may not."""
-    return _CONTROL.search(value) is not None
+    """Whether a value contains line breaks or control characters, which HTTP headers may not."""
+    return not _fits(_DEFS["line"], value)
 
 
-def protocol(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: `auto`, `handshake` or a version of the protocol."""
-    if not isinstance(value, str):
-        yield from _not_string(path, value)
-    elif not _PROTOCOL.fullmatch(value):
-        yield fault(
-            path,
-            "Must be auto, handshake or a protocol version",
-            'Write "auto", or a version such as "2025-11-25"',
-        )
+def _fits(rule: Any, value: str) -> bool:
+    """Whether a string fits the patterns of a rule of the schema, those of what it refers to excepted."""
+    excluded = rule.get("not", {}).get("pattern")
+    return (
+        len(value) >= rule.get("minLength", 0)
+        and re.search(rule.get("pattern", ""), value) is not None
+        and (excluded is None or re.search(excluded, value) is None)
+    )
+
+
+def _formed(rule: Any, wrong: str, step: str) -> Check:
+    """Return a field check for strings that fit a rule of the schema."""
+
+    def check(path: str, value: JSON) -> Iterator[Problem]:
+        if not isinstance(value, str):
+            yield from _not_string(path, value)
+        elif not _fits(rule, value):
+            yield fault(path, wrong, step)
+
+    return check
+
+
+def variable(path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is the bare name of a variable."""
+    named = variable_references.references(value) if isinstance(value, str) else ()
+    step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
+    rule = _DEFS["auth"]["properties"]["token_env"]
+    yield from _formed(rule, "Must be the name of a variable, not a value", step)(path, value)
+
+
+def port(path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is the number of a port."""
+    last = _DEFS["auth"]["properties"]["redirect_port"]["maximum"]
+    number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float) else value
+    if not (1 <= number <= last and number == int(number)):
+        yield fault(path, "Must be the number of a port", f"Write a number from 1 to {last}")
 
 
 def flag(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: true or false."""
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
-        yield fault(
-            path, f"Must be true or false, not {kind_of(value)}", "Write true or false, without quotes"
-        )
+        wrong = f"Must be true or false, not {kind_of(value)}"
+        yield fault(path, wrong, "Write true or false, without quotes")
 
 
-def number(*, above: float | None = None, least: float | None = None, most: float) -> Check:
-    """Return a field check for numbers between bounds.
-
-    Args:
-        above: A lower bound that is not allowed itself.
-        least: A lower bound that is allowed; give one of the two.
-        most: The upper bound, which is allowed.
-    """
+def _number(rule: Any) -> Check:
+    """Return a field check for numbers within the bounds of a rule of the schema."""
+    above, least, most = rule.get("exclusiveMinimum"), rule.get("minimum"), rule["maximum"]
     of = "" if above is not None else "of "
     low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
     high = f"{most:.10g}"
@@ -234,61 +205,47 @@ def number(*, above: float | None = None, least: float | None = None, most: floa
         if isinstance(value, bool) or not isinstance(value, int | float):
             yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
             return
-        high_enough = value > above if above is not None else value >= (least or 0)
+        high_enough = value > above if above is not None else value >= least
         if not (high_enough and value <= most):
-            wrong = f"Must be {low} and at most {high}, not {_short(value)}"
+            # Python refuses to format very long integers.
+            is_long = isinstance(value, int) and abs(value) >= 10**12
+            shown = "a number with many digits" if is_long else f"{value:g}"
+            wrong = f"Must be {low} and at most {high}, not {shown}"
             yield fault(path, wrong, f"Write a number {of}{low}, at most {high}")
 
     return check
 
 
-def one_of(*words: str, step: str) -> Check:
-    """Return a field check for one of a few words.
-
-    Args:
-        words: The words.
-        step: What to write, for problems.
-    """
-
-    def check(path: str, value: JSON) -> Iterator[Problem]:
-        if value not in words:
-            yield fault(path, f"Must be {' or '.join(words)}", step)
-
-    return check
-
-
 def environment(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of variables and their string values."""
+    """Check that a value is a table of variables and their string values."""
     yield from _table_of(text, path, value)
-    for key in _keys(value):
-        if not key or _NOT_IN_VARIABLE.search(key):
+    name = _DEFS["server"]["properties"]["env"]["propertyNames"]
+    for key in value if isinstance(value, Mapping) else ():
+        if not _fits(name, key):
             yield fault(join(path, key), "Not the name of a variable", "Use letters, digits and underscores")
 
 
 def headers(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of HTTP headers and their values."""
-    yield from _table_of(header_value, path, value)
-    for key in _keys(value):
-        yield from header_name(join(path, key), key)
-
-
-def hosts(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a list of globs over host names, of addresses and of networks."""
-    yield from _list_of(_host, path, value)
+    """Check that a value is a table of HTTP headers and their values."""
+    yield from _table_of(line, path, value)
+    for key in value if isinstance(value, Mapping) else ():
+        yield from _header_name(join(path, key), key)
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a list of pinned keys, or the file with them."""
+    """Check that a value is a list of pinned keys, or the file with them."""
     if isinstance(value, str):
         yield from filled(path, value)
         return
-    yield from _list_of(_pin, path, value)
+    step = "Write 44 characters of base64; a refused connection shows the pin of the server's key"
+    pin = _formed(_DEFS["tls_pins"]["else"]["items"], "Not a SHA-256 hash in base64", step)
+    yield from _list_of(pin, path, value)
     if value == []:
         yield fault(path, "Must not be empty", "Remove it, or add the pin of the server's key")
 
 
 def client_cert(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a file with certificate and key, or a table of two files."""
+    """Check that a value is a file with certificate and key, or a table of two files."""
     if isinstance(value, str):
         yield from filled(path, value)
         return
@@ -296,67 +253,49 @@ def client_cert(path: str, value: JSON) -> Iterator[Problem]:
         wrong = f"Must be a file, or a table of two files, not {kind_of(value)}"
         yield fault(path, wrong, 'Write client_cert = { cert = "client.pem", key = "client.key" }')
         return
-    for key in ("cert", "key"):
+    table = _DEFS["client_cert"]["else"]
+    for key in table["required"]:
         if key not in value:
             yield fault(join(path, key), f"A client_cert table needs a {key}", f'Add {key} = "FILE"')
-    for key, item in value.items():
-        if key in ("cert", "key"):
-            yield from filled(join(path, key), item)
-        else:
-            yield unknown(join(path, key), key, {"cert": None, "key": None})
+    yield from fields(path, value, checks_of(table["properties"]))
 
 
 def _host(path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is a glob over host names, an address or a network."""
     step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
     if not isinstance(value, str):
         yield from _not_string(path, value)
-    elif not _HOST.fullmatch(value):
+    elif not _fits(_DEFS["hosts"]["items"], value):
         yield fault(path, "Must be a host in ASCII, without scheme, port and path", step)
-    elif ("/" in value or ":" in value) and not _is_network(value):
-        yield fault(path, "Not a valid address or network", step)
+    elif "/" in value or ":" in value:
+        from ipaddress import ip_network
+
+        try:
+            ip_network(value, strict=False)
+        except ValueError:
+            yield fault(path, "Not a valid address or network", step)
 
 
-def _is_network(value: str) -> bool:
-    from ipaddress import ip_network
-
-    try:
-        return bool(ip_network(value, strict=False))
-    except ValueError:
-        return False
-
-
-def _pin(path: str, value: JSON) -> Iterator[Problem]:
-    if not isinstance(value, str):
-        yield from _not_string(path, value)
-    elif not _PIN.fullmatch(value):
-        step = "Write 44 characters of base64; a refused connection shows the pin of the server's key"
-        yield fault(path, "Not a SHA-256 hash in base64", step)
+def fields(
+    path: str, table: JSONObject, known: Mapping[str, Check], *, strict: bool = False
+) -> Iterator[Problem]:
+    """Yield the problems of a table's fields, each found by its check; unknown fields are problems too."""
+    for key, item in table.items():
+        place = join(path, key)
+        yield from known[key](place, item) if key in known else [unknown(place, key, known, strict=strict)]
 
 
 def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of two lists of globs, `allow` and `deny`."""
-    if not isinstance(value, Mapping):
-        yield fault(
-            path, f"Must be a table, not {kind_of(value)}", 'Write tools = { allow = ["get_*"], deny = [] }'
-        )
-        return
-    lists = _DEFS["tools"]["properties"]
-    for key, item in value.items():
-        if key in lists:
-            yield from _list_of(filled, join(path, key), item)
-        else:
-            yield unknown(join(path, key), key, lists)
+    """Check that a value is a table of two lists of globs, `allow` and `deny`."""
+    if isinstance(value, Mapping):
+        yield from fields(path, value, checks_of(_DEFS["tools"]["properties"]))
+    else:
+        wrong = f"Must be a table, not {kind_of(value)}"
+        yield fault(path, wrong, 'Write tools = { allow = ["get_*"], deny = [] }')
 
 
 def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = False) -> Problem:
-    """Return the warning of a field check about an unknown field, which stays in the file.
-
-    Args:
-        path: The config path of the field.
-        key: Its name.
-        known: The fields that are known there, by name.
-        strict: Whether it is an error, as where a rule would be ignored.
-    """
+    """Return the warning about an unknown field, which stays in the file; `strict` makes it an error."""
     close = nearest(key, known)
     step = f"Did you mean {close}?" if close else f"Known here: {', '.join(known)}"
     if strict:
@@ -365,12 +304,7 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
 
 
 def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
-    """Return the check of each field that a table may have.
-
-    Args:
-        properties: Its fields in the JSON Schema of the config; false stands for one that it may not have.
-        own: The checks of fields that need more than the schema says.
-    """
+    """Return the check of each field that a table may have; `own` holds those that the schema cannot tell."""
     special = {**_BY_FIELD, **(own or {})}
     return {
         key: special.get(key) or _check_of(key, rule) for key, rule in properties.items() if rule is not False
@@ -383,11 +317,17 @@ def _check_of(key: str, rule: Any) -> Check:
         name = rule["$ref"].rpartition("/")[2]
         return _BY_DEFINITION.get(name) or _check_of(key, _DEFS[name])
     if "enum" in rule:
-        return one_of(*rule["enum"], step=_STEPS[key])
+        words = rule["enum"]
+
+        def one_of(path: str, value: JSON) -> Iterator[Problem]:
+            if value not in words:
+                yield fault(path, f"Must be {' or '.join(words)}", _STEPS[key])
+
+        return one_of
     if rule["type"] == "boolean":
         return flag
     if rule["type"] == "number":
-        return number(above=rule.get("exclusiveMinimum"), least=rule.get("minimum"), most=rule["maximum"])
+        return _number(rule)
     if rule["type"] == "array":
         return partial(_list_of, _check_of(key, rule["items"]))
     return partial(_table_of, _check_of(key, rule["additionalProperties"]))
@@ -411,69 +351,50 @@ def _table_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
         yield from check(join(path, key), item)
 
 
-def _keys(value: JSON) -> Iterator[str]:
-    return iter(value) if isinstance(value, Mapping) else iter(())
-
-
 def _not_string(path: str, value: JSON) -> Iterator[Problem]:
     step = "Write one string, in quotes" if isinstance(value, Mapping | list) else "Put it in quotes"
     yield fault(path, f"Must be a string, not {kind_of(value)}", step)
 
 
-def _short(value: float) -> str:
-    if isinstance(value, int) and abs(value) >= 10**12:
-        return "a number with many digits"  # Python refuses to format very long integers
-    return f"{value:g}"
-
-
 def refusal(subject: str, problems: Sequence[Problem], *, server: str = "") -> McpError:
-    """Return the error that reports problems of `subject`; a single one is part of its message.
-
-    Args:
-        subject: What the problems are about, e.g. `Server github`.
-        problems: At least one.
-        server: The server's name, if the problems belong to one server.
-    """
-    where = Where(server=server, phase="config")
+    """Return the error that reports problems of `subject`; a single one is part of its message."""
+    message, step = f"{subject}: {len(problems)} problems", ""
     if len(problems) == 1:
-        problem = problems[0]
+        (problem,) = problems
         place = f" ({problem.path})" if problem.path else ""
-        message = f"{subject}: {problem.message}{place}"
-        return McpError(
-            message, where=where, next_step=problem.suggestion, problems=(problem,), kind="config"
-        )
-    return McpError(
-        f"{subject}: {len(problems)} problems", where=where, problems=tuple(problems), kind="config"
-    )
+        message, step = f"{subject}: {problem.message}{place}", problem.suggestion
+    where = Where(server=server, phase="config")
+    return McpError(message, where=where, next_step=step, problems=tuple(problems), kind="config")
 
 
 def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = "") -> None:
-    """Raise an error that reports the errors among `problems`, if there are any.
-
-    Args:
-        subject: What the problems are about, e.g. `Server github`.
-        problems: Errors and warnings; warnings are ignored.
-        server: The server's name, if the problems belong to one server.
-
-    Raises:
-        McpError: There is at least one error.
-    """
+    """Raise an error that reports the errors among `problems`, if there are any."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise refusal(subject, errors, server=server)
 
 
+_header_name = _formed(
+    _DEFS["headerName"],
+    "Not the name of an HTTP header",
+    "Use letters, digits and hyphens, as in X-API-Key",
+)
+
 _BY_DEFINITION: Mapping[str, Check] = {
     "text": text,
     "filled": filled,
-    "line": header_value,
+    "line": line,
     "credential": credential,
     "url": url,
-    "headerName": header_name,
-    "hosts": hosts,
+    "headerName": _header_name,
+    "hosts": partial(_list_of, _host),
     "tls_pins": pins,
     "client_cert": client_cert,
-    "protocol": protocol,
+    "protocol": _formed(
+        _DEFS["protocol"],
+        "Must be auto, handshake or a protocol version",
+        'Write "auto", or a version such as "2025-11-25"',
+    ),
     "tools": tool_filter,
 }
 """The checks of what the schema defines by name, where there is more to say about a mistake."""

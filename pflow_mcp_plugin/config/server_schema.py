@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from pflow_mcp_plugin.config.field_checks import (
     advice,
     checks_of,
     fault,
+    fields,
     join,
     kind_of,
     nearest,
@@ -67,9 +69,9 @@ def _reached_by() -> dict[Transport, tuple[str, ...]]:
         named, then = rule["if"]["properties"]["type"], rule["then"]
         (required,) = then["required"]
         others = (key for key in REACH if key != required and key not in then["properties"])
-        fields = (required, *others)
+        used = (required, *others)
         for spelling in named.get("enum", [named.get("const")]):
-            reached[SPELLINGS[spelling]] = fields
+            reached[SPELLINGS[spelling]] = used
     return reached
 
 
@@ -147,19 +149,13 @@ def check_document(document: JSONObject) -> list[Problem]:
 
 def check_defaults(defaults: JSON) -> list[Problem]:
     """Check the `[defaults]` table against the schema; return every problem."""
-    if not isinstance(defaults, Mapping):
-        return [fault(DEFAULTS, f"Must be a table, not {kind_of(defaults)}", f"Write [{DEFAULTS}]")]
-    problems: list[Problem] = []
-    for key, value in defaults.items():
-        place = join(DEFAULTS, key)
-        if key in DEFAULTABLE:
-            problems += DEFAULTABLE[key](place, value)
-        elif key in FIELDS:
-            step = f"Move it to the servers that need it: [{SERVERS}.NAME]"
-            problems.append(fault(place, f"{key} cannot be set for all servers", step))
-        else:
-            problems.append(unknown(place, key, DEFAULTABLE))
-    return problems
+    own = [key for key in mapping(defaults) if key in FIELDS and key not in DEFAULTABLE]
+    step = f"Move it to the servers that need it: [{SERVERS}.NAME]"
+    others = {key: value for key, value in mapping(defaults).items() if key not in own}
+    return [
+        *(fault(join(DEFAULTS, key), f"{key} cannot be set for all servers", step) for key in own),
+        *_check_table(DEFAULTS, others if isinstance(defaults, Mapping) else defaults, DEFAULTABLE),
+    ]
 
 
 def check_serve(table: JSON) -> list[Problem]:
@@ -186,55 +182,59 @@ def _is_meant_as_network(key: str, value: JSON) -> bool:
 
 
 def _check_table(
-    name: str, table: JSON, fields: Mapping[str, Check], *, strict: bool = False
+    name: str, table: JSON, known: Mapping[str, Check], *, strict: bool = False
 ) -> list[Problem]:
-    """Check a table of the config, each field by its function; return every problem."""
     if not isinstance(table, Mapping):
         return [fault(name, f"Must be a table, not {kind_of(table)}", f"Write [{name}]")]
-    problems: list[Problem] = []
-    for key, value in table.items():
-        place = join(name, key)
-        problems += (
-            fields[key](place, value) if key in fields else [unknown(place, key, fields, strict=strict)]
-        )
-    return problems
+    return [*fields(name, table, known, strict=strict)]
 
 
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
-    """Check one server's table against the schema; return every problem.
-
-    Args:
-        name: The server's name.
-        table: Its table as stored in the file.
-        defaults: The `[defaults]` table, whose own problems `check_defaults` reports.
-    """
+    """Check one server's table against the schema; return every problem."""
     path = server_path(name)
-    problems = list(_check_name(path, name))
+    problems: list[Problem] = []
+    if not naming.is_server_name(name):
+        wrong = "A server name may contain only a-z, 0-9 and hyphens"
+        problems.append(fault(path, wrong, f"Name it {naming.server_name(name)}"))
     if not isinstance(table, Mapping):
         wrong = f"Must be a table, not {kind_of(table)}"
         return [*problems, fault(path, wrong, f"Write [{path}] with {_EXAMPLES['command']} under it")]
     given = _without_nulls(table)
     for key, value in given.items():
-        problems += _check_field(join(path, key), key, value)
+        place = join(path, key)
+        if key in FIELDS:
+            problems += FIELDS[key](place, value)
+        elif _holds_null(value):
+            problems.append(fault(place, "Contains null in a list, which TOML does not support", "Remove it"))
+        elif key == "transport":
+            problems.append(advice(place, "Unknown field transport, kept but not used", "Did you mean type?"))
+        else:
+            problems.append(unknown(place, key, FIELDS))
     return [
         *problems,
         *_check_transport(path, given),
-        *_check_insecure(path, given),
-        *_check_plain_http(path, given, mapping(defaults)),
+        *_check_tls(path, given, mapping(defaults)),
         *_check_deadlines(path, given, defaults),
     ]
 
 
 def network_rules(document: JSONObject) -> NetworkRules:
     """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
+    from urllib.parse import urlsplit
+
     table: Mapping[str, Any] = mapping(document.get(NETWORK))
     urls = (mapping(server).get("url") for server in mapping(document.get(SERVERS)).values())
-    hosts = (_written_host(url) for url in urls if isinstance(url, str))
+    hosts = []
+    for url in urls:
+        if isinstance(url, str):
+            with suppress(ValueError):
+                hosts.append(urlsplit(variable_references.substitute(url, lambda _: "$")).hostname or "")
     return NetworkRules(
         policy=table.get("policy", "open"),
         allow=tuple(table.get("allow", ())),
         deny=tuple(table.get("deny", ())),
-        hosts=tuple(dict.fromkeys(filter(None, hosts))),
+        # Others are decided by a variable.
+        hosts=tuple(dict.fromkeys(host for host in hosts if host and "$" not in host)),
     )
 
 
@@ -244,14 +244,7 @@ def build(
     defaults: JSONObject,
     network: NetworkRules = NetworkRules(),  # noqa: B008 - frozen
 ) -> Server:
-    """Build the `Server` that a table without errors describes.
-
-    Args:
-        name: The server's name.
-        table: Its table, checked.
-        defaults: The `[defaults]` table, checked.
-        network: The rules for the network in its config.
-    """
+    """Build the `Server` that a table without errors describes."""
     given = {**defaults, **_without_nulls(table)}
     chosen = {key: _converted(key, value) for key, value in given.items() if key in FIELDS and key != "type"}
     return Server(name=name, transport=transport_of(table) or "stdio", network=network, **chosen)
@@ -286,29 +279,14 @@ def _is_like_server(value: JSON) -> bool:
     return isinstance(value, Mapping) and bool(set(REACH) & value.keys())
 
 
-def _check_name(path: str, name: str) -> Iterator[Problem]:
-    if not naming.is_server_name(name):
-        wrong = "A server name may contain only a-z, 0-9 and hyphens"
-        yield fault(path, wrong, f"Name it {naming.server_name(name)}")
-
-
-def _check_field(path: str, key: str, value: JSON) -> Iterator[Problem]:
-    if key in FIELDS:
-        yield from FIELDS[key](path, value)
-    elif _holds_null(value):
-        yield fault(path, "Contains null in a list, which TOML does not support", "Remove it")
-    elif key == "transport":
-        yield advice(path, "Unknown field transport, kept but not used", "Did you mean type?")
-    else:
-        yield unknown(path, key, FIELDS)
-
-
 def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     transport = transport_of(table)
     # A `type` that is not a string has been reported by the check of that field.
     if transport is None:
         if isinstance(table["type"], str):
-            yield _unknown_transport(path, table)
+            close = nearest(table["type"], tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
+            wrong = f"Unknown transport {table['type']!r}; known: {', '.join(TRANSPORTS)}"
+            yield fault(f"{path}.type", wrong, f'Write "type": "{SPELLINGS[close]}"')
         return
     if "type" not in table and "command" not in table:
         field = next((key for key in ("url", "path") if key in table), "")
@@ -321,13 +299,6 @@ def _check_transport(path: str, table: JSONObject) -> Iterator[Problem]:
     yield from _check_reach(path, transport, table)
 
 
-def _unknown_transport(path: str, table: JSONObject) -> Problem:
-    close = nearest(str(table["type"]), tuple(SPELLINGS)) or ("http" if "url" in table else "stdio")
-    known = ", ".join(TRANSPORTS)
-    wrong = f"Unknown transport {table['type']!r}; known: {known}"
-    return fault(f"{path}.type", wrong, f'Write "type": "{SPELLINGS[close]}"')
-
-
 def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator[Problem]:
     required = REACHED_BY[transport][0]
     if required not in table:
@@ -335,7 +306,9 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
         yield fault(join(path, required), wrong, f"Add {_EXAMPLES[required]}")
     for key in table:
         if key in REACH and key not in REACHED_BY[transport]:
-            yield _misplaced(path, key, transport)
+            owners = [owner for owner in TRANSPORTS if key in REACHED_BY[owner]]
+            wrong = f"A {transport} server has no {key}; it belongs to {' and '.join(owners)}"
+            yield fault(join(path, key), wrong, f'Remove it, or write "type": "{owners[0]}"')
         elif key == "memory_limit_mb" and "command" not in table:
             wrong = f"{key} has no effect on this {transport} server, as pflow does not start it"
             yield advice(join(path, key), wrong, "")
@@ -348,21 +321,18 @@ def _check_reach(path: str, transport: Transport, table: JSONObject) -> Iterator
                 yield advice(join(path, key), wrong, step)
 
 
-def _check_insecure(path: str, table: JSONObject) -> Iterator[Problem]:
+def _check_tls(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:
+    """Refuse what a user set for connections with TLS where there is none; warn about the reverse."""
     url = table.get("url")
-    if table.get("insecure") is True and isinstance(url, str) and url.lower().startswith("https:"):
+    if not isinstance(url, str):
+        return
+    if table.get("insecure") is True and url.lower().startswith("https:"):
         wrong = (
             "insecure allows plain http, and has no effect on an https url: certificates are always checked"
         )
-        yield advice(
-            join(path, "insecure"), wrong, "Remove it; to trust a certificate, set ca_bundle to its file"
-        )
-
-
-def _check_plain_http(path: str, table: JSONObject, defaults: JSONObject) -> Iterator[Problem]:
-    """Refuse what a user set for connections with TLS, where there is none."""
-    url = table.get("url")
-    if not (is_remote(table) and isinstance(url, str) and url.lower().startswith("http:")):
+        step = "Remove it; to trust a certificate, set ca_bundle to its file"
+        yield advice(join(path, "insecure"), wrong, step)
+    if not (is_remote(table) and url.lower().startswith("http:")):
         return
     for key in ("tls_pins", "ca_bundle", "client_cert"):
         if key in table:
@@ -375,12 +345,6 @@ def _check_plain_http(path: str, table: JSONObject, defaults: JSONObject) -> Ite
         yield fault(join(path, "url"), wrong, step)
 
 
-def _misplaced(path: str, key: str, transport: Transport) -> Problem:
-    owners = [owner for owner in TRANSPORTS if key in REACHED_BY[owner]]
-    wrong = f"A {transport} server has no {key}; it belongs to {' and '.join(owners)}"
-    return fault(join(path, key), wrong, f'Remove it, or write "type": "{owners[0]}"')
-
-
 def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[Problem]:
     merged = {**mapping(defaults), **table}
     default = attrs.fields_dict(Server)
@@ -390,17 +354,6 @@ def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[P
     if idle > whole and "call_timeout" in table:
         wrong = f"call_timeout ({idle}) is longer than call_timeout_max ({whole}), the limit of a whole call"
         yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
-
-
-def _written_host(url: str) -> str:
-    """Return the host of a URL in the config, an empty string if a variable decides it."""
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(variable_references.substitute(url, lambda _: "$")).hostname or ""
-    except ValueError:
-        return ""
-    return "" if "$" in host else host
 
 
 def _converted(key: str, value: Any) -> Any:

@@ -40,13 +40,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     """The transport of one endpoint's HTTP client: every URL is checked, and every address connected to.
 
     Through a proxy only the host in the URL can be checked, since the proxy looks it up.
-
-    Args:
-        endpoint: What connects, with its rules.
-        context: The TLS context of connections to it.
-
-    Raises:
-        CertificatesUnreadable: The file with its pins cannot be read.
     """
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext) -> None:
@@ -56,12 +49,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self._pools: dict[object, httpcore2.AsyncConnectionPool] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request over a checked connection, which is kept for further ones.
-
-        Raises:
-            HostRefused: The URL, or every address of its host, is not allowed.
-            KeyNotPinned: The host has none of the pinned keys.
-        """
+        """Send a request over a checked connection, which is kept for further ones."""
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101 - it belongs to an AsyncClient
         url = request.url
         place = (url.raw_scheme, url.raw_host, url.port)
@@ -169,13 +157,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Look a host up, check its addresses and connect to the first that answers.
-
-        Raises:
-            HostRefused: None of its addresses is allowed.
-            httpcore2.ConnectError: It was not found, or no address answers.
-            httpcore2.ConnectTimeout: That took longer than `timeout` seconds.
-        """
+        """Look a host up, check its addresses and connect to the first that answers."""
 
         async def connected(address: str) -> httpcore2.AsyncNetworkStream:
             return await httpcore2.AnyIOBackend().connect_tcp(
@@ -205,11 +187,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 async def _first(
     addresses: Sequence[str], connected: Callable[[str], Awaitable[httpcore2.AsyncNetworkStream]]
 ) -> httpcore2.AsyncNetworkStream:
-    """Return a stream to the first address that answers; each next one is tried a little later.
-
-    Raises:
-        OSError: None answers; it says what the last one did.
-    """
+    """Return a stream to the first address that answers; each next one is tried a little later."""
     if len(addresses) == 1:
         return await connected(addresses[0])
     streams: list[httpcore2.AsyncNetworkStream] = []
@@ -280,12 +258,7 @@ def proxy_for(url: httpx2.URL) -> str:
 
 
 def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
-    """Return the URL of the proxy that the environment has chosen for a URL, `""` for none.
-
-    Args:
-        url: Where a request goes.
-        proxies: As `urllib.request.getproxies` returns them: `http`, `https`, `all` and `no`.
-    """
+    """Return the URL of the proxy that the environment has chosen for a URL, `""` for none."""
     proxy = proxies.get(url.scheme) or proxies.get("all") or ""
     if not proxy or any(_is_exempt(url, entry.strip()) for entry in proxies.get("no", "").split(",")):
         return ""

@@ -107,11 +107,7 @@ class Refusal:
 
 
 class HostRefused(Exception):
-    """A host, or every address that was found for it, is not allowed; nothing was sent.
-
-    Args:
-        refusal: The rule that forbids it.
-    """
+    """A host, or every address that was found for it, is not allowed; nothing was sent."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
@@ -136,12 +132,7 @@ def plain_http_host(url: str) -> str:
 
 
 def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
-    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed.
-
-    Args:
-        endpoint: What connects, with an expanded URL.
-        url: Its URL or a further one: of a redirect, an SSE endpoint, authorization or metadata.
-    """
+    """Return why nothing may be sent to a URL on behalf of an endpoint, None if it is allowed."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -153,7 +144,15 @@ def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
     if parts.scheme == "http" and endpoint.tls_pins:
         step = f"use https, or remove tls_pins of {endpoint.owner}"
         return _refused(endpoint, f"plain http to {host} cannot be checked against its tls_pins", step, host)
-    return _refusal_of_plain_http(endpoint, url) or _refusal_of_host(endpoint, canonical(host))
+    plain = plain_http_host(url)
+    if plain and not (endpoint.insecure and canonical(plain) == _own_host(endpoint)):
+        return Refusal(
+            message=f"{_capitalized(endpoint.owner)} uses plain http to {plain}: "
+            "anyone on the network path can read everything, including tokens",
+            next_step=f"Use https, or set insecure = true for {endpoint.owner}",
+            host=plain,
+        )
+    return _refusal_of_host(endpoint, canonical(host))
 
 
 def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
@@ -168,14 +167,19 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         what = f'host {host} has the address {found}, denied by deny = ["{denied}"] in [network]'
         return _refused(endpoint, what, _UNDENY, host, str(found))
     if is_loopback(host):
-        return (
-            None
-            if "loopback" in map(special_kind, reached(found))
-            else _refusal_of_stray(endpoint, host, found)
-        )
+        if "loopback" in map(special_kind, reached(found)):
+            return None
+        what = f"host {host} has the address {found}, which does not belong to this machine"
+        step = "correct the entry for this name in the hosts file or in DNS"
+        return _refused(endpoint, what, step, host, str(found))
+    kinds = (
+        special_kind(form)
+        for form in reached(found)
+        if not any(contains(entry, form) for entry in endpoint.network.allow)
+    )
+    kind = next(filter(None, kinds), "")
     is_written = host == str(found) and host in _written_hosts(endpoint)
-    kind = "" if is_written else _unnamed_kind(endpoint, found)
-    if not kind:
+    if is_written or not kind:
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
     step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
@@ -196,20 +200,6 @@ def allowed_addresses(
     return allowed, first
 
 
-def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
-    host = plain_http_host(url)
-    if not host:
-        return None
-    if endpoint.insecure and canonical(host) == _own_host(endpoint):
-        return None
-    return Refusal(
-        message=f"{_capitalized(endpoint.owner)} uses plain http to {host}: "
-        "anyone on the network path can read everything, including tokens",
-        next_step=f"Use https, or set insecure = true for {endpoint.owner}",
-        host=host,
-    )
-
-
 def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
     rules, address = endpoint.network, address_of(host)
     denied = _matching(rules.deny, host, address)
@@ -220,16 +210,14 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
     if rules.policy == "registered" and not allowed and host not in _written_hosts(endpoint, own=False):
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(endpoint, what, f'if you trust it, add "{host}" to allow in [network]', host)
-    if is_loopback(host) and not (is_loopback(_own_host(endpoint)) or _is_named(rules.allow, host, address)):
+    # `allow` must name a host of this machine itself, not by a glob.
+    is_named = any(
+        entry.lower() == host or (address is not None and contains(entry, address)) for entry in rules.allow
+    )
+    if is_loopback(host) and not (is_named or is_loopback(_own_host(endpoint))):
         what = f"host {host} is this machine, but its own host is not"
         return _refused(endpoint, what, f'if that is intended, add "{host}" to allow in [network]', host)
     return None if address is None else refusal_of_address(endpoint, host, host)
-
-
-def _refusal_of_stray(endpoint: Endpoint, host: str, address: Address) -> Refusal:
-    what = f"host {host} has the address {address}, which does not belong to this machine"
-    step = "correct the entry for this name in the hosts file or in DNS"
-    return _refused(endpoint, what, step, host, str(address))
 
 
 def _refused(endpoint: Endpoint, what: str, step: str, host: str, address: str = "") -> Refusal:
@@ -251,22 +239,6 @@ def _own_host(endpoint: Endpoint) -> str:
 def _written_hosts(endpoint: Endpoint, *, own: bool = True) -> set[str]:
     """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
     return {*map(canonical, endpoint.network.hosts), *([_own_host(endpoint)] if own else [])}
-
-
-def _is_named(entries: Iterable[str], host: str, address: Address | None) -> bool:
-    """Whether `allow` names a host of loopback itself, not by a glob."""
-    return any(
-        entry.lower() == host or (address is not None and contains(entry, address)) for entry in entries
-    )
-
-
-def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:
-    """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
-    for form in reached(address):
-        kind = special_kind(form)
-        if kind and not any(contains(entry, form) for entry in endpoint.network.allow):
-            return kind
-    return ""
 
 
 def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:

@@ -21,11 +21,7 @@ _LOOK_SECONDS = 0.2
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Run a shutdown to its end, however often the task is cancelled meanwhile.
-
-    Raises:
-        asyncio.CancelledError: After the work has ended, if the task was cancelled.
-    """
+    """Run a shutdown to its end, however often the task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -103,11 +99,6 @@ async def limit_memory(process: ProcessGroup, limit_mb: float, note: Callable[[f
     """Wait until the processes of a group exceed a memory limit, then kill them.
 
     They get no time to exit by themselves, in which they could use much more.
-
-    Args:
-        process: The leader of the group; its descendants count too.
-        limit_mb: In MiB.
-        note: Called before they are killed, with what they use, in MiB.
     """
     found, used = used_by(process.pid)
     while used <= limit_mb:

@@ -112,9 +112,6 @@ def used_by(leader: int) -> tuple[list[int], float]:
 
     Those are the ones in the session that its process leads, and their descendants, which may be in a
     session of their own. Memory that processes share counts for each of them.
-
-    Args:
-        leader: The id of the server's process.
     """
     processes = _processes()
     found = {pid for pid, each in processes.items() if each.session == leader}

@@ -16,7 +16,7 @@ if __name__ == "__main__":
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, SkipValidation, WithJsonSchema
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
@@ -38,6 +38,16 @@ class Value(TypedDict):
     value: Any
 
 
+AnyValue = Annotated[
+    str, SkipValidation, WithJsonSchema({"title": "Value"}), Field(description="Any JSON value")
+]
+"""A parameter that takes any JSON value as it is.
+
+The SDK reads text for any other parameter as JSON, so that the text `[1, 2]` would come back as a list. It
+leaves alone what is annotated as `str`.
+"""
+
+
 def build_server() -> MCPServer[Any]:
     """Return the demo server with its six tools."""
     server: MCPServer[Any] = MCPServer("pflow-demo", instructions="Small tools to try workflows with.")
@@ -52,7 +62,7 @@ def build_server() -> MCPServer[Any]:
         return a + b
 
     @server.tool(annotations=_READ_ONLY)
-    def echo(value: Annotated[Any, Field(description="Any JSON value")]) -> Value:
+    def echo(value: AnyValue) -> Value:
         """Return the value that was sent, with its type unchanged."""
         return Value(value=value)
 
@@ -69,7 +79,7 @@ def build_server() -> MCPServer[Any]:
     @server.tool(annotations=_WRITES)
     def remember(
         key: Annotated[str, Field(description="The name to remember it under")],
-        value: Annotated[Any, Field(description="Any JSON value")],
+        value: AnyValue,
     ) -> str:
         """Keep a value for as long as this server runs."""
         memory[key] = value

@@ -40,13 +40,7 @@ def running_text(seconds: float) -> str:
 
 
 def age_text(moment: datetime | str, now: datetime | None = None) -> str:
-    """Return how long ago a moment was, such as `2 min ago`; its date if that is more than 30 days.
-
-    Args:
-        moment: A time with its zone, or one in ISO 8601, in UTC if it names no zone. Text that is not a time
-            is returned unchanged.
-        now: The current time, for tests.
-    """
+    """Return how long ago a moment was, such as `2 min ago`; its date if that is more than 30 days."""
     from datetime import UTC, datetime
 
     then = _parsed(moment) if isinstance(moment, str) else moment

@@ -68,12 +68,7 @@ class LiveLines:
             threading.Thread(target=self._draw_often, name="live lines", daemon=True).start()
 
     def keep(self, parts: Iterable[Part], *, whole: bool = False) -> None:
-        """Write a line that stays, above what happens now.
-
-        Args:
-            parts: The line.
-            whole: Whether it is not cut, as it is to be copied.
-        """
+        """Write a line that stays, above what happens now."""
         with self.lock:
             line = line_of(parts, None if whole else self._columns(), coloured=self._coloured)
             self._write(f"{self._erased()}{line}\n")
@@ -130,13 +125,7 @@ class LiveLines:
 def live_lines(
     stream: IO[str], now: Callable[[], Iterable[Sequence[Part]]], *, terminal: bool = True
 ) -> LiveLines:
-    """Return live lines on a stream that is a terminal, or takes plain lines.
-
-    Args:
-        stream: Where to write.
-        now: Returns the lines about what happens now.
-        terminal: Whether the stream is a terminal.
-    """
+    """Return live lines on a stream that is a terminal, or takes plain lines."""
     return LiveLines(
         stream,
         now,

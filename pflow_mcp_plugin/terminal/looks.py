@@ -23,13 +23,7 @@ def styled(text: str, look: Look, *, coloured: bool) -> str:
 
 
 def line_of(parts: Iterable[Part], room: int | None, *, coloured: bool) -> str:
-    """Return parts as one line of a terminal.
-
-    Args:
-        parts: The parts, from left to right.
-        room: The cells that the line may take; what is beyond is cut off. None for any number.
-        coloured: Whether to use colours.
-    """
+    """Return parts as one line of a terminal."""
     shown = []
     left = room
     for text, look in parts:

@@ -60,13 +60,7 @@ class Table:
     indent: int = 0
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
-        """Return the table as lines.
-
-        Args:
-            width: The cells of a line; None for any number. Columns are cut to fit, the widest first.
-                Lines below a row, and those of a single column that is whole, are broken at spaces.
-            coloured: Whether to use the colours of a terminal.
-        """
+        """Return the table as lines."""
         cells = [
             [_part(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
         ]

@@ -30,13 +30,7 @@ def cut(text: str, room: int) -> str:
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:
-    """Return text filled up with spaces to `room` cells.
-
-    Args:
-        text: Printable text.
-        room: The width in cells.
-        right: Whether the text is aligned to the right.
-    """
+    """Return text filled up with spaces to `room` cells."""
     space = " " * (room - text_width(text))
     return space + text if right else text + space
 

@@ -55,6 +55,7 @@ class Desk:
         return self.manager.hook
 
     def report(self, problem: Problem) -> None:
+        assert problem.severity == "warning"
         self.problems.append(problem)
 
     def refresh(self, source: str) -> None:

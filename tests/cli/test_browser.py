@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.cli.login import has_browser, open_in_browser
+from pflow_mcp_plugin.cli.interaction import has_browser, open_in_browser
 
 SCRIPT = """import json, os, sys
 print("noise", flush=True)

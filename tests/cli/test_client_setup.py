@@ -13,7 +13,8 @@ import pytest
 from pflow_mcp_plugin.cli import client_setup
 from pflow_mcp_plugin.cli.client_setup import ClientSetup
 from pflow_mcp_plugin.cli.serve import serve as serve_command
-from pflow_mcp_plugin.config.interchange import clients, document_text
+from pflow_mcp_plugin.config import document_text
+from pflow_mcp_plugin.config.interchange import clients
 from pflow_mcp_plugin.config.interchange.clients import Machine, client
 
 pytestmark = pytest.mark.programs

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pflow_mcp_plugin.cli.approve import approve
-from pflow_mcp_plugin.cli.diff import diff
+from pflow_mcp_plugin.cli.approve import approve, diff
 from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.types import Tool

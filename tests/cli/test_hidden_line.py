@@ -10,7 +10,7 @@ import time
 import pytest
 
 PROGRAM = """import sys
-from pflow_mcp_plugin.cli.login import read_hidden_line
+from pflow_mcp_plugin.cli.interaction import read_hidden_line
 def ask():
     if sys.stdin.isatty():
         import termios

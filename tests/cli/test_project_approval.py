@@ -7,7 +7,6 @@ import json
 import attrs
 import pytest
 
-from pflow_mcp_plugin.cli import project_approval
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve
 from pflow_mcp_plugin.cli.client_setup import export_servers
@@ -15,10 +14,10 @@ from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.list import list as list_
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.plugin import pflow_validate_config
+from pflow_mcp_plugin.trust.pins import Pinned
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}
@@ -70,7 +69,7 @@ def test_on_a_terminal_the_question_comes_after_what_is_shown(
     desk, folder, monkeypatch, capsys, answer, approved
 ):
     write(folder, say=SAY)
-    monkeypatch.setattr(project_approval, "is_interactive", lambda: True)
+    monkeypatch.setattr("pflow_mcp_plugin.cli.approve.is_interactive", lambda: True)
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: answer)
     assert desk.run(approve, "--project").data["approved"] is approved
     assert "sh -m say" in capsys.readouterr().err
@@ -84,7 +83,7 @@ def test_bytes_that_change_while_the_question_is_open_are_not_approved(desk, fol
         write(folder, say={**SAY, "command": "evil"})
         return "y"
 
-    monkeypatch.setattr(project_approval, "is_interactive", lambda: True)
+    monkeypatch.setattr("pflow_mcp_plugin.cli.approve.is_interactive", lambda: True)
     monkeypatch.setattr("click.termui.visible_prompt_func", answer)
     assert desk.run(approve, "--project").data["approved"]
     assert server_store(desk).names() == ()

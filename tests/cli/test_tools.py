@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.info import info
-from pflow_mcp_plugin.cli.tools import tools
+from pflow_mcp_plugin.cli.tools import info, tools
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool

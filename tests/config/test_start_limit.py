@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pflow_mcp_plugin.config.start_limit import SETTING, starts_at_once
+from pflow_mcp_plugin.config.expansion import STARTS_SETTING, starts_at_once
 from pflow_mcp_plugin.contract import PflowError
 
 
@@ -15,10 +15,10 @@ def test_as_many_servers_are_started_at_once_as_there_are_cores_for():
 
 
 def test_the_user_may_set_another_number():
-    assert starts_at_once({SETTING: "3"}.get) == 3
+    assert starts_at_once({STARTS_SETTING: "3"}.get) == 3
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1.5"])
 def test_anything_else_is_refused_by_its_name(given):
-    with pytest.raises(PflowError, match=SETTING):
-        starts_at_once({SETTING: given}.get)
+    with pytest.raises(PflowError, match=STARTS_SETTING):
+        starts_at_once({STARTS_SETTING: given}.get)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.config.document_text import Layout
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.config.toml_edit import Layout
 from pflow_mcp_plugin.errors import McpError
 
 OURS = """\

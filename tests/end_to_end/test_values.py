@@ -78,6 +78,11 @@ def test_python_gets_back_what_it_sent(echoing):
         comes_back()
 
 
+@pytest.mark.parametrize("value", ["[1, 2]", '{"a": 1}', "null", "3", "true"])
+def test_a_text_that_looks_like_json_comes_back_as_text(value, echoing):
+    assert exactly(call("demo", "echo", value=value)) == exactly({"value": value})
+
+
 ECHO = {"type": "mcp-demo-echo"}
 ROUND = {
     "inputs": {"values": {"type": "list"}, "first": {"type": "any"}},

@@ -60,7 +60,7 @@ _SERVERS_ONLY = "new = {server_schema.SERVERS: copy.deepcopy(old.get(server_sche
 GUARDS = (
     Guard(1, "find_program", never("found")),
     Guard(1, "find_program", gives("closest_program", None)),
-    Guard(2, "find_program", drop("_refuse_not_executable")),
+    Guard(2, "find_program", never("not_executable")),
     Guard(2, "_named_file", never("access")),
     Guard(3, "from_exit", never("calling")),
     Guard(4, "_note_stray", always("strays")),

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import server_input
-from pflow_mcp_plugin.config.interchange import document_text
+from pflow_mcp_plugin.config import document_text, server_input
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import DEEPEST, is_too_deep

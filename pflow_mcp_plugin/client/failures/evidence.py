@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _MOST_LINES = 12
 _HEAD, _TAIL = 3, 5
 """Lines of the beginning and of the end that an excerpt of stderr shows in any case."""
 _LONGEST_LINE = 300
-# In a help text. Options are often `required`, and name no cause; the line before `usage` often does.
+# In a help text. Options are often `required`, and name no cause.
 _OPTION = re.compile(r"\s*-{1,2}\w")
 _USAGE = re.compile(r"\s*usage\b", re.IGNORECASE)
 _NAMED_CAUSE = re.compile(
@@ -119,22 +119,19 @@ def failure(
     next_step: str = "",
     **facts: Any,
 ) -> McpError:
-    """Turn the evidence and a message into an error, with notes on variables and stderr.
-
-    Args:
-        message: What happened.
-        evidence: What is known.
-        ran: Whether the call ran. A call that was certainly not sent is `not ran` in any case.
-        retryable: Whether the call may be sent again.
-        next_step: What the user should do.
-        facts: See `McpError`.
-    """
+    """Turn the evidence and a message into an error, with notes on variables and stderr."""
     kind = CallFailed if evidence.calling else ConnectionFailed
     if not evidence.reached:  # stronger than what the cause alone suggests
         ran = "not ran"
     elif evidence.exchange.answered and ran == "not ran":
         ran, retryable = "unknown", False  # the server answered an earlier round of the call
-    said, file = _stderr_note(evidence)
+    text, said, file = evidence.stderr.strip(), [], ""
+    shown = excerpt(text)
+    if shown.lines:
+        path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
+        file = "" if path is None else str(path)
+        heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
+        said = [heading, *(f"  {line}" for line in shown.lines)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
     notes = [message, *evidence.blanks.notes, *said]
     error = kind(
@@ -165,18 +162,6 @@ def not_message(evidence: Evidence) -> McpError:
     )
 
 
-def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
-    """Return the lines about stderr, and the file with all of it if they show only a part."""
-    text = evidence.stderr.strip()
-    shown = excerpt(text)
-    if not shown.lines:
-        return [], ""
-    path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
-    file = "" if path is None else str(path)
-    heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
-    return [heading, *(f"  {line}" for line in shown.lines)], file
-
-
 def plain(text: str) -> str:
     """Return an excerpt of stderr, or any text, without terminal control codes."""
     return _TERMINAL.sub("", text)
@@ -202,23 +187,29 @@ def excerpt(text: str) -> Excerpt:
         chosen = list(range(len(lines)))
     else:
         middle = range(_HEAD, len(lines) - _TAIL)
-        telling = _telling(lines, middle, _MOST_LINES - _HEAD - _TAIL)
+        candidates = [index for index in middle if not _OPTION.match(lines[index])]
+        # The line before `usage` often names the cause.
+        named = [
+            index
+            for index in candidates
+            if _NAMED_CAUSE.search(lines[index]) or _USAGE.match(lines[index + 1])
+        ]
+        possible = [it for it in candidates if it not in named and _POSSIBLE_CAUSE.search(lines[it])]
+        most = _MOST_LINES - _HEAD - _TAIL
+        found = _first_and_last(named, most)
+        telling = sorted({*found, *_first_and_last(possible, most - len(found))})
         chosen = [*range(_HEAD), *telling, *range(len(lines) - _TAIL, len(lines))]
     is_whole = len(chosen) == len(lines) and all(len(line) <= _LONGEST_LINE for line in lines)
-    return Excerpt(tuple(_marked_lines(lines, chosen)), is_whole)
-
-
-def _telling(lines: Sequence[str], among: Sequence[int], most: int) -> list[int]:
-    """Return the indices of the lines that are most likely to name a cause, in order."""
-    candidates = [index for index in among if not _OPTION.match(lines[index])]
-    named = [
-        index
-        for index in candidates
-        if _NAMED_CAUSE.search(lines[index]) or (_USAGE.match(lines[index + 1]) and lines[index].strip())
-    ]
-    possible = [index for index in candidates if index not in named and _POSSIBLE_CAUSE.search(lines[index])]
-    found = _first_and_last(named, most)
-    return sorted({*found, *_first_and_last(possible, most - len(found))})
+    shown, after = [], 0
+    for index in chosen:
+        if index > after:
+            shown.append(f"... ({index - after:,} lines left out)")
+        line, after = lines[index], index + 1
+        if len(line) > _LONGEST_LINE:  # cut, between words if possible
+            head = line[:_LONGEST_LINE]
+            line = f"{head.rpartition(' ')[0] or head} ... ({len(line):,} characters in all)"
+        shown.append(line)
+    return Excerpt(tuple(shown), is_whole)
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
@@ -226,20 +217,3 @@ def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
     if most <= 0:
         return []
     return [*indices] if len(indices) <= most else [indices[0], *indices[len(indices) - most + 1 :]]
-
-
-def _marked_lines(lines: Sequence[str], chosen: Iterable[int]) -> Iterator[str]:
-    after = 0
-    for index in chosen:
-        if index > after:
-            yield f"... ({index - after:,} lines left out)"
-        yield _shortened(lines[index])
-        after = index + 1
-
-
-def _shortened(line: str) -> str:
-    """Return a line; a long one is cut, between words if possible."""
-    if len(line) <= _LONGEST_LINE:
-        return line
-    head = line[:_LONGEST_LINE]
-    return f"{head.rpartition(' ')[0] or head} ... ({len(line):,} characters in all)"

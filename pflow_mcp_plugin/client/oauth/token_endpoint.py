@@ -74,17 +74,7 @@ class TokenRefused(Exception):
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
 ) -> Tokens:
-    """Request tokens from the token endpoint, for the resource of a sign-in and by its client.
-
-    Returns:
-        The tokens; what the answer leaves out is that of the sign-in. Without scopes in either, those that
-        were requested are granted (RFC 6749, 5.1).
-
-    Raises:
-        TokenRefused: It refused.
-        NoAccessToken: It gave no answer that could be used; the request may be repeated later.
-        HostRefused: The endpoint must not be requested.
-    """
+    """Request tokens from the token endpoint, for the resource of a sign-in and by its client."""
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
@@ -139,31 +129,25 @@ def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
-    note = _clock_note(answer) if "client_assertion" in form else ""
-    return TokenRefused(code, f"the {what} {place(answer.url)} answered {text}{note}")
-
-
-def _clock_note(answer: Answer) -> str:
-    """Return a note on this machine's clock, by which an assertion is valid, empty if it is right."""
+    note = ""
     off = 0.0 if answer.date is None else time.time() - answer.date
-    if abs(off) < _CLOCK_SECONDS:
-        return ""
-    where = "ahead of" if off > 0 else "behind"
-    return f"; this machine's clock is {abs(off) / 60:.0f} minutes {where} that of the authorization server"
+    if "client_assertion" in form and abs(off) >= _CLOCK_SECONDS:  # its times may be why it was refused
+        where = "ahead of" if off > 0 else "behind"
+        minutes = f"{abs(off) / 60:.0f} minutes {where}"
+        note = f"; this machine's clock is {minutes} that of the authorization server"
+    return TokenRefused(code, f"the {what} {place(answer.url)} answered {text}{note}")
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
     """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages."""
-    code = _as_said(content.get("error"))
-    description = _as_said(content.get("error_description"))
+    said = (content.get(key) for key in ("error", "error_description"))
+    words = (" ".join(value.split()) if isinstance(value, str) else "" for value in said)
+    # One printable line each, cut.
+    code, description = (
+        "".join(char if char.isprintable() else "?" for char in word)[:_SHOWN] for word in words
+    )
     text = code or otherwise
     return code, f"{text} ({description})" if description else text
-
-
-def _as_said(value: JSON) -> str:
-    """Return a text of an authorization server for messages: one printable line, cut."""
-    text = " ".join(value.split()) if isinstance(value, str) else ""
-    return "".join(char if char.isprintable() else "?" for char in text)[:_SHOWN]
 
 
 def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registration | None:
@@ -189,11 +173,7 @@ def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registrat
 def authentication(
     client: Registration, found: AuthorizationServer, auth: JSONObject
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the form fields and the headers with which a client authenticates.
-
-    Raises:
-        NoAccessToken: The private key cannot be read or used.
-    """
+    """Return the form fields and the headers with which a client authenticates."""
     if client.method == "client_secret_basic":
         return {}, {"authorization": f"Basic {basic_pair(client.client_id, client.client_secret)}"}
     fields = {"client_id": client.client_id}
@@ -217,9 +197,6 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
     """Return an assertion of a client, signed with the private key in a file, for one authorization server.
 
     The file is PEM, or a JWK; without an id, the key has that of the JWK.
-
-    Raises:
-        NoAccessToken: The key cannot be read or used.
     """
     import jwt
 

@@ -9,8 +9,8 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -28,7 +28,7 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.config.auth import missing_scopes
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, present_certificate, tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
 from pflow_mcp_plugin.network.egress import HostRefused, is_loopback
@@ -77,15 +77,8 @@ class RequestAuth(Protocol):
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
-    Args:
-        server: The server, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         limit: The largest message, in bytes, after decompression.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
@@ -108,11 +101,7 @@ class HttpRequests:
             await self._client.__aexit__(kind, error, trace)
 
     def patience(self, method: str) -> float | None:
-        """Return how long an HTTP request may take until its answer ends, or its event stream begins.
-
-        Returns:
-            None if only the deadlines of the call apply.
-        """
+        """Return how long an HTTP request may take until its answer ends, or its event stream begins."""
         if method.startswith("notifications/"):
             return min(NOTICE_SECONDS, self._server.timeout)
         slow = method == "tools/call" and self._server.call_timeout > _USUAL_CALL_TIMEOUT
@@ -121,14 +110,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`.
-
-        Args:
-            url: Where to send it.
-            body: The message.
-            seconds: How long the caller waits. If None, silence is not a failure here.
-            headers: Additional headers.
-        """
+        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -140,29 +122,28 @@ class HttpRequests:
 
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
-        """Send an HTTP request and yield the answer, whatever its status, before its body is read.
-
-        Args:
-            method: The HTTP method.
-            url: Where to send it.
-            options: `headers`, `content` and `timeout`, as of `httpx2.AsyncClient.build_request`.
-
-        Raises:
-            RequestFailed: The network failed, here or while the caller read the body.
-        """
-        with _network_errors_told():
+        """Send an HTTP request and yield the answer, whatever its status, before its body is read."""
+        try:
             response = await self._followed(self._client.build_request(method, url, **options))
             try:
                 yield response
             finally:
                 await response.aclose()
+        except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
+            raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; follow redirects that keep the origin and the method."""
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if following is None or not _may_follow(request, following):
+            if (
+                following is None
+                or following.method
+                != request.method  # 301 to 303 turn a POST into a GET, without the message
+                or following.url.userinfo != request.url.userinfo  # it would be sent as credentials
+                or not is_same_origin(str(request.url), str(following.url))
+            ):
                 return response
             await read_beginning(response)
             await response.aclose()
@@ -194,20 +175,8 @@ class HttpRequests:
         return response
 
 
-@contextmanager
-def _network_errors_told() -> Iterator[None]:
-    try:
-        yield
-    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
-        raise RequestFailed(Exchange(error=error)) from error
-
-
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
-    """Return the whole body of an HTTP answer.
-
-    Raises:
-        MessageTooLarge: It has more than `limit` bytes after decompression.
-    """
+    """Return the whole body of an HTTP answer."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -244,11 +213,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD.
-
-    Raises:
-        RequestFailed: It is not valid JSON.
-    """
+    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
         return read_json(content)
@@ -276,11 +241,7 @@ def is_message(event: httpx2.ServerSentEvent) -> bool:
 
 
 async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """Yield the events of an HTTP answer that is an event stream.
-
-    Raises:
-        MessageTooLarge: An event has more than `limit` bytes after decompression.
-    """
+    """Yield the events of an HTTP answer that is an event stream."""
     counted = _CountedBytes(response)
     # Wrapped in another response: its bytes are decompressed, and UTF-8 whatever charset it declares.
     plain = httpx2.Response(
@@ -310,20 +271,8 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
-    return (
-        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
-        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
-        and is_same_origin(str(request.url), str(following.url))
-    )
-
-
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled.
-
-    Raises:
-        ValueError: One of them is not a valid URL.
-    """
+    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
     return _origin(one) == _origin(other)
 
 
@@ -334,27 +283,22 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 def request_headers(server: Server) -> dict[str, str]:
     """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
-    return {**server.headers, **_auth_header(server.auth)}
-
-
-def _auth_header(auth: JSONObject) -> dict[str, str]:
-    kind = auth.get("type")
+    auth = server.auth
+    kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":
-        return {str(auth.get("header", "X-API-Key")): str(auth["key"])}
-    if kind == "basic":
+        own = {str(auth.get("header", "X-API-Key")): str(auth["key"])}
+    elif kind == "basic":
         pair = f"{auth['username']}:{auth['password']}".encode()
-        return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
-    token = auth.get("token")
-    return {"Authorization": f"Bearer {token}"} if token else {}
+        own = {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+    elif token:
+        own = {"Authorization": f"Bearer {token}"}
+    return {**server.headers, **own}
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:
     """Return an HTTP client for a server, which connects to allowed hosts and addresses only.
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
     return httpx2.AsyncClient(
         headers=request_headers(server),
@@ -377,9 +321,6 @@ def require_scopes(server: Server) -> None:
     """Refuse to use a token in the config that lacks a scope in the config.
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
-
-    Raises:
-        NoAccessToken: The token names its scopes, and one that is wanted is not among them.
     """
     granted = _claimed_scopes(str(server.auth.get("token", "")))
     missing = " ".join(missing_scopes(server.auth, granted))
@@ -397,11 +338,11 @@ def _claimed_scopes(token: str) -> tuple[str, ...]:
         claims = read_json(base64.urlsafe_b64decode(segments[1] + "=="))
     except (ValueError, binascii.Error, RecursionError):
         return ()
-    values = (claims.get(claim) for claim in _CLAIMS) if isinstance(claims, dict) else ()
-    return next(filter(None, map(_words, values)), ())
-
-
-def _words(value: JSON) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    if not isinstance(claims, dict):
+        return ()
+    for claim in _CLAIMS:
+        value = claims.get(claim)
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and any(isinstance(word, str) for word in words):
+            return tuple(word for word in words if isinstance(word, str))
+    return ()

@@ -69,11 +69,6 @@ class Observations:
 class MessageStream:
     """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back.
 
-    Args:
-        writer: Writes the messages that are sent.
-        line_cap: The largest message, in MiB.
-        warn: Called once, if the server writes lines that are not messages.
-
     Attributes:
         seen: What was noticed while reading and writing.
         incoming: The received messages.
@@ -99,11 +94,7 @@ class MessageStream:
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines.
-
-        Raises:
-            anyio.BrokenResourceError: The server is gone, or does not read.
-        """
+        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines."""
         from anyio import BrokenResourceError
 
         body = message.message
@@ -153,9 +144,10 @@ class MessageStream:
 
         The request that it should have answered is unknown, and would wait forever.
         """
-        if not _is_utf8(line):
+        text = line.decode("utf-8", "replace")
+        if text.encode("utf-8") != line:
             self._note_stray("bytes that are not UTF-8")
-            self._on_line(line.decode("utf-8", "replace").encode())
+            self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
@@ -175,22 +167,16 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
             self._note_stray(_NO_MESSAGES)
             return
-        self._match(message)
+        if not hasattr(message, "method"):
+            reply_to = getattr(message, "id", None)
+            self.seen.unmatched += reply_to not in self._waiting
+            self._waiting.discard(reply_to)
         self.incoming.put(SessionMessage(message))
 
     def _note_stray(self, what: str) -> None:
         self.seen.strays += 1
         if self.seen.strays == 1:
             self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
-
-    def _match(self, message: object) -> None:
-        if hasattr(message, "method"):
-            return
-        reply_to = getattr(message, "id", None)
-        if reply_to in self._waiting:
-            self._waiting.discard(reply_to)
-        else:
-            self.seen.unmatched += 1
 
     def end(self) -> None:
         """Record that no further messages will come, and how much of an incomplete one did."""
@@ -205,11 +191,7 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: received messages in order, then the end; reading pauses while many are queued.
-
-    Attributes:
-        ended: Whether it takes no more messages.
-    """
+    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()
@@ -248,11 +230,7 @@ class MessageQueue:
         self._wake()
 
     async def receive(self) -> SessionMessage:
-        """Return the next queued message, waiting for it if necessary.
-
-        Raises:
-            anyio.EndOfStream: All messages were received, and the stream has ended.
-        """
+        """Return the next queued message, waiting for it if necessary."""
         self._received += 1
         if not self._received % _TURN:
             # During a flood other tasks get their turn, and the session can be closed: anyio cancels a task
@@ -267,7 +245,11 @@ class MessageQueue:
             await self._waiter
         message = self._messages.popleft()
         if self._paused and len(self._messages) < _READ_AHEAD // 2:
-            self._resume()
+            self._paused = False
+            self._room.set()
+            if self._source is not None and not self._source.is_closing():
+                with contextlib.suppress(RuntimeError):
+                    self._source.resume_reading()
         return message
 
     def __aiter__(self) -> Self:
@@ -298,13 +280,6 @@ class MessageQueue:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _resume(self) -> None:
-        self._paused = False
-        self._room.set()
-        if self._source is not None and not self._source.is_closing():
-            with contextlib.suppress(RuntimeError):
-                self._source.resume_reading()
-
 
 class MessageSink:
     """The write stream: each message is sent directly, without a queue."""
@@ -325,21 +300,10 @@ class MessageSink:
         return None
 
 
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def read_json(text: bytes) -> JSON:
     """Return the value of a message's JSON, whatever transport it came over.
 
     Lone surrogates in it become U+FFFD.
-
-    Raises:
-        ValueError: It is not valid JSON, or nested deeper than 200 levels.
     """
     from pydantic_core import from_json
 
@@ -358,11 +322,6 @@ def as_message(value: JSON, waiting: Container[str | int]) -> JSONRPCMessage | N
 
     It takes a parsed value because the SDK's adapter would parse JSON again for each kind of message
     that it tries.
-
-    Args:
-        value: The value.
-        waiting: Ids of requests. If an invalid answer has one of them, an error for that request is
-            returned, which would otherwise wait forever.
     """
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
     from pydantic import ValidationError

@@ -44,11 +44,7 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end.
-
-    Attributes:
-        begun: Whether anything was read.
-    """
+    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
@@ -67,9 +63,6 @@ class ChunkReader(asyncio.Protocol):
 
 class PipeWriter(asyncio.BaseProtocol):
     """Writes complete messages to a pipe; waits, within a deadline, while the process does not read.
-
-    Args:
-        seconds: How long the process may read nothing.
 
     Attributes:
         lost: Whether the process closed the pipe.
@@ -122,13 +115,6 @@ class PipeWriter(asyncio.BaseProtocol):
 
         If a message is abandoned half-way, at the deadline or because the task is cancelled, the pipe
         is closed: the reader must not receive the rest of it later.
-
-        Raises:
-            BrokenPipeError: The reader is gone; it may have received the message before.
-            TimeoutError: It read nothing for too long.
-
-        If the reader certainly did not receive the complete message, the cause of these, and of a
-        cancellation, is `Undelivered`.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -186,11 +172,7 @@ async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.Read
 
 
 class LineTooLong(Exception):
-    """A line reached its cap before its newline.
-
-    Attributes:
-        size: Bytes of the line received so far.
-    """
+    """A line reached its cap before its newline."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -214,11 +196,7 @@ class LineBuffer:
         return self._begun.tell()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that a chunk of bytes completes, without their newlines.
-
-        Raises:
-            LineTooLong: The current line is longer than the cap.
-        """
+        """Yield the lines that a chunk of bytes completes, without their newlines."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             yield self._complete(end)

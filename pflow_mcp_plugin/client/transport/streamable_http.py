@@ -66,10 +66,6 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 class StreamableHttp:
     """The streamable HTTP transport: an async context manager that yields the streams of a session.
 
-    Args:
-        server: A server of transport `http`, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         unmatched: Replies whose id differs from that of their request.
         status: HTTP status of the latest answer to a request, None before there is one.
@@ -113,12 +109,7 @@ class StreamableHttp:
                 await asyncio.wait(self._background)
 
     async def send(self, message: SessionMessage) -> None:
-        """POST one message over streamable HTTP; the answer to a request is passed on before this returns.
-
-        Raises:
-            RequestFailed: The request got no valid answer.
-            anyio.ClosedResourceError: The connection was closed meanwhile.
-        """
+        """POST one message over streamable HTTP; the answer to a request is passed on before this returns."""
         if self._closed:
             raise ClosedResourceError
         body = message.message
@@ -159,16 +150,14 @@ class StreamableHttp:
     async def _take_answer(
         self, response: httpx2.Response, request: JSONRPCRequest, deadline: asyncio.Timeout
     ) -> _CutStream | None:
-        """Pass on the received messages, up to the answer.
-
-        Returns:
-            The stream, if it ended before the answer.
-        """
+        """Pass on the received messages, up to the answer."""
         if not response.is_success:
             self._take_refusal(response, await read_beginning(response), request)
             return None
         if request.method == "initialize":
-            self._note_session(response)
+            session_id = response.headers.get(_SESSION_HEADER, "")
+            if session_id.isascii():  # others could not be sent back
+                self._session_id = session_id
         if is_event_stream(response):
             deadline.reschedule(None)  # it has begun: from here on, the deadlines of the call apply
             stream = _CutStream()
@@ -192,17 +181,8 @@ class StreamableHttp:
         own = {"accept": accepted, _SESSION_HEADER: self._session_id, _VERSION_HEADER: self._version}
         return {name: value for name, value in own.items() if value}
 
-    def _note_session(self, response: httpx2.Response) -> None:
-        session_id = response.headers.get(_SESSION_HEADER, "")
-        if session_id.isascii():  # others could not be sent back
-            self._session_id = session_id
-
     def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
-        """Pass on the JSON-RPC error of a refusal if it is more specific than the status.
-
-        Raises:
-            RequestFailed: It is not.
-        """
+        """Pass on the JSON-RPC error of a refusal if it is more specific than the status."""
         failure = refusal(response, body)
         if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
             with suppress(ValueError):
@@ -237,11 +217,7 @@ class StreamableHttp:
             return False  # an invalid message on the GET stream fails no request
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
-        """Resume a stream that was cut, until the answer arrives.
-
-        Raises:
-            RequestFailed: It cannot be resumed, or not again.
-        """
+        """Resume a stream that was cut, until the answer arrives."""
         # Protocol 2026-07-28 has no resumption: a broken stream loses its request.
         left = 0 if self._version in MODERN_PROTOCOL_VERSIONS else _MAX_RESUMES
         resumes = 0
@@ -260,11 +236,7 @@ class StreamableHttp:
         raise RequestFailed(Exchange(cut=True, error=stream.error, resumes=resumes))
 
     def _take(self, value: JSON, request: JSONRPCRequest | None) -> bool:
-        """Pass on a message; return whether it answers `request`.
-
-        Raises:
-            RequestFailed: It is not a JSON-RPC message.
-        """
+        """Pass on a message; return whether it answers `request`."""
         message = as_message(value, ())
         if message is None:
             raise RequestFailed(Exchange(error=NotMessage()))
@@ -319,13 +291,7 @@ class StreamableHttp:
 
 @attrs.define
 class _CutStream:
-    """A stream that was not read to its end.
-
-    Attributes:
-        event_id: The id of the last event that had one.
-        pause: Seconds to wait before resuming after it.
-        error: The network error that ended it, if any.
-    """
+    """A stream that was not read to its end."""
 
     event_id: str = ""
     pause: float = _USUAL_PAUSE / 1000

@@ -13,8 +13,8 @@ from typing import Literal
 
 import attrs
 
+from pflow_mcp_plugin.config.document_text import Form
 from pflow_mcp_plugin.config.interchange import client_formats as formats
-from pflow_mcp_plugin.config.interchange.document_text import Form
 from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
 from pflow_mcp_plugin.contract import PflowError
 
@@ -194,11 +194,7 @@ _OTHER_NAMES = {"gemini": "gemini-cli"}
 
 
 def client(name: str) -> Client:
-    """Return a client by its name, or by another name that people use for it.
-
-    Raises:
-        PflowError: Kind `usage`; names the closest.
-    """
+    """Return a client by its name, or by another name that people use for it."""
     known = _OTHER_NAMES.get(name, name)
     if known in CLIENTS:
         return CLIENTS[known]
@@ -211,14 +207,7 @@ def client(name: str) -> Client:
 
 @attrs.frozen(kw_only=True)
 class Machine:
-    """What decides where clients keep their files.
-
-    Attributes:
-        system: The operating system.
-        home: The user's home folder.
-        folder: The current folder.
-        variables: The environment.
-    """
+    """What decides where clients keep their files."""
 
     system: System
     home: Path
@@ -239,13 +228,7 @@ def this_machine() -> Machine:
 
 @attrs.frozen(kw_only=True)
 class FoundFile:
-    """A config file of another client, at a place on this machine.
-
-    Attributes:
-        client: Whose it is.
-        path: Where it is.
-        is_project: Whether it belongs to a project, not to the user.
-    """
+    """A config file of another client, at a place on this machine."""
 
     client: Client
     path: Path

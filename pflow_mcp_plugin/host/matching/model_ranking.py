@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.model_keys import kept_key
+from pflow_mcp_plugin.host.language_model import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
 
 SETTING = "PFLOW_DISCOVER_MODEL"

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, Outcome, PflowError, Problem, Report
-from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
-from pflow_mcp_plugin.host.standard_streams import is_terminal
+from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import MissingValue

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.expansion import expand
-from pflow_mcp_plugin.config.interchange import client_documents, document_text, export_plan
+from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, FoundFile, Machine
 from pflow_mcp_plugin.contract import PflowError
 
@@ -96,7 +96,7 @@ def read_back(client, document, tmp_path):
 def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(name, tmp_path):
     client = CLIENTS[FILES[name]]
     found = tables(read(name))
-    plan = export_plan.plan(client, found)
+    plan = transfer_plans.plan_export(client, found)
     back = read_back(client, plan.document({}), tmp_path)
     assert back == found
     assert expanded(back) == expanded(found)
@@ -108,7 +108,7 @@ def test_a_file_that_is_imported_and_exported_back_describes_the_same_servers(na
 def test_a_server_to_install_comes_back_from_our_own_json(name, tmp_path):
     content = client_documents.read_any(DATA / name, MACHINE)
     found = {server.name: server.reading.table for server in content.servers}
-    plan = export_plan.plan(CLIENTS["mcp-json"], found)
+    plan = transfer_plans.plan_export(CLIENTS["mcp-json"], found)
     back = read_back(CLIENTS["mcp-json"], plan.document({}), tmp_path)
     assert back == found
     assert expanded(back) == expanded(found)
@@ -122,7 +122,7 @@ def test_servers_put_into_their_own_file_leave_the_rest_of_it(name, tmp_path):
     path.write_bytes((DATA / name).read_bytes())
     before = document_text.load(path)
     found = tables(read(name))
-    made = export_plan.merged(export_plan.plan(client, found), path)
+    made = transfer_plans.merged(transfer_plans.plan_export(client, found), path)
     path.write_text(made.text, encoding="utf-8")
     after = document_text.load(path)
     place = client_documents.place_in(before, client)
@@ -278,7 +278,7 @@ def test_servers_of_projects_say_their_project():
 def test_an_export_to_any_client_loses_only_what_it_lists(name, target, tmp_path):
     client = CLIENTS[target]
     given = servers(tables(read(name)))
-    plan = export_plan.plan(client, tables(read(name)))
+    plan = transfer_plans.plan_export(client, tables(read(name)))
     back = servers(read_back(client, plan.document({}), tmp_path) if _any_written(plan) else {})
     assert set(back) == {server.name for server in plan.servers if not server.writing.reason}
     for server in plan.servers:
@@ -304,7 +304,7 @@ def _any_written(plan):
 def test_nothing_of_a_secret_behind_a_reference_is_written(target, monkeypatch):
     monkeypatch.setenv("TOKEN", "planted-4711")
     table = {"command": "x", "args": ["--token=${TOKEN}"], "env": {"TOKEN": "${TOKEN}", "B": "${TOKEN:-b}"}}
-    plan = export_plan.plan(CLIENTS[target], {"a": table})
+    plan = transfer_plans.plan_export(CLIENTS[target], {"a": table})
     assert "planted" not in document_text.dump(plan.document({}), CLIENTS[target].form)
 
 
@@ -480,8 +480,8 @@ def test_a_manifest_of_any_content_is_read_or_left_out(packages, remotes, server
     registry = {"name": "a/b", "packages": packages, "remotes": remotes}
     bundle = {"name": "b", "manifest_version": "1", "server": server, "user_config": settings}
     if client_documents.is_registry_manifest(registry):
-        client_documents._registry_file(registry, Path("/x/server.json"))
-    client_documents._bundle_file(bundle, Path("/x/manifest.json"), MACHINE)
+        client_documents._manifest(registry, Path("/x/server.json"), MACHINE)
+    client_documents._manifest(bundle, Path("/x/manifest.json"), MACHINE)
 
 
 def test_the_folder_of_a_project_is_known_in_its_own_file(tmp_path):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.config.interchange import document_text
+from pflow_mcp_plugin.config import document_text
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
 COMMENTED = """\

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pflow_mcp_plugin.config.interchange import export_plan
+from pflow_mcp_plugin.config.interchange import transfer_plans
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import CorruptFile
@@ -17,7 +17,7 @@ A = {"command": "a", "env": {"API_TOKEN": "${API_TOKEN}"}}
 def merged(tmp_path, name, text, client, tables):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    return export_plan.merged(export_plan.plan(CLIENTS[client], tables), path)
+    return transfer_plans.merged(transfer_plans.plan_export(CLIENTS[client], tables), path)
 
 
 def test_a_server_in_the_file_keeps_the_fields_that_are_its_clients_own(tmp_path):
@@ -97,11 +97,13 @@ def test_a_file_of_another_shape_is_not_written_over(tmp_path, name, text, clien
 
 def test_a_disabled_server_is_left_out_where_that_cannot_be_said():
     table = {**A, "disabled": True}
-    assert "disabled" in export_plan.plan(CLIENTS["cursor"], {"a": table}).servers[0].writing.reason
-    assert export_plan.plan(CLIENTS["zed"], {"a": table}).servers[0].writing.table["enabled"] is False
+    assert "disabled" in transfer_plans.plan_export(CLIENTS["cursor"], {"a": table}).servers[0].writing.reason
+    assert (
+        transfer_plans.plan_export(CLIENTS["zed"], {"a": table}).servers[0].writing.table["enabled"] is False
+    )
 
 
 def test_secrets_that_our_config_writes_out_are_named():
     table = {"command": "x", "args": ["--token=planted-1"], "env": {"API_KEY": "planted-2"}}
-    [server] = export_plan.plan(CLIENTS["cursor"], {"a": table}).servers
+    [server] = transfer_plans.plan_export(CLIENTS["cursor"], {"a": table}).servers
     assert set(server.literals) == {"args[0]", "env.API_KEY"}

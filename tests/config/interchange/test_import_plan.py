@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.config import server_schema
-from pflow_mcp_plugin.config.interchange import import_plan
+from pflow_mcp_plugin.config.interchange import transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
 from pflow_mcp_plugin.config.interchange.server_format import ServerReading
 
@@ -21,7 +21,7 @@ def file(path, **tables):
 
 
 def plan(*files, configured=(), force=False, taken=()):
-    return import_plan.plan(
+    return transfer_plans.plan_import(
         files,
         dict(configured),
         force=force,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config.interchange.document_text import JsonText
+from pflow_mcp_plugin.config.document_text import JsonText
 
 PATH = ("servers", "new")
 TABLE = {"command": "a", "args": ["b"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.config.interchange.variable_syntax import extracted
+from pflow_mcp_plugin.config.interchange.transfer_plans import extracted
 
 
 def moved(table, taken=()):

@@ -1,0 +1,89 @@
+"""What several `pflow mcp` commands share on their command lines, such as functions that complete words."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem
+
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.config.field_checks import DAY
+from pflow_mcp_plugin.contract import PflowError
+
+startup_timeout = click.option(
+    "--startup-timeout",
+    type=click.FloatRange(min=0, min_open=True, max=DAY),
+    metavar="SECONDS",
+    help="Time for the start of each server, downloads included.",
+)
+"""Adds the option to a command; its value is None if it is not given."""
+
+TOKEN_VARIABLE = "PFLOW_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable with the token of `pflow mcp serve --http`, to which a client's config refers."""
+
+
+def servers(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
+    """Return the names of the configured servers, and of those that have tools."""
+    names = set(catalog(context.obj).servers())
+    with suppress(PflowError):  # the config is corrupt
+        names.update(server_store(context.obj).names())
+    return sorted(names)
+
+
+def tool_nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the node types of tools that begin so, as the host completes them."""
+    found = context.obj.complete_chain([], incomplete)
+    return [CompletionItem(it.value, it.type, it.help) for it in found if it.value.startswith("mcp-")]
+
+
+def presets(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+    """Return the names of the ready-made servers."""
+    from pflow_mcp_plugin.presets.collection import collect
+
+    offered = collect(context.obj).offered
+    return [CompletionItem(name, help=offer.preset.title) for name, offer in offered.items()]
+
+
+def words_of_add(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the presets as the first word of `pflow mcp add`; a file may be any."""
+    first = [] if context.params.get("words") else presets(context, parameter, incomplete)
+    return [*first, CompletionItem(incomplete, type="file")]
+
+
+def words_of_presets(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return `show` as the first word of `pflow mcp presets`, and the presets after it."""
+    words = context.params.get("words") or ()
+    if not words:
+        return [CompletionItem("show", help="Show one of them")]
+    return presets(context, parameter, incomplete) if words == ("show",) else []
+
+
+def clients(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+    """Return the names of the clients whose files pflow reads and writes."""
+    from pflow_mcp_plugin.config.interchange.clients import CLIENTS
+
+    return [CompletionItem(name, help=client.title) for name, client in CLIENTS.items()]
+
+
+def clients_and_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the names of clients, and let the shell complete the name of a file."""
+    return [*clients(context, parameter, incomplete), CompletionItem(incomplete, type="file")]
+
+
+def workflows_and_files(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the names of saved workflows, and let the shell complete the name of a file."""
+    library = context.obj.library
+    names = library.names() if library is not None else ()
+    return [*map(CompletionItem, names), CompletionItem(incomplete, type="file")]
+
+
+def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a folder."""
+    return [CompletionItem(incomplete, type="dir")]

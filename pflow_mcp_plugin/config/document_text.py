@@ -1,0 +1,437 @@
+"""The text of a config file in JSON, TOML or YAML: parsed within limits, written, changed in place.
+
+JSON may contain comments and trailing commas, as in the settings of editors; a change keeps them.
+A change of TOML replaces one table: this module locates its text, and tomllib parses keys and values.
+tomlkit (0.15.2), which edits whole documents, drops the comments above the next table when one is removed
+or replaced, and mixes up tables that are written as dotted keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.toml_text import TOKEN, encode
+
+if TYPE_CHECKING:
+    import yaml
+
+
+Form = Literal["json", "toml", "yaml"]
+
+LARGEST = 64 * 2**20
+"""Bytes. Claude Code keeps its servers in one file with the history of all projects, which gets long."""
+
+_PLACE = re.compile(r" (?:starting )?near (?P<place>\d+)")
+_CODE_POINT = re.compile(r"U\+([0-9a-fA-F]{4,6})")
+_COMMENT = {
+    "json": re.compile(r'"(?:\\.|[^"\\])*"|(//|/\*)'),
+    "yaml": re.compile(r"(?:^|\s)(#)", re.MULTILINE),
+}
+
+
+def form_of(path: Path) -> Form:
+    """Return the form of a file, from its suffix."""
+    return {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}.get(path.suffix.lower(), "json")  # type: ignore[return-value]
+
+
+def load(path: Path) -> Any:
+    """Return the document in a file, None if the file does not exist."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise storage.StoreError(path, "is not a regular file")
+    if status.st_size > LARGEST:
+        raise storage.StoreError(path, f"is larger than {LARGEST // 2**20} MiB")
+    return parse(path, storage.read_bytes(path) or b"")
+
+
+def parse(path: Path, content: bytes) -> Any:
+    """Return the document in the content of a file."""
+    form = form_of(path)
+    if form == "toml":
+        return toml_text.decode(path, content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise storage.CorruptFile(path, "not UTF-8", line=line, column=1) from error
+    document = _json(path, text) if form == "json" else _yaml(path, text)
+    if is_too_deep(document):
+        raise storage.CorruptFile(path, "nested too deeply")
+    return document
+
+
+def dump(document: Mapping[str, Any], form: Form) -> str:
+    """Return a document as text, with a final newline."""
+    if form == "toml":
+        return toml_text.encode(document).decode()
+    if form == "yaml":
+        import yaml
+
+        return str(yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True))
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def has_comments(text: str, form: Form) -> bool:
+    """Whether a text may contain comments, which `dump` does not write back."""
+    return comments(text, form) > 0
+
+
+def comments(text: str, form: Form) -> int:
+    """Return the number of comments that a text may contain."""
+    if form == "toml":
+        return toml_text.comments(text.encode()).total()
+    return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))
+
+
+def _json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        return _json5(path, text, error)
+    except (ValueError, RecursionError):
+        return _json5(path, text)
+
+
+def _json5(path: Path, text: str, strict: json.JSONDecodeError | None = None) -> Any:
+    """Parse JSON with comments; without any, the strict parser's error is the more precise one."""
+    import pyjson5
+
+    try:
+        return pyjson5.decode(text, 200)
+    except pyjson5.Json5DecoderException as error:
+        if strict and not has_comments(text, "json"):
+            reason, line, column = strict.msg, strict.lineno, strict.colno
+        else:
+            reason = str(error.args[0])
+            place = _PLACE.search(reason)
+            before = text[: max(int(place["place"]) - 1, 0)] if place else ""
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        # The parser's words for people: without the Python of its token names.
+        words = re.sub(r"b'(\w+)'", r"\1", _PLACE.sub("", reason)).replace("JSON5Value", "a value")
+        words = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), words)
+        raise storage.CorruptFile(path, f"not JSON: {words}", line=line, column=column) from error
+
+
+def _yaml(path: Path, text: str) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc] # it has no types
+        """Refuses aliases, with which a small file can describe an endless document."""
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                event = self.peek_event()
+                raise yaml.composer.ComposerError(None, None, "aliases are not supported", event.start_mark)
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - it extends the safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = {"line": mark.line + 1, "column": mark.column + 1} if mark else {}
+        raise storage.CorruptFile(path, f"not YAML: {error.problem}", **place) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise storage.CorruptFile(path, f"not YAML: {error}") from error
+    except RecursionError as error:
+        raise storage.CorruptFile(path, "not YAML: nested too deeply") from error
+
+
+_TOKEN = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{}\[\],:]|[^\s"'{}\[\],:/]+|/""",
+    re.DOTALL,
+)
+_INDENT = re.compile(r"\n([ \t]+)\S")
+
+
+@attrs.frozen
+class _Token:
+    text: str
+    start: int
+    end: int
+    is_comment: bool
+
+
+@attrs.frozen(kw_only=True)
+class _Member:
+    """A key of an object in a JSON text, and the indexes of its value's first and last token."""
+
+    key: str
+    first: int
+    last: int
+
+
+class JsonText:
+    """The text of a JSON object, perhaps with comments and trailing commas, to be edited."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        found = _INDENT.search(text)
+        self._unit = found[1] if found else "  "
+        self._read()
+
+    def __str__(self) -> str:
+        return self._text
+
+    def put(self, path: tuple[str, ...], value: Any) -> None:
+        """Put a value into the JSON text, in place of the one there or behind the last one of its object."""
+        at = next((index for index, token in enumerate(self._tokens) if not token.is_comment), -1)
+        for depth, key in enumerate(path):
+            if at < 0 or self._tokens[at].text != "{":
+                raise LookupError(path)
+            found = [member for member in self._members(at) if member.key == key]
+            if not found:
+                for missing in reversed(path[depth + 1 :]):
+                    value = {missing: value}
+                self._insert(at, key, value)
+                return
+            at, last = found[-1].first, found[-1].last  # parsers use the last one of the same name
+        written = self._dumped(value, self._indent(at))
+        self._text = self._text[: self._tokens[at].start] + written + self._text[self._tokens[last].end :]
+        self._read()
+
+    def _read(self) -> None:
+        self._tokens = [
+            _Token(found[0], found.start(), found.end(), found["comment"] is not None)
+            for found in _TOKEN.finditer(self._text)
+        ]
+
+    def _members(self, opening: int) -> Iterator[_Member]:
+        """Yield the members of the object that begins at a token."""
+        at = self._after(opening)
+        while self._tokens[at].text != "}":
+            first = self._after(self._after(at))  # behind the colon
+            last = self._end(first)
+            yield _Member(key=_key(self._tokens[at].text), first=first, last=last)
+            at = self._after(last)
+            if self._tokens[at].text == ",":
+                at = self._after(at)
+
+    def _after(self, index: int) -> int:
+        """Return the index of the next token that is not a comment."""
+        index += 1
+        while self._tokens[index].is_comment:
+            index += 1
+        return index
+
+    def _end(self, index: int) -> int:
+        """Return the index of the last token of the value that begins at a token."""
+        depth = 0
+        while True:
+            token = self._tokens[index]
+            if not token.is_comment:
+                depth += (token.text in ("{", "[")) - (token.text in ("}", "]"))
+            if depth == 0:
+                return index
+            index += 1
+
+    def _insert(self, opening: int, key: str, value: Any) -> None:
+        """Add a member at the end of the object that begins at a token."""
+        closing = self._end(opening)
+        last = closing - 1  # it may be a comment, behind which the member goes
+        outer = self._indent(opening)
+        written = f"{json.dumps(key, ensure_ascii=False)}: {self._dumped(value, outer + self._unit)}"
+        added = f"{self._newline}{outer}{self._unit}{written}"
+        between = self._text[self._tokens[last].end : self._tokens[closing].start]
+        if "\n" not in between:
+            added += f"{self._newline}{outer}"
+        text = self._text[: self._tokens[last].end] + added + self._text[self._tokens[last].end :]
+        members = list(self._members(opening))
+        if members and self._tokens[self._after(members[-1].last)].text != ",":
+            end = self._tokens[members[-1].last].end
+            text = f"{text[:end]},{text[end:]}"
+        self._text = text
+        self._read()
+
+    def _indent(self, index: int) -> str:
+        """Return the whitespace at the beginning of a token's line."""
+        start = self._tokens[index].start
+        line = self._text[self._text.rfind("\n", 0, start) + 1 : start]
+        return line[: len(line) - len(line.lstrip())]
+
+    def _dumped(self, value: Any, indent: str) -> str:
+        lines = json.dumps(value, ensure_ascii=False, indent=self._unit, allow_nan=False).split("\n")
+        return f"{self._newline}{indent}".join(lines)
+
+
+def _key(text: str) -> str:
+    """Return the key that a token spells; keys of JSON5 may have single quotes, or none."""
+    if text.startswith('"'):
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text
+    return text.strip("'")
+
+
+Keys = tuple[str, ...]
+
+
+class _Line(NamedTuple):
+    """One statement, which may run over several lines of the text; or a comment, or a blank line.
+
+    Attributes:
+        text: The source text, line end included.
+        table: The table that the nearest header above names; of a header, the one it names itself.
+        path: What the statement is about, from the root; empty for comments and blank lines.
+        is_header: Whether it is `[table]` or `[[table]]`.
+    """
+
+    text: str
+    table: Keys = ()
+    path: Keys = ()
+    is_header: bool = False
+
+
+class Layout:
+    """The text of a valid TOML document by statements, for editing.
+
+    Parse the result of an edit before you trust it: a table inside an inline table cannot be
+    edited here.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = list(_lines(text))
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+
+    def __str__(self) -> str:
+        return "".join(line.text for line in self._lines)
+
+    def put(self, path: Keys, table: JSONObject) -> None:
+        """Replace a table in the TOML text; a new one is inserted after its siblings, or at the end."""
+        spans = list(self._spans(path))
+        # From the end, so that the places of the earlier lines stay valid.
+        for span in reversed(spans[1:]):
+            self._cut(span)
+        if not spans:
+            self._append(path, table)
+            return
+        line = self._lines[spans[0].start]
+        text = _table_text(path, table) if line.is_header else _dotted_text(path[len(line.table) :], table)
+        self._lines[spans[0]] = [line._replace(text=text.replace("\n", self._line_end), path=path)]
+
+    def remove(self, path: Keys) -> None:
+        """Remove a table's statements from the TOML text; comments above and below it stay."""
+        for span in reversed(list(self._spans(path))):
+            self._cut(span)
+
+    def _spans(self, path: Keys) -> Iterator[slice]:
+        """Yield the lines with statements about a table: its sections, and its keys in other sections."""
+        end = 0
+        for place, line in enumerate(self._lines):
+            if place >= end and line.path[: len(path)] == path:
+                end = self._section_end(place) if line.is_header else place + 1
+                yield slice(place, end)
+
+    def _section_end(self, place: int) -> int:
+        """Return the index after the last statement of the section that contains a line."""
+        end = place + 1
+        for later in range(end, len(self._lines)):
+            if self._lines[later].is_header:
+                break
+            if self._lines[later].path:
+                end = later + 1
+        return end
+
+    def _cut(self, span: slice) -> None:
+        """Remove lines; for a section, also the blank lines directly above it."""
+        start, end = span.start, span.stop
+        if self._lines[start].is_header:
+            while start and self._lines[start - 1].text.isspace():
+                start -= 1
+        del self._lines[start:end]
+
+    def _append(self, path: Keys, table: JSONObject) -> None:
+        siblings = [place for place, line in enumerate(self._lines) if line.path[:1] == path[:1]]
+        place = self._section_end(siblings[-1]) if siblings else len(self._lines)
+        text = _table_text(path, table).replace("\n", self._line_end)
+        if place:
+            above = self._lines[place - 1]
+            ended = above.text if above.text.endswith("\n") else above.text + self._line_end
+            self._lines[place - 1] = above._replace(text=ended)
+            text = self._line_end + text
+        self._lines.insert(place, _Line(text, path, path, is_header=True))
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    table: Keys = ()
+    for statement in _statements(text):
+        bare = statement.lstrip(" \t")
+        if bare.startswith("["):
+            table = _keys(tomllib.loads(statement))
+            yield _Line(statement, table, table, is_header=True)
+        elif not bare.strip() or bare.startswith("#"):
+            yield _Line(statement, table)
+        else:
+            yield _Line(statement, table, table + _keys(tomllib.loads(f"{_key_text(statement)} = 0")))
+
+
+def _statements(text: str) -> Iterator[str]:
+    start = depth = 0
+    for token in TOKEN.finditer(text):
+        # Brackets inside strings and comments are part of those tokens.
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if token[0] == "\n" and depth == 0:
+            yield text[start : token.end()]
+            start = token.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _key_text(statement: str) -> str:
+    """Return the text before the first equals sign outside quotes."""
+    for token in TOKEN.finditer(statement):
+        if token[0][0] not in "\"'" and "=" in token[0]:
+            return statement[: token.start() + token[0].index("=")]
+    return statement
+
+
+def _keys(document: JSON) -> Keys:
+    """Return the path of keys into a document in which every table has exactly one entry."""
+    keys = []
+    while isinstance(document, dict | list) and document:
+        if isinstance(document, list):
+            document = document[0]
+        else:
+            ((key, document),) = document.items()
+            keys.append(key)
+    return tuple(keys)
+
+
+def _table_text(path: Keys, table: JSONObject) -> str:
+    document: JSONObject = table
+    for key in reversed(path):
+        document = {key: document}
+    return encode(document).decode()
+
+
+def _dotted_text(path: Sequence[str], value: JSON) -> str:
+    """Return a table as lines of dotted keys, its form inside another table's section."""
+    if isinstance(value, Mapping) and value:
+        return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
+    key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    return f"{key} = {_value_text(value)}\n"
+
+
+def _value_text(value: JSON) -> str:
+    text = encode({"_": value}).decode()
+    if text.startswith("["):  # tomli_w writes a list of tables inline only if it has other items too
+        return encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+    return text.removeprefix("_ = ").removesuffix("\n")

@@ -1,0 +1,423 @@
+"""What `pflow mcp import` and `pflow mcp export` would do, as values that they print and apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from pflow_mcp_plugin import secret_detection, storage, variable_references
+from pflow_mcp_plugin.config import auth, display, document_text, field_checks, server_schema
+from pflow_mcp_plugin.config.interchange import (
+    client_documents,
+    server_format,
+)
+from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
+from pflow_mcp_plugin.config.interchange.clients import Client
+from pflow_mcp_plugin.config.interchange.server_format import ServerWriting, Table, variable_name
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.variable_references import references
+
+_SHORTEST = 4
+
+IsTaken = Callable[[str, str], bool]
+"""Tells whether a variable has a value other than the one given."""
+
+
+@attrs.frozen(kw_only=True)
+class LiteralSecret:
+    """A secret that is written out.
+
+    Attributes:
+        field: Its field in the table, such as `env.API_KEY`.
+        variable: The variable that could hold it.
+        value: The secret.
+    """
+
+    field: str
+    variable: str
+    value: str = attrs.field(repr=False)
+
+
+@attrs.frozen
+class _Span:
+    """A secret in a string: the field's path, a word for it, its start and end."""
+
+    field: str
+    word: str
+    text: str
+    start: int
+    end: int
+
+
+def extracted(
+    server: str, table: dict[str, Any], is_taken: IsTaken
+) -> tuple[dict[str, Any], tuple[LiteralSecret, ...]]:
+    """Return a table with a reference in place of each literal secret, and the secrets.
+
+    A variable of the server's `env` is called the same outside; anything else, and a name that is taken,
+    begins with the server's name.
+    """
+    secrets: list[LiteralSecret] = []
+    given: dict[str, str] = {}
+
+    def replaced(spans: list[_Span], text: str) -> str:
+        for span in sorted(spans, key=lambda span: -span.start):
+            value = text[span.start : span.end].replace("$${", "${")
+            own = variable_name(f"{server}_{span.word}")
+            names = [own] if span.word.startswith("_") else [variable_name(span.word), own]
+            names += [f"{own}_{number}" for number in range(2, 100)]
+            free = (it for it in names if not (is_taken(it, value) or given.get(it, value) != value))
+            name = next(free, own)
+            given[name] = value
+            secrets.append(LiteralSecret(field=span.field, variable=name, value=value))
+            text = f"{text[: span.start]}${{{name}}}{text[span.end :]}"
+        return text
+
+    changed = dict(table)
+    for key in ("env", "headers", "auth"):
+        if isinstance(changed.get(key), Mapping):
+            changed[key] = {
+                name: replaced(list(_spans(key, name, value)), value) if isinstance(value, str) else value
+                for name, value in changed[key].items()
+            }
+    args = changed.get("args")
+    if isinstance(args, list) and all(isinstance(item, str) for item in args):
+        changed["args"] = _in_args(str(changed.get("command", "")), args, replaced)
+    if isinstance(changed.get("url"), str):
+        changed["url"] = replaced(list(_in_url("url", changed["url"])), changed["url"])
+    return changed, tuple(secrets)
+
+
+def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
+    if variable_references.references(value):
+        return
+    field = field_checks.join(key, name)
+    is_whole = (
+        name in auth.SECRET and name != "username" if key == "auth" else secret_detection.is_secret(name)
+    )
+    if not is_whole:
+        yield from _in_url(field, value)
+        return
+    start = value.rstrip().rfind(" ") + 1 if key == "headers" else 0  # after `Bearer`
+    if len(value) - start >= _SHORTEST:
+        yield _Span(field, name if key == "env" else f"_{name}", value, start, len(value))
+
+
+def _in_args(command: str, args: list[str], replaced: Callable[[list[_Span], str], str]) -> list[str]:
+    """Return the arguments with references for secrets, but none for what may be a program or its code."""
+    spans: dict[int, list[_Span]] = {}
+    started = display.startable([command, *args])
+    for index, start in secret_detection.in_arguments(args):
+        text = args[index]
+        is_word = len(text[start:].split()) == 1 or display.is_secret_only(text[start:])
+        if not is_word or (start == 0 and index in started):
+            continue
+        option = text[:start].strip("-=: ") or args[index - 1].strip("-")
+        if len(text) - start >= _SHORTEST and not variable_references.references(text):
+            at = start + text[start:].rstrip().rfind(" ") + 1
+            spans[index] = [_Span(f"args[{index}]", f"_{option}", text, at, len(text))]
+    for index, text in enumerate(args):
+        spans.setdefault(index, list(_in_url(f"args[{index}]", text)))
+    return [replaced(spans[index], text) for index, text in enumerate(args)]
+
+
+def _in_url(field: str, text: str) -> Iterator[_Span]:
+    """Yield the secrets of URLs in a string: passwords, and values of the query."""
+    end = 0
+    for value in sorted(set(secret_detection.in_urls(text)), key=text.index):
+        start = text.find(value, end)
+        if start >= 0 and len(value) >= _SHORTEST and not variable_references.references(value):
+            before = text[:start].rstrip("=")
+            in_query = text[start - 1 : start] == "="
+            word = before[max(before.rfind("?"), before.rfind("&")) + 1 :] if in_query else "password"
+            end = start + len(value)
+            yield _Span(field, f"_{word}", text, start, end)
+
+
+Action = Literal["add", "replace", "same", "skip", "refuse"]
+"""`same`: the server is there already; `skip`: left out on purpose; `refuse`: it has mistakes."""
+
+Check = Callable[[str, Table], Sequence[Problem]]
+"""Returns the errors of a server's table."""
+
+
+@attrs.frozen(kw_only=True)
+class PlannedServer:
+    """A server of a file and what becomes of it.
+
+    Attributes:
+        file: Where it comes from.
+        server: What was read.
+        action: What would be done.
+        reason: Why it is left out, if it is.
+        table: Its table with literal secrets as they are.
+        table_with_references: Its table with references in their place.
+        secrets: The literal secrets.
+        problems: Its mistakes, if it is refused; otherwise warnings.
+    """
+
+    file: FileContent
+    server: ForeignServer
+    action: Action
+    reason: str = ""
+    table: Table = attrs.field(factory=dict, repr=False)
+    table_with_references: Table = attrs.field(factory=dict)
+    secrets: tuple[LiteralSecret, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is written to the config."""
+        return self.action in ("add", "replace")
+
+
+@attrs.frozen(kw_only=True)
+class ImportPlan:
+    """What an import would do."""
+
+    files: tuple[FileContent, ...]
+    servers: tuple[PlannedServer, ...]
+
+    @property
+    def secrets(self) -> tuple[LiteralSecret, ...]:
+        """The secrets in the servers that the planned import would store, each variable once."""
+        found = {
+            secret.variable: secret
+            for server in self.servers
+            if server.is_stored
+            for secret in server.secrets
+        }
+        return tuple(found.values())
+
+    def tables(self, *, with_references: bool) -> dict[str, Table]:
+        """Return the tables to store, by name."""
+        return {
+            each.server.name: each.table_with_references if with_references else each.table
+            for each in self.servers
+            if each.is_stored
+        }
+
+    def variables(self) -> Iterator[str]:
+        """Yield the variables without a default that the stored servers need; secrets are left out."""
+        moved = {secret.variable for secret in self.secrets}
+        for each in self.servers:
+            if each.is_stored:
+                yield from (name for name in _needed(each.table_with_references) if name not in moved)
+
+
+def plan_import(
+    files: Sequence[FileContent],
+    configured: Mapping[str, Any],
+    *,
+    force: bool,
+    check: Check,
+    is_taken: IsTaken,
+) -> ImportPlan:
+    """Return what an import would do; of several servers with one name, the first counts.
+
+    `check` returns the errors of a table; `force` allows servers of the config to be replaced.
+    """
+    planned: dict[str, PlannedServer] = {}
+    given: dict[str, str] = {}
+    servers = []
+    for file in files:
+        for server in file.servers:
+            one = _planned(
+                file,
+                server,
+                check,
+                lambda name, value: is_taken(name, value) or given.get(name, value) != value,
+            )
+            if one.is_stored:
+                one = _against(one, planned.get(server.name), configured.get(server.name), force=force)
+            if one.is_stored:
+                planned[server.name] = one
+                given.update({secret.variable: secret.value for secret in one.secrets})
+            servers.append(one)
+    return ImportPlan(files=tuple(files), servers=tuple(servers))
+
+
+def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: IsTaken) -> PlannedServer:
+    reading = server.reading
+    if reading.reason:
+        return PlannedServer(file=file, server=server, action="skip", reason=reading.reason)
+    errors = [problem for problem in reading.problems if problem.severity == "error"]
+    errors = errors or list(check(server.name, reading.table))
+    if errors:
+        return PlannedServer(file=file, server=server, action="refuse", problems=tuple(errors))
+    table, secrets = extracted(server.name, reading.table, is_taken)
+    return PlannedServer(
+        file=file,
+        server=server,
+        action="add",
+        table=reading.table,
+        table_with_references=table,
+        secrets=secrets,
+        problems=reading.problems,
+    )
+
+
+def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, force: bool) -> PlannedServer:
+    """Return a server with the action that other servers of its name leave."""
+    if earlier:
+        if earlier.table == one.table:
+            return attrs.evolve(one, action="same", reason=f"the same as in {earlier.file.path}")
+        reason = f"a different server of this name comes from {earlier.file.path}"
+        return attrs.evolve(one, action="skip", reason=reason)
+    if there is None:
+        return one
+    known = server_schema.clean(there)
+    has_plain_secrets = one.secrets and known == server_schema.clean(one.table)
+    is_there = has_plain_secrets or known == server_schema.clean(one.table_with_references)
+    if is_there and not (has_plain_secrets and force):
+        return attrs.evolve(one, action="same", reason="configured already")
+    if force:
+        return attrs.evolve(one, action="replace")
+    reason = "a different server of this name is configured; --force replaces it"
+    return attrs.evolve(one, action="skip", reason=reason)
+
+
+def _needed(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (ref.name for ref in references(value) if ref.default is None)
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _needed(item)
+
+
+_LONGEST = 2**20
+"""Characters. Of a longer JSON text without comments, an export does not keep the layout."""
+
+
+@attrs.frozen(kw_only=True)
+class ExportedServer:
+    """A server and its form for the client.
+
+    Attributes:
+        name: Its name.
+        writing: Its table there, and what the client cannot say.
+        literals: The fields that hold secrets written out in our config, which are written out there too.
+    """
+
+    name: str
+    writing: ServerWriting
+    literals: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ExportPlan:
+    """What an export writes."""
+
+    client: Client
+    servers: tuple[ExportedServer, ...]
+
+    def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the planned export makes of a client's document: its servers are put in."""
+        written = [server for server in self.servers if not server.writing.reason]
+        tables = {server.name: server.writing.table for server in written}
+        inputs = [ref for server in written for ref in server.writing.inputs]
+        return client_documents.put(document, self.client, tables, inputs)
+
+
+@attrs.frozen(kw_only=True)
+class ExportedFile:
+    """The file that an export writes.
+
+    Attributes:
+        text: Its new content.
+        before: Its content so far, None if there is no such file.
+        replaced: The names of servers that it had.
+        loses_comments: Whether it has comments that the new content lacks.
+    """
+
+    text: str
+    before: bytes | None = None
+    replaced: tuple[str, ...] = ()
+    loses_comments: bool = False
+
+
+def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
+    """Return what an export writes; the tables are valid, with the config's defaults filled in."""
+    servers = []
+    for name, table in tables.items():
+        writing = server_format.write_server(table, client.format)
+        if table.get("disabled") and "disabled" in writing.lost:
+            writing = ServerWriting(reason="it is disabled, which this client cannot say")
+        _, secrets = extracted(name, dict(table), lambda *_: False)
+        fields = () if writing.reason else tuple(secret.field for secret in secrets)
+        servers.append(ExportedServer(name=name, writing=writing, literals=fields))
+    return ExportPlan(client=client, servers=tuple(servers))
+
+
+def merged(made: ExportPlan, path: Path) -> ExportedFile:
+    """Return the file that the planned export would write: the existing content with the servers put in."""
+    before = document_text.load(path)
+    if before is None and not path.exists():
+        return ExportedFile(text=document_text.dump(made.document({}), made.client.form))
+    if document_text.form_of(path) != made.client.form:
+        message = f"{path} exists and is no {made.client.form.upper()} file, as {made.client.title} has"
+        raise PflowError(message, kind="usage")
+    there = {} if before is None else before
+    if not isinstance(there, Mapping):
+        raise PflowError(f"{path} does not contain a table", kind="usage")
+    document = made.document(there)
+    content = storage.read_bytes(path) or b""
+    text = content.decode("utf-8-sig")
+    names = (server.name for server in made.servers if not server.writing.reason)
+    if document == there:
+        return ExportedFile(text=content.decode(), before=content, replaced=tuple(names))
+    edit = _edited_toml if made.client.form == "toml" else _edited_json
+    edited = edit(text, made, document)
+    written = edited or document_text.dump(document, made.client.form)
+    before, after = (document_text.comments(each, made.client.form) for each in (text, written))
+    return ExportedFile(
+        text=written,
+        before=content,
+        replaced=tuple(name for name in names if client_documents.table_in(there, made.client, name)),
+        loses_comments=after < before,
+    )
+
+
+def _edited_toml(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
+    """Return a TOML text with the servers' tables replaced and the rest as it was; empty if that fails."""
+    from pflow_mcp_plugin.config.document_text import Layout
+
+    layout = Layout(text)
+    for path, table in _changes(made, document):
+        layout.put(path, table)
+    try:
+        same = toml_text.decode(Path("edited"), str(layout).encode()) == document
+    except storage.CorruptFile:
+        return ""
+    return str(layout) if same else ""
+
+
+def _edited_json(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
+    """Return a JSON text with the servers put in and the rest as it was; empty if that fails."""
+    if made.client.form != "json" or (len(text) > _LONGEST and not document_text.has_comments(text, "json")):
+        return ""
+    edited = document_text.JsonText(text)
+    try:
+        for path, table in _changes(made, document):
+            edited.put(path, table)
+        same = document_text.parse(Path("edited.json"), str(edited).encode()) == document
+    except (LookupError, ValueError, storage.CorruptFile):
+        return ""
+    return str(edited) if same else ""
+
+
+def _changes(made: ExportPlan, document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the place in a client's document and the value of everything that the export puts there."""
+    place = client_documents.place_in(document, made.client)
+    written = [server for server in made.servers if not server.writing.reason]
+    for server in written:
+        yield (*place, server.name), client_documents.table_in(document, made.client, server.name)
+    if any(server.writing.inputs for server in written):
+        above: Any = document
+        for key in place[:-1]:
+            above = above[key]
+        yield (*place[:-1], "inputs"), above["inputs"]

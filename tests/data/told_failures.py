@@ -1,0 +1,64 @@
+"""Watches what the package tells users while tests run: nothing of it may leave them without help.
+
+A test plays a failure for its own sake, and says little of what every failure must have. So that is seen
+here, for all failures that are made in the process of the tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pflow_mcp_plugin
+from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+_PACKAGE = str(Path(pflow_mcp_plugin.__file__).parent)
+_NOTHING_TO_DO = (
+    "No more processes",
+    "TOML cannot represent",
+    "connections are closed",
+    "has no server",
+    "is closed",
+    "is reached over stdio",
+)
+"""What stands in the messages of failures of servers after which there is nothing to do."""
+
+
+def watch() -> list[str]:
+    """Watch from now on; return the list that takes what is missing."""
+    missing: list[str] = []
+    told, made = EmbeddedHost.report, McpError.__init__
+
+    @functools.wraps(told)
+    def report(self: EmbeddedHost, problem: Problem) -> None:
+        if problem.severity != "warning" and _maker().startswith(_PACKAGE):
+            missing.append(f"reported, but no warning: {problem.message}")
+        told(self, problem)
+
+    @functools.wraps(made)
+    def init(self: McpError, *args: Any, **named: Any) -> None:
+        made(self, *args, **named)
+        if not _says_what_to_do(self) and _maker().startswith(_PACKAGE):
+            missing.append(f"no next step: {self.message}")
+
+    EmbeddedHost.report = report  # type: ignore[method-assign]
+    McpError.__init__ = init  # type: ignore[method-assign]
+    return missing
+
+
+def _says_what_to_do(error: PflowError) -> bool:
+    steps = [*error.suggestions, *(problem.suggestion for problem in error.problems)]
+    return any(steps) or any(each in error.message for each in _NOTHING_TO_DO)
+
+
+def _maker() -> str:
+    """Return the file of the code that made a failure, the classes of failures left out."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame and frame.f_code.co_name == "__init__":
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame else ""

@@ -1,0 +1,132 @@
+"""What holds for the arguments and options of every command, whichever it is."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import pytest
+
+from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+NAMED = {
+    "CLIENT": "cursor",
+    "FOLDER": "x",
+    "KEY": "API_TOKEN",
+    "NODE": "mcp-demo-add",
+    "PRESET": "filesystem",
+    "RUN": "latest",
+    "SERVER": "demo",
+    "WORKFLOW": "daily",
+}
+"""By what a parameter is called in the help: a name that there is, and that its completion offers."""
+WITHOUT_OWN_NAME = {
+    ("mcp", "NAME"): "SERVER",
+    ("workflow", "NAME"): "WORKFLOW",
+    ("mcp", "NAME_OR_FILE"): "WORKFLOW",
+}
+"""By the group and what the parameter is called there: what it names."""
+OF_NEW_THINGS = {"mcp new-preset", "mcp serve"}
+"""Commands that are given a name which nothing has yet."""
+BOUNDS = {
+    "grace": ("-1", "0"),
+    "keep": ("-1", "0"),
+    "limit": ("0", "1"),
+    "max_request_size": ("0", "1048576"),
+    "max_requests": ("0", "1"),
+    "max_rounds": ("0", "1"),
+    "request_timeout": ("0", "0.001"),
+    "seconds": ("0", "0.001"),
+    "startup_timeout": ("0", "0.001"),
+    "version": ("0", "1"),
+}
+"""By the name of an option that takes a number: one that makes no sense, and one that does."""
+
+
+@contextmanager
+def host_at(home):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PFLOW_HOME", str(home))
+        with open_host() as host:
+            yield host
+
+
+def parameters():
+    with TemporaryDirectory() as home, host_at(Path(home)) as host:
+        announced = [it for some in host.hook.pflow_register_commands(host=host) for it in some]
+    for each in announced:
+        module, _, name = each.load.partition(":")
+        command = getattr(import_module(module), name)
+        for parameter in getattr(command, "params", ()):
+            yield " ".join(each.path), command, parameter
+
+
+PARAMETERS = list(parameters())
+
+
+def _called(command, parameter):
+    """Return what a parameter is called in the help: `SERVER` for `[SERVER]...`."""
+    return parameter.make_metavar(click.Context(command)).strip("[].").partition("|")[0].strip()
+
+
+def _named(words, command, parameter):
+    called = _called(command, parameter)
+    group = words.partition(" ")[0]
+    is_new = words in OF_NEW_THINGS
+    return NAMED.get(called if is_new else WITHOUT_OWN_NAME.get((group, called), called))
+
+
+NAMING = [
+    pytest.param(command, parameter, named, id=f"{words} {parameter.name}")
+    for words, command, parameter in PARAMETERS
+    if (named := _named(words, command, parameter))
+]
+RANGED = [
+    pytest.param(command, parameter, id=f"{words} {parameter.name}")
+    for words, command, parameter in PARAMETERS
+    if isinstance(parameter.type, click.IntRange | click.FloatRange) or parameter.name in BOUNDS
+]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """A host that has one of each thing with a name."""
+    home = tmp_path_factory.mktemp("home")
+    config = home / "config" / "mcp-servers.toml"
+    config.parent.mkdir()
+    config.write_text('[mcpServers.demo]\ncommand = "python"\n')
+    with host_at(home) as host:
+        workflow = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
+        host.library.save("daily", workflow)
+        host.settings.set("API_TOKEN", "x")
+        host.runner.run(workflow, {}, name="daily")
+        listing = Listing(info=ServerInfo(name="demo"), tools=(Tool(name="add"),))
+        catalog(host).save("demo", listing, server_store(host).fingerprint("demo"))
+        host.refresh("mcp")
+        yield host
+
+
+def test_most_commands_are_given_a_name_of_something():
+    assert len(NAMING) > 35
+
+
+@pytest.mark.parametrize(("command", "parameter", "named"), NAMING)
+def test_whatever_names_something_is_completed(host, command, parameter, named):
+    context = click.Context(command, obj=host, resilient_parsing=True)
+    offered = parameter.shell_complete(context, "x" if named == "x" else named[:2])
+    assert named in [it.value for it in offered]
+
+
+@pytest.mark.parametrize(("command", "parameter"), RANGED)
+def test_an_option_refuses_a_number_that_makes_no_sense_and_takes_one_that_does(command, parameter):
+    context = click.Context(command)
+    refused, taken = BOUNDS[parameter.name]
+    assert parameter.type_cast_value(context, taken) == float(taken)
+    with pytest.raises(click.BadParameter):
+        parameter.type_cast_value(context, refused)

@@ -1,0 +1,211 @@
+"""What is too long or too many is shown up to a limit, and says so; what fits exactly is shown whole."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from types import SimpleNamespace
+
+import pytest
+
+from pflow_mcp_plugin.catalog import json_values
+from pflow_mcp_plugin.cli import server_sync
+from pflow_mcp_plugin.client import tool_lists
+from pflow_mcp_plugin.client.failures import evidence
+from pflow_mcp_plugin.contract import PflowError, Problem, ValuePath
+from pflow_mcp_plugin.discovery import lock_file
+from pflow_mcp_plugin.discovery.tool_sync import Synced
+from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.cli import output, registry_commands, trace_commands
+from pflow_mcp_plugin.host.completion import shell_reply
+from pflow_mcp_plugin.host.nodes import llm_node
+from pflow_mcp_plugin.host.planning.plan_prompt import visible
+from pflow_mcp_plugin.host.registry import saved_entries
+from pflow_mcp_plugin.host.running import run_errors, single_node
+from pflow_mcp_plugin.host.running.value_excerpt import Excerpt
+from pflow_mcp_plugin.host.workflow import findings
+from pflow_mcp_plugin.redaction.redactor import Redactor
+from pflow_mcp_plugin.schemas import argument_validation, schema_sample
+from pflow_mcp_plugin.server import served_tool
+from pflow_mcp_plugin.terminal import text_width
+from pflow_mcp_plugin.trust import tool_checks, tool_difference
+from pflow_mcp_plugin.trust.hidden_text import Finding
+from pflow_mcp_plugin.trust.name_index import index_names
+from pflow_mcp_plugin.trust.tool_difference import Changes
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+DOTS = "..."
+PLANTED = "planted-secret"
+
+
+def sample_of_a_run(text):
+    return registry_commands._sample(ValuePath(path="x", type="str", sample=text))
+
+
+def output_of_a_trace(text):
+    *_, line = (
+        it
+        for it in trace_commands._brief({"steps": [], "outputs": {"out": text}})
+        if str(it).startswith("out: ")
+    )
+    return line.removeprefix("out: ")
+
+
+def answer_of_a_model(text):
+    with pytest.raises(PflowError) as caught:
+        llm_node._parsed(text)
+    return caught.value.message.partition(": ")[2]
+
+
+def key_in_an_excerpt(text):
+    (key,) = Excerpt(Redactor(), 100_000).of({text: 1})
+    return key
+
+
+def text_in_an_excerpt(text):
+    return Excerpt(Redactor(), 100_000, longest=50).of(text)
+
+
+CUTS = {
+    "an argument": argument_validation._short,
+    "a served tool's name": served_tool.shown,
+    "a locked value": lambda text: lock_file._shown(text).strip('"'),
+    "a redacted text": lambda text: Redactor().shortened(text, 50),
+    "a text for a model": lambda text: visible(text, 50),
+    "an answer of a model": answer_of_a_model,
+    "a sample of a node": single_node._shortened,
+    "a sample of a run": sample_of_a_run,
+    "a help beside a completion": shell_reply._one_line,
+    "a name in a message": findings.cut,
+    "a text of a tool": json_values.excerpt,
+    "a line of a log": evidence._shortened,
+    "an output of a trace": output_of_a_trace,
+    "a key in a trace": key_in_an_excerpt,
+    "a text in a trace": text_in_an_excerpt,
+    "a cell of a table": lambda text: text_width.cut(text, 20),
+}
+"""How texts are shown."""
+
+
+@pytest.mark.parametrize("shown", CUTS.values(), ids=CUTS)
+def test_a_text_is_shown_whole_or_cut_with_a_mark_where_something_is_left_out(shown):
+    lengths = range(10_000)
+    limit = bisect_left(lengths, True, key=lambda length: shown("x" * length) != "x" * length) - 1
+    assert 0 < limit < lengths[-1]
+    cut = shown("x" * (limit + 1))
+    kept = len(cut) - len(cut.lstrip("x"))
+    assert limit - len(DOTS) <= kept <= limit
+    assert cut[kept:].lstrip().startswith((DOTS, "…"))
+
+
+def findings_of_an_audit(names):
+    found = [
+        Finding(
+            server="s",
+            tool=name,
+            rule="name-claimed-twice",
+            severity="warning",
+            message="odd",
+            where="name",
+        )
+        for name in names
+    ]
+    return tool_checks.notes("s", found)
+
+
+def tools_of_a_sync(names):
+    return server_sync._lines(Synced(server="s", changes=Changes(added=tuple(names))))
+
+
+def redacted_tools(names):
+    tools = tuple(Tool(name=name, description=f"Say {PLANTED}") for name in names)
+    listing = Listing(info=ServerInfo(name="s"), tools=tools)
+    return tool_lists.redacted_listing(listing, Redactor([PLANTED])).notes
+
+
+def claimed_tools(names):
+    index = index_names({"a": names, "b": names})
+    return [each.message for each in tool_checks.claimed_names("a", names, index) if not each.tool]
+
+
+def changed_fields(names):
+    found = [tool_difference.Difference(field=name, what="added", old=None, new=None) for name in names]
+    return tool_difference.lines("tool", found)
+
+
+def changed_words(names):
+    same = [" ".join(f"{place}-{each}" for each in range(30)) for place in range(len(names))]
+    old, new = (
+        " ".join(map(str.__add__, words, same))
+        for words in ([f"old-{it} " for it in names], [f"{it} " for it in names])
+    )
+    return tool_difference.lines("tool", tool_difference.text_difference("description", old, new))
+
+
+def problems_of_places(names):
+    problems = [Problem(message="odd", path=path) for path in ("first", *names)]
+    return output.problem_lines(tuple(problems))
+
+
+def failed_items(names):
+    errors = [{"index": index} for index in range(len(names))]
+    batch = {"failed": len(names), "count": 1000, "errors": errors}
+    step = SimpleNamespace(
+        node=SimpleNamespace(id="b"), details={"batch": batch}, error=None, steps=[], items={}
+    )
+    (problem,) = run_errors.failed_items([step], "")
+    return [re.sub(r"b\[(\d+)\]", lambda found: names[int(found[1])], problem.message)]
+
+
+def paths_of_a_run(names):
+    shape = [ValuePath(path=name, type="str") for name in names]
+    table, *_ = registry_commands._came_back({"out": 1}, shape)
+    return [" ".join(row) for row in table.rows]
+
+
+LISTS = {
+    "names in a message": lambda names: [findings.listing(names)],
+    "saved entries": lambda names: [saved_entries._some(names)],
+    "tools after a sync": tools_of_a_sync,
+    "findings after a sync": findings_of_an_audit,
+    "tools that hold secrets": redacted_tools,
+    "tools that another server has too": claimed_tools,
+    "fields that changed": changed_fields,
+    "places of a text that changed": changed_words,
+    "places of a problem": problems_of_places,
+    "items of a batch": failed_items,
+    "paths of a run": paths_of_a_run,
+}
+"""How names are listed."""
+
+
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+def test_all_names_are_listed_or_the_first_ones_and_how_many_more_there_are(listed):
+    def counted(number):
+        """Return which of so many names are listed, and how many more there are said to be."""
+        text = "\n".join(listed([f"name_{each:03}" for each in range(number)]))
+        named = [int(found) for found in re.findall(r"(?<!old-)name_(\d{3})", text)]
+        return sorted(set(named)), [int(found) for found in re.findall(r"(\d+) more\b", text)]
+
+    numbers = range(1, 200)
+    limit = numbers[bisect_left(numbers, True, key=lambda number: bool(counted(number)[1])) - 1]
+    assert counted(limit) == ([*range(limit)], [])
+    for number in (limit + 1, limit + 5):
+        assert counted(number) == ([*range(limit)], [number - limit])
+
+
+def test_members_and_items_of_a_value_are_as_many_as_the_limit():
+    most = json_values._MEMBERS
+    fits, more = {str(number): number for number in range(most)}, {"more": 1, "most": 2}
+    assert json_values.excerpt(fits) == fits
+    assert json_values.excerpt(fits | more) == {**fits, DOTS: len(more)}
+    assert json_values.excerpt([*fits]) == [*fits]
+    assert json_values.excerpt([*fits, *more]) == [*fits, DOTS]
+
+
+def test_the_sample_of_a_text_is_as_long_as_its_schema_asks_for():
+    for least in (5, 50):
+        schema = {"type": "string", "minLength": least}
+        assert len(schema_sample.sample(schema, schema)) == least
+    schema["minLength"] = 10**9
+    assert len(schema_sample.sample(schema, schema)) < 1000
