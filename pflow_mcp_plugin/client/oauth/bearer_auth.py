@@ -1,6 +1,10 @@
 """Puts an access token on each HTTP request to a server.
 
 Not an `httpx2.Auth`, which would read the whole body of a refusal, however long it is.
+
+Refresh tokens are often good for one use only: read, refresh and write happen under a lock, and whoever
+waited for it uses what the winner wrote. Whatever goes wrong, the stored tokens stay, unless the
+authorization server says that exactly this refresh token is no longer valid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The login of a person: chooses a flow, runs it, and stores the sign-in."""
+"""The login of a person: chooses a flow, runs it, and stores the sign-in.
+
+And the end of a sign-in: it is removed from the store, and its tokens are revoked (RFC 7009).
+"""
 
 from __future__ import annotations
 
