@@ -57,7 +57,7 @@ class Bounds:
         self.over = False
 
     def extend(self) -> None:
-        """Reset the idle deadline after a sign of life, unless the request is over or its time is."""
+        """Reset the idle deadline after a sign of life, unless the request has ended or timed out."""
         if not self.over and not self._deadline.expired():
             self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 

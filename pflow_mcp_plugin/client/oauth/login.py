@@ -237,7 +237,7 @@ class _Attempt:
         return attrs.evolve(sign_in, tokens=tokens)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in before there are tokens: what is granted is what is asked for, unless told."""
+        """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
         server = self.launch.server
         self.launch.learn(filter(None, (client.client_secret,)))
         return SignIn(

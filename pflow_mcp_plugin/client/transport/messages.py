@@ -85,7 +85,7 @@ class MessageStream:
 
     @property
     def streams(self) -> tuple[MessageQueue, MessageSink]:
-        """The message queue to receive from and the message sink to send to, as the session needs them."""
+        """The queue to receive from and the sink to send to, as the session needs them."""
         return self.incoming, MessageSink(self.send)
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
@@ -289,7 +289,7 @@ class MessageSink:
         """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
-        """Do nothing: a message sink holds nothing, and the transport closes the pipe it writes to."""
+        """Do nothing: the transport closes the pipe."""
 
     async def __aenter__(self) -> Self:
         return self
