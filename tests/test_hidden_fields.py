@@ -42,7 +42,7 @@ WHOLE = {
     "host.running.attempts.Attempts",
     "host.running.result_reuse.WatchedStore",
     "host.running.shared_store.Values",
-    "host.running.steps.Steps",
+    "host.running.flow.Steps",
     "host.running.trace_recorder.Preparation",
     "host.running.trace_recorder.Step",
     "host.workflow.compilation.Compiled",

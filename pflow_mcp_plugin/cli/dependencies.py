@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.expansion import Lookup
-    from pflow_mcp_plugin.discovery.pins import Pins
+    from pflow_mcp_plugin.trust.pins import Pins
 
 
 def server_store(host: Host) -> ServerStore:
@@ -50,7 +50,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 def current_launch(host: Host, name: str) -> JSONObject:
     """Return the identity of the launch that a server would be started with now."""
     from pflow_mcp_plugin.config.expansion import launch_variables
-    from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+    from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
     server = servers(host.paths).store.get(name)
     return launch_identity(server, launch_variables(server, lookup(host)))

@@ -14,7 +14,7 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.config import display, server_schema
+from pflow_mcp_plugin.config import display, server_egress, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, refusal
 from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
@@ -24,7 +24,6 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust import server_egress
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
 import click
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog import tool_catalog
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery import sync_failures
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
-from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
@@ -86,7 +85,10 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
 
         for problem in unmigrated(Path.home(), ()):
             host.report(problem)
-    return Report(data=[row.to_dict() for row in rows], text=lambda: (_table(rows) if rows else _EMPTY,))
+        return Report(data=[], text=_EMPTY)
+    below = {number: [*_below(row)] for number, row in enumerate(rows)}
+    table = Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
+    return Report(data=[row.to_dict() for row in rows], text=(table,))
 
 
 def _rows(host: Host) -> Iterator[ServerRow]:
@@ -103,7 +105,7 @@ def _rows(host: Host) -> Iterator[ServerRow]:
         yield attrs.evolve(
             row,
             source="project" if name in of_project else "user",
-            sync_failure=sync_failures.read(known.folder_of(name), name),
+            sync_failure=tool_catalog.read_failure(known.folder_of(name), name),
             advice=advise(row.server) if row.server and not row.server.disabled else None,
         )
 
@@ -127,11 +129,11 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
     return ServerRow(
         name=name,
         server=server,
-        tools=sum(allows(server.tools, tool.name) for tool in content.tools),
+        tools=sum(server.tools.allows(tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
-        changed=sum(allows(server.tools, name) for name in unapproved),
-        withheld=sum(allows(server.tools, name) for name in withheld),
+        changed=sum(server.tools.allows(name) for name in unapproved),
+        withheld=sum(server.tools.allows(name) for name in withheld),
     )
 
 
@@ -140,15 +142,10 @@ def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[st
         return set()
     whole = bool(content.unapproved)
     if not (whole or same_config):  # the config that was synced starts what was synced
-        from pflow_mcp_plugin.discovery.tool_approval import launch_changed
+        from pflow_mcp_plugin.trust.tool_approval import launch_changed
 
         whole = launch_changed(content, server) is not None
     return {tool.name for tool in content.tools} if whole else {*content.withheld}
-
-
-def _table(rows: Sequence[ServerRow]) -> Table:
-    below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
 
 
 def _cells(row: ServerRow) -> tuple[Cell, ...]:

@@ -16,12 +16,12 @@ from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.discovery import tool_changes
-from pflow_mcp_plugin.discovery.server_launch import launch, with_startup_timeout
+from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.terminal.human_units import duration_text
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
+from pflow_mcp_plugin.trust import tool_difference
 
 _PHASES = ("start", "handshake", "list")
 
@@ -52,7 +52,7 @@ def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float
         except ConnectionFailed as second:
             return Report(error=second)
     before = catalog(host).file(name)
-    due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
+    due = before is None or bool(tool_difference.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(data))))
 

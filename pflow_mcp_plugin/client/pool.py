@@ -21,6 +21,7 @@ import attrs
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
 from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
+from pflow_mcp_plugin.config.server_egress import require_safe
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -28,7 +29,6 @@ from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, share
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.processes.system_calls import is_memory_known
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
-from pflow_mcp_plugin.trust.server_egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:

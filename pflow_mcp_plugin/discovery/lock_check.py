@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.config.field_checks import refusal
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.discovery import lock_file
-from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences
-from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, locked_server
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
+from pflow_mcp_plugin.discovery.lock_file import (
+    LockedServer,
+    LockFile,
+    differences,
+    launch_differences,
+    locked_server,
+)
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.catalog.tool_catalog import Catalog
     from pflow_mcp_plugin.config.server_store import ServerStore
-    from pflow_mcp_plugin.discovery.catalog import Catalog
     from pflow_mcp_plugin.discovery.tool_sync import Lister
     from pflow_mcp_plugin.exchange import Launch, Listing
     from pflow_mcp_plugin.types import Server, Tool

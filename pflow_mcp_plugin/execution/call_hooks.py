@@ -8,9 +8,11 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract import PflowError, Ran
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.errors import CallFailed, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 PREPARE = "pflow_mcp_prepare_call"
 ANSWER = "pflow_mcp_call_tool"
@@ -117,3 +119,39 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
 
 def _turn(implementation: pluggy.HookImpl) -> int:
     return implementation.trylast - implementation.tryfirst
+
+
+_LONGEST = 200
+"""Characters; what shows it cuts it to the room that there is."""
+
+
+@attrs.frozen
+class CallProgress:
+    """Passes on the progress that servers report during the calls of nodes; the host shows it.
+
+    Attributes:
+        annotate: Called with a node's id and details of its step.
+        report: Called with a node's id, the amount done, the amount in total if known, and a message.
+    """
+
+    annotate: Callable[[str, JSONObject], None]
+    report: Callable[[str, float, float | None, str], None]
+
+    def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
+        """Note the progress of a call in the trace, and report it.
+
+        Args:
+            call: The call.
+            done: Amount done so far.
+            total: Amount in total, if known.
+            text: Message of the server, if any.
+        """
+        if call.node_id:
+            self.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
+            self.report(call.node_id, done, total, shortened(text))
+
+
+def shortened(text: str | None) -> str:
+    """Return a server's message about the progress of a call, in one short printable line."""
+    shown = (text or "")[: 2 * _LONGEST]
+    return " ".join(printable(shown).split())[:_LONGEST]

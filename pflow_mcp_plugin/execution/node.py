@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,10 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.actions import classify
-from pflow_mcp_plugin.execution.artifacts import Artifacts
-from pflow_mcp_plugin.execution.call_arguments import gather
-from pflow_mcp_plugin.execution.failure_words import ERROR
-from pflow_mcp_plugin.execution.result import ToolResult, read
+from pflow_mcp_plugin.execution.failure_actions import ERROR, classify
+from pflow_mcp_plugin.execution.result import Artifacts, ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
-from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS
+from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
 from pflow_mcp_plugin.types import ServerInfo
 
 RESOURCE = "mcp"
@@ -265,3 +262,42 @@ def _unnamed() -> McpError:
         next_step="Name a node of `pflow mcp tools` as its type, or set both params",
         kind="config",
     )
+
+
+def gather(
+    declared: Declaration | None,
+    params: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    *,
+    extra: bool = False,
+    approved: Container[str] = (),
+) -> dict[str, Any]:
+    """Gather the arguments of a call: params first, then the shared store under the same names.
+
+    Only what the tool declares is taken from the store; a None there counts as missing
+    unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does
+    not declare are sent only if it accepts others. `__special__` params are never sent.
+
+    Args:
+        declared: What the tool declares, None if that is unknown: then every param is sent.
+        params: The node's params.
+        shared: The root of the shared store.
+        extra: Whether params are sent that the tool does not declare.
+        approved: The arguments that the tool had when it was approved: one that is gone is not left out
+            silently.
+    """
+    given = {key: value for key, value in params.items() if not is_reserved(key)}
+    if declared is None:
+        return given
+    takes_any = declared.open or extra
+    arguments = {
+        key: value
+        for key, value in given.items()
+        if takes_any or key in declared.properties or key in approved
+    }
+    for key, schema in declared.properties.items():
+        if key not in given and key in shared:
+            value = shared[key]
+            if value is not None or declared.document.takes_null(schema):
+                arguments[key] = value
+    return arguments

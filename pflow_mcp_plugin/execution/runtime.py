@@ -12,29 +12,27 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.launch_identity import completed, is_complete, launch_identity
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
-from pflow_mcp_plugin.discovery.server_launch import launch
-from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
+from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.trust.launch_identity import completed, is_complete, launch_identity
+from pflow_mcp_plugin.trust.tool_approval import launch_changed, withheld
 from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
 from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
-    from pflow_mcp_plugin.discovery.tool_use import ToolUse
+    from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Called by the runtime's pool with the progress of a call: amount done, total, message."""
@@ -300,7 +298,7 @@ class Runtime:
                 )
 
     def _differs(self, ready: Launch) -> bool:
-        from pflow_mcp_plugin.discovery.tool_changes import compare  # few servers announce a change
+        from pflow_mcp_plugin.trust.tool_difference import compare  # few servers announce a change
 
         synced = self._catalog.file(ready.server.name)
         try:
@@ -388,7 +386,7 @@ class Runtime:
         problem = withheld(record, self._store.get(record.server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
-        from pflow_mcp_plugin.discovery.tool_use import ToolUse
+        from pflow_mcp_plugin.trust.tool_use import ToolUse
 
         where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))

@@ -17,11 +17,7 @@ _TURNED_AWAY = (429, 503, 529)
 
 
 def llm_library() -> Any:
-    """Import the `llm` library.
-
-    Raises:
-        PflowError: It is not installed.
-    """
+    """Import the `llm` library; an error says how to install it."""
     try:
         import llm
     except ImportError as error:
@@ -104,14 +100,9 @@ def _retry_after(chain: Sequence[BaseException]) -> float | None:
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
-    """Return a model's API key from the settings, where it is stored under its environment variable's name.
+    """Return a model's API key from the settings, where it has the name of its environment variable.
 
-    Args:
-        model: A model of the `llm` library.
-        settings: Looks up a value of pflow's settings.
-
-    Returns:
-        None if the environment variable is set, since the library reads it itself, or if no key is stored.
+    None if that variable is set, since the library reads it itself.
     """
     variable = getattr(model, "key_env_var", None)
     return None if not variable or variable in os.environ else settings(variable)

@@ -222,9 +222,6 @@ def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tu
 
     A function with another plugin's prefix (`pflow_other_...`) is not reported while that plugin, which
     would specify the hook, is not installed.
-
-    Yields:
-        The mistake and the fix, for each function.
     """
     known = {name for name in dir(manager.hook) if name.startswith(_PREFIX)}
     # pluggy creates a hook for any marked function; only those with a spec are called.
@@ -332,12 +329,9 @@ class PluginFailed(PflowError):
 def plugin_code(
     plugin: Plugin, doing: str, *, passing: tuple[type[BaseException], ...] = ()
 ) -> AbstractContextManager[None]:
-    """Blame a plugin for what is raised in the block: it becomes `PluginFailed`, except `passing`.
+    """Blame a plugin for what the block raises: it becomes `PluginFailed`, except `passing`.
 
-    Args:
-        plugin: Whose code is called.
-        doing: What failed if it raises, as in "could not be loaded".
-        passing: The exceptions that the contract allows here.
+    `doing` says what failed then, as in "could not be loaded".
     """
     return foreign_code(partial(PluginFailed, plugin, doing), passing=passing)
 
@@ -394,12 +388,7 @@ class Plugins:
                 call(host)
 
     def collect(self, hook: str, kind: type = object) -> Iterator[tuple[Plugin, list[Any]]]:
-        """Yield what each plugin contributes to a hook that takes the host and returns an iterable.
-
-        Args:
-            hook: The name of the hook.
-            kind: The class of what plugins contribute; a plugin that contributes anything else is reported.
-        """
+        """Yield what each plugin contributes to a hook; anything but a `kind` is reported and skipped."""
         for plugin, call in self.implementations(hook):
             contribution: list[Any] = []
             with self.reporting(plugin, f"failed in {hook} and is left out there"):

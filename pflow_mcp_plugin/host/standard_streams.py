@@ -68,11 +68,9 @@ class Streams:
         return self._out if is_terminal(self._out) else None
 
     def answer(self, text: str, *, as_it_is: bool = False) -> int:
-        """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left.
+        """Write an answer to standard output; return 1 on failure, but 0 if the reader left.
 
-        Args:
-            text: What could steer a terminal is escaped if it goes to one; anywhere else it is unaltered.
-            as_it_is: Whether the text is printable but for the codes of its colours.
+        On a terminal, codes that could steer it are escaped, unless the text is printable as it is.
         """
         shown = printable(text) if is_terminal(self._out) and not as_it_is else text
         try:
@@ -203,9 +201,6 @@ def input_text() -> str:
 
     Whoever waits for it is told so after two seconds: a program that is started by another often inherits
     a pipe into which nobody writes.
-
-    Raises:
-        PflowError: It is larger than `LIMIT`, or cannot be read.
     """
     from pflow_mcp_plugin.contract import PflowError
     from pflow_mcp_plugin.storage import LIMIT
@@ -238,19 +233,12 @@ def piped_text() -> str:
     """Return what is piped in, a single line without its end; empty if nothing is, or if it is a terminal.
 
     `echo word | pflow ...` is then the same as the word itself; text of several lines keeps every end.
-
-    Raises:
-        PflowError: See `input_text`.
     """
     return "" if sys.stdin is None or is_terminal(sys.stdin) else whole_input()
 
 
 def whole_input() -> str:
-    """Return all of standard input, a terminal's too, a single line without its end.
-
-    Raises:
-        PflowError: See `input_text`.
-    """
+    """Return all of standard input, a terminal's too, a single line without its end."""
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text
@@ -267,13 +255,10 @@ _LARGEST = 10**4_000
 
 
 def to_json(value: object, *, strict: bool = False) -> str:
-    """Return a value of the output as JSON; what JSON cannot represent is written as strings.
+    """Return any value as JSON; what JSON cannot represent becomes a string.
 
-    Circular references, and values nested deeper than 200 levels, are written as `...`.
-
-    Args:
-        value: Any value; it may hold objects of plugins and nodes.
-        strict: Raise what an object raises that cannot be read; otherwise its class is written.
+    With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
+    written.
     """
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)

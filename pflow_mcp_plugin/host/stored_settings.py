@@ -29,21 +29,13 @@ _SERVICE = "pflow"
 
 
 def keyring_secret(key: str) -> str | None:
-    """Return the secret that the keyring stores under a key, None if it has none.
-
-    Raises:
-        PflowError: The keyring cannot be read.
-    """
+    """Return the secret that the keyring has for a key, or None."""
     value: str | None = _ask("get_password", key)
     return value
 
 
 def store_in_keyring(key: str, value: str) -> None:
-    """Store a secret in the keyring under a key.
-
-    Raises:
-        PflowError: It cannot be stored, or was not: a disabled keyring accepts everything silently.
-    """
+    """Store a secret, and read it back: a disabled keyring accepts everything silently."""
     _ask("set_password", key, value)
     if keyring_secret(key) != value:
         message = f"The keyring accepted {key} but did not store it"
@@ -53,11 +45,7 @@ def store_in_keyring(key: str, value: str) -> None:
 
 
 def remove_from_keyring(key: str) -> None:
-    """Delete the keyring's secret under a key, if it has one.
-
-    Raises:
-        PflowError: It cannot be removed.
-    """
+    """Delete the secret of a key from the keyring, if it has one."""
     if keyring_secret(key) is not None:
         _ask("delete_password", key)
 
@@ -89,11 +77,7 @@ LARGEST = 1 << 20
 
 
 def command_words(command: str) -> list[str]:
-    """Return the words of a command line, split as a shell splits them; nothing is expanded.
-
-    Raises:
-        PflowError: Kind `usage`: a quote is not closed, or there is no word.
-    """
+    """Split a command line as a shell does; nothing is expanded."""
     import shlex
 
     try:
@@ -118,16 +102,9 @@ class CommandAnswers:
         self._answers: dict[tuple[str, ...], str | PflowError] = {}
 
     def ask(self, key: str, command: Sequence[str]) -> str:
-        """Return what a command prints, without one final line end.
+        """Return what a command prints, without its last line end; no shell interprets the words.
 
-        Args:
-            key: The setting, for messages.
-            command: The program and its arguments; no shell interprets them. It has no terminal and its
-                standard input is empty.
-
-        Raises:
-            PflowError: It could not be started, failed, took too long, or printed nothing usable. The
-                message names the setting and the program, never what it printed.
+        An error names the setting and the program, never what it printed.
         """
         asked = tuple(command)
         with self._lock:  # a second thread waits for the answer to the first
@@ -176,11 +153,7 @@ def _output(command: Sequence[str], deadline: float) -> str:
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """Return what a process prints, or the first of it if it is too much.
-
-    Raises:
-        subprocess.TimeoutExpired: It keeps its output open beyond the deadline.
-    """
+    """Return what a process prints; a timeout raises `subprocess.TimeoutExpired`."""
     from subprocess import TimeoutExpired
 
     content = bytearray()
@@ -245,11 +218,7 @@ class StoredSettings(Settings):
         return JsonStore(path=self.path, schema_version=1, what="settings")
 
     def values(self) -> dict[str, str]:
-        """Return the settings whose values are in the file, not in the keyring.
-
-        Raises:
-            PflowError: The file is corrupt or cannot be read.
-        """
+        """Return the settings whose values are in the file, not in the keyring."""
         return self._values(self.store.read())
 
     def names(self) -> dict[str, Place]:
@@ -274,12 +243,7 @@ class StoredSettings(Settings):
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:
-        """Return a value stored in the file or in the keyring, or None if it is not set.
-
-        Raises:
-            PflowError: The file is corrupt or cannot be read, the keyring cannot be read, or the command
-                for the value fails.
-        """
+        """Return a value from the file, the keyring or the command that prints it; None if it is not set."""
         data = self.store.read()
         command = self._commands(data).get(key)
         if command:
@@ -289,16 +253,7 @@ class StoredSettings(Settings):
         return keyring_secret(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False) -> None:
-        """Store a value in the settings file or in the keyring.
-
-        Args:
-            key: A name of letters, digits, `_`, `.` and `-`, not beginning with a digit.
-            value: Any string.
-            keyring: Whether to store it in the keyring instead of the file.
-
-        Raises:
-            PflowError: `key` is invalid, or the value cannot be saved.
-        """
+        """Store a value in the file, or in the keyring."""
         _check_key(key)
         if keyring:
             store_in_keyring(key, value)
@@ -318,11 +273,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
-        """Store a setting as the words of a command that prints its value; the command is not run.
-
-        Raises:
-            PflowError: `key` is invalid, or the command cannot be saved.
-        """
+        """Store the words of a command that prints the value; it is not run."""
         _check_key(key)
         self._forget_in_keyring(key)
 
@@ -335,11 +286,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def unset(self, key: str) -> bool:
-        """Delete a stored value from the file or the keyring; return whether it was set.
-
-        Raises:
-            PflowError: It cannot be removed.
-        """
+        """Delete a value from the file or the keyring; return whether it was set."""
         place = self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import (
@@ -23,8 +24,6 @@ from pflow_mcp_plugin.contract import (
     Sketch,
 )
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, is_listed, sketch
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
@@ -32,7 +31,7 @@ from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.tool_use import ToolUse
+    from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 _OLD_TYPE = "mcp_wrapper"
 
@@ -93,9 +92,9 @@ class ToolSource(NodeSource):
         if config is None or head is None:
             return []
         names = [name for name in self._catalog.tool_names(server, beginning) if name not in head.new]
-        new = {naming.tool_part(name): name for name in sorted(head.new) if allows(config.tools, name)}
+        new = {naming.tool_part(name): name for name in sorted(head.new) if config.tools.allows(name)}
         return [
-            *(name for name in names if allows(config.tools, name)),
+            *(name for name in names if config.tools.allows(name)),
             *(part for part in new if part.startswith(beginning)),
         ]
 
@@ -188,7 +187,7 @@ class ToolSource(NodeSource):
         return self._used[key]
 
     def _judge(self, record: ToolRecord) -> ToolUse:
-        from pflow_mcp_plugin.discovery.tool_use import ToolUse
+        from pflow_mcp_plugin.trust.tool_use import ToolUse
 
         key = record.node, record.found.hash, record.tool.hash
         if key not in self._judges:
@@ -210,12 +209,12 @@ class ToolSource(NodeSource):
             if record.server not in configs:
                 configs[record.server] = self._usable(record.server)
             config = configs[record.server]
-            if config is not None and is_listed(record) and allows(config.tools, record.found.name):
+            if config is not None and is_listed(record) and config.tools.allows(record.found.name):
                 yield record, config
 
     def _entry(self, record: ToolRecord) -> Entry | None:
         server = self._usable(record.server)
-        if not (server and allows(server.tools, record.found.name)):
+        if not (server and server.tools.allows(record.found.name)):
             return None
         return entry(record, server, self._variables(record, server))
 

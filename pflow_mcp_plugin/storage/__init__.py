@@ -34,10 +34,10 @@ from pflow_mcp_plugin.storage.regular_files import (
     open_regular,
     read_regular,
     read_special,
+    require_own,
     require_regular,
     write_special,
 )
-from pflow_mcp_plugin.storage.write_access import require_own
 
 __all__ = [
     "LIMIT",

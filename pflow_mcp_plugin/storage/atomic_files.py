@@ -18,8 +18,12 @@ from itertools import count
 from pathlib import Path
 
 from pflow_mcp_plugin.storage.file_errors import StoreError
-from pflow_mcp_plugin.storage.regular_files import open_regular, read_regular, write_special
-from pflow_mcp_plugin.storage.write_access import require_own_folder
+from pflow_mcp_plugin.storage.regular_files import (
+    open_regular,
+    read_regular,
+    require_own_folder,
+    write_special,
+)
 
 _DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+")
 _IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}

@@ -212,13 +212,7 @@ def plugins(host: EmbeddedHost) -> Report:
 
 
 def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
-    """Return what `pflow plugins` shows of a plugin: origin, status, node sources, commands and hooks.
-
-    Args:
-        host: The host that loaded it.
-        plugin: The plugin.
-        commands: The commands of all plugins.
-    """
+    """Return what `pflow plugins` shows of a plugin; `commands` are those of all plugins."""
     sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
     paths = (leaf.announced.path for leaf in commands if leaf.plugin is plugin)
     callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None

@@ -144,17 +144,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def run_node(
     host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
 ) -> Report:
-    """Run a single node for the registry command `registry run`, with params as typed.
-
-    Args:
-        host: The host to run it in.
-        node: The node type.
-        params: The typed string of each parameter.
-        allow_extra: Whether the node takes params beyond those that are declared.
-
-    Raises:
-        PflowError: The node type does not exist, or the params are invalid; nothing has run.
-    """
+    """Run a single node with params as typed, for `registry run`."""
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
 

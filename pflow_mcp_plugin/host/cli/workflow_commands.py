@@ -82,11 +82,7 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
 
 
 def _name_of(file: Path) -> str:
-    """Return the name for a workflow that its file suggests.
-
-    Raises:
-        PflowError: It suggests none.
-    """
+    """Return the workflow name that a file suggests; an error if it suggests none."""
     from unicodedata import normalize
 
     # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
@@ -206,11 +202,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
-    """Read what `pflow workflow graph` draws: well-formed, with a valid start; node types may be unknown.
-
-    Raises:
-        PflowError: It does not exist, or is malformed.
-    """
+    """Read a workflow to draw: well-formed, with a valid start; node types may be unknown."""
     findings = Findings()
     document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
     ids = [node.id for node in document.nodes]

@@ -41,12 +41,7 @@ class TypedLine(NamedTuple):
 
 
 def read_line(line: str, breaks: str = "") -> TypedLine:
-    """Read a command line that ends at the cursor.
-
-    Args:
-        line: The line, as typed.
-        breaks: Characters at which the shell begins a new completion, as bash's `COMP_WORDBREAKS`.
-    """
+    """Read a command line up to the cursor; `breaks` is the `COMP_WORDBREAKS` of bash."""
     reader = _Reader(breaks)
     for piece in re.findall(r"\\.|\\|.", line, re.DOTALL):
         reader.take(piece)
@@ -126,12 +121,7 @@ def bash_quoted(text: str, quote: str = "") -> str:
 
 
 def path_names(typed: str, *, folders_only: bool = False) -> Iterator[Suggestion]:
-    """Yield the paths that begin as typed; a folder ends in `/` and is the stem of what is in it.
-
-    Args:
-        typed: The beginning of a path; `~` stands for the home folder.
-        folders_only: Whether to leave out files.
-    """
+    """Yield the paths that begin as typed; a folder ends in `/`, and what is in it may follow."""
     folder, slash, name = typed.rpartition("/")
     shown = folder + slash
     try:
@@ -169,13 +159,8 @@ class Request(NamedTuple):
 def read_request(shell: str, arguments: Sequence[str]) -> Request:
     """Read what the script of a shell sends.
 
-    Args:
-        shell: Its name.
-        arguments: For bash `COMP_WORDBREAKS` and the line before the cursor. For zsh and fish the words
-            after the program without their quotes, and the one before the cursor; in fish with its quotes.
-
-    Raises:
-        ValueError: There are too few.
+    bash sends `COMP_WORDBREAKS` and the line before the cursor. zsh and fish send the words after the program
+    without quotes, and the one at the cursor, which has its quotes in fish.
     """
     if shell == "bash":
         breaks, typed = arguments

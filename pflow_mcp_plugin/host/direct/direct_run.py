@@ -56,11 +56,7 @@ class DirectRun:
     around: Around
 
     def report(self, words: Sequence[str]) -> Report:
-        """Run, save or show the chain that the words describe.
-
-        Raises:
-            PflowError: Kind `usage`, `not_found` or `validation`, with every mistake; nothing has run.
-        """
+        """Run, save or show the chain that the words describe; reports all mistakes before it runs."""
         refuse_redirection(words, self.prog_name, lambda name: self.registry.find(name) is not None)
         chain = read_chain(words)
         if chain.help_of is not None:
@@ -75,11 +71,7 @@ class DirectRun:
         return _report(outcome, links[-1].entry)
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
-        """Return the plan of the run and its inputs; what is piped in is read only if something wants it.
-
-        Raises:
-            PflowError: A node lacks something. That is found before anything is read.
-        """
+        """Return the plan of the run and its inputs; standard input is read only if it is wanted."""
         built = chain_workflow(links, has_stdin=True, is_kept=False, allows_extra=chain.allows_extra)
         if not _takes_stdin(built):
             return self._plan(chain, built), {}
@@ -159,17 +151,7 @@ def _report(outcome: Outcome, last: Entry) -> Report:
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
-    """Read the links of a chain.
-
-    Args:
-        chain: The chain.
-        registry: Knows the node types.
-        library: Knows the workflows that may be meant.
-
-    Raises:
-        PflowError: Something is wrong with the line: nodes are unknown, flags are wrong, or a node lacks
-            something; names all of it.
-    """
+    """Read the links of a chain; raises one error with all that is wrong with the line."""
     problems = list(chain.problems)
     readers: list[FlagReader] = []
     links: list[NodeLink] = []
@@ -213,12 +195,7 @@ def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
 
 
 def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
-    """Return the mistakes of a chain as one error.
-
-    Args:
-        problems: The mistakes.
-        unknown: The first word, if it is no node type; it may be meant for something else.
-    """
+    """Return all mistakes of a chain as one error; `unknown` is a first word that is no node type."""
     if len(problems) > 1:
         message = f"The command line has {len(problems)} mistakes"
         return PflowError(message, problems=tuple(problems), kind="usage")
@@ -280,16 +257,7 @@ _STDOUT = 1
 
 
 def refuse_redirection(words: Sequence[str], program: str, is_node: Callable[[str], bool]) -> None:
-    """Refuse to run nodes whose output the shell appends to a file that has the name of a node.
-
-    Args:
-        words: The words of the chain as the shell left them.
-        program: The words before them.
-        is_node: Returns whether a word is a node type; called only if output is appended to a file.
-
-    Raises:
-        PflowError: Standard output is such a file; says what to write instead.
-    """
+    """Refuse to run if the output is appended to a file named as a node: a `>>` was not quoted."""
     file = _appended_file()
     if file is None or not (file.name == "then" or is_node(file.name)):
         return
@@ -321,11 +289,7 @@ def _appended_file() -> Path | None:
 
 
 def _path(descriptor: int) -> Path | None:
-    """Return the path of an open file.
-
-    Raises:
-        OSError: The system does not tell it.
-    """
+    """Return the path of an open file; raises OSError if the system does not tell it."""
     if sys.platform == "linux":
         return Path(f"/proc/self/fd/{descriptor}").readlink()
     if sys.platform == "darwin":

@@ -185,15 +185,7 @@ _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
 
 
 def file_text(path: Path, word: str) -> str:
-    """Return the text of the file that a flag names.
-
-    Args:
-        path: The file, or a descriptor such as `/dev/fd/63` of `@<(command)`.
-        word: The flag's value as typed, for messages.
-
-    Raises:
-        PflowError: The file cannot be read, or is not UTF-8.
-    """
+    """Return the text of the file, or descriptor such as `/dev/fd/63`, that the flag value `word` names."""
     step = f"For the text {word} itself, write @{word}"
     path = path.expanduser() if str(path).startswith("~") else path
     try:
@@ -209,11 +201,7 @@ def file_text(path: Path, word: str) -> str:
 
 
 def params_object(text: str) -> dict[str, object]:
-    """Return the JSON object that `--params` names: as it stands, in a file (`@FILE`), or piped in (`-`).
-
-    Raises:
-        PflowError: It cannot be read, or is not a JSON object.
-    """
+    """Return the JSON object of `--params`: as it stands, in a file (`@FILE`), or piped in (`-`)."""
     if text == "-":
         text = input_text()
     elif text.startswith("@"):

@@ -422,11 +422,7 @@ def _is_dashed(word: str) -> bool:
 
 
 def _with_templates(text: str, field: Field) -> object:
-    """Return a value in which `${...}` is filled in later; one template may stand for anything.
-
-    Raises:
-        TypeMismatch: It is to be a list or an object, and is neither.
-    """
+    """Return a value with `${...}` in it, filled in later; a lone template may stand for anything."""
     value = typed(text, field)
     structured = {*map(type_name, field.types)} - {"None"} <= {"list", "dict"}
     if structured and isinstance(value, str) and not lone(text):
@@ -435,11 +431,7 @@ def _with_templates(text: str, field: Field) -> object:
 
 
 def _items_in(text: str, field: Field) -> list[object]:
-    """Return the items that a text gives to a list: those of a JSON list, else the text as an item.
-
-    Raises:
-        TypeMismatch: It is neither.
-    """
+    """Return the items that a text adds to a list: those of a JSON list, else the text itself."""
     listed = json_in(text, exact=True)
     if isinstance(listed, list):
         return [*listed]

@@ -206,8 +206,8 @@ _ENTRIES = (
     Entry(
         node="llm",
         class_name="Llm",
-        module="pflow_mcp_plugin.host.nodes.value_nodes",
-        file_path="pflow_mcp_plugin/host/nodes/value_nodes.py",
+        module="pflow_mcp_plugin.host.nodes.llm_node",
+        file_path="pflow_mcp_plugin/host/nodes/llm_node.py",
         source="pflow",
         description="Ask a language model: summarize, classify, extract or write text with an LLM",
         effects=("sends_data",),

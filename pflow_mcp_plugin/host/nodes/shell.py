@@ -139,11 +139,7 @@ class Processes:
             self._closed = True
 
     def run(self, command: ChildCommand) -> Finished:
-        """Run a program until it exits, and end what it leaves running.
-
-        Raises:
-            OSError: It cannot be started.
-        """
+        """Run a program until it exits, and end what it leaves running."""
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
@@ -296,11 +292,7 @@ class Shell(pocketflow.Node):
     """
 
     def prep(self, shared: MutableMapping[str, Any]) -> _Job:
-        """Return the command of a `shell` node and how to run it.
-
-        Raises:
-            PflowError: The command is empty, or the timeout or `max_output_mb` is not positive.
-        """
+        """Return the command of a `shell` node and how to run it."""
         arguments, variables = _command(self.params.get("command"))
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
         run = shared.get("__run__")
@@ -324,11 +316,7 @@ class Shell(pocketflow.Node):
         )
 
     def exec(self, prep_res: _Job) -> Finished:
-        """Run the command of a `shell` node.
-
-        Raises:
-            PflowError: It cannot be started, or its output cannot be written to a file.
-        """
+        """Run the command of a `shell` node."""
         try:
             with prep_res.processes as processes:
                 return processes.run(prep_res.command)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.language_model import (
-    kept_key,
-    llm_library,
-    not_accepted,
-    turned_away,
-    unknown_model,
-)
-from pflow_mcp_plugin.host.workflow.templates import as_text
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
 
 _REQUIRED = object()
@@ -28,17 +18,7 @@ _LARGEST = 2_000_000.0
 
 
 def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
-    """Look up a node's argument: in the params, else the shared store, else the default.
-
-    Args:
-        params: The node's params.
-        shared: The shared store.
-        key: The argument's name.
-        default: Its value where neither has it; it is required if left out.
-
-    Raises:
-        PflowError: It is in neither and has no default.
-    """
+    """Return a node's argument: from the params, else the shared store, else the default."""
     for place in (params, shared):
         if key in place:
             return place[key]
@@ -48,17 +28,7 @@ def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, def
 
 
 def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
-    """Return a number from the params, which is no larger than `_LARGEST`.
-
-    Args:
-        params: The node's params.
-        key: The argument's name.
-        default: Its value if the params lack it.
-        unit: Its unit, for the message.
-
-    Raises:
-        PflowError: It is not more than 0.
-    """
+    """Return a parameter that must be a positive number; `unit` is for the message."""
     value: float = params.get(key, default)
     if not value > 0:
         message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
@@ -114,11 +84,7 @@ class Branch(pocketflow.Node):
         return evaluator(self.params, shared)
 
     def exec(self, prep_res: Evaluate) -> dict[str, str]:
-        """Return the case of a `branch` that holds, empty if none does.
-
-        Raises:
-            PflowError: There are no cases, or a condition cannot be evaluated.
-        """
+        """Return the case of a `branch` that holds, empty if none does."""
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         cases: list[dict[str, str]] = self.params.get("cases") or []
@@ -152,11 +118,7 @@ class Transform(pocketflow.Node):
         return _Given(evaluator(self.params, shared), data)
 
     def exec(self, prep_res: _Given) -> dict[str, Any]:
-        """Return the outputs of a `transform`.
-
-        Raises:
-            PflowError: It has no expression, or one cannot be evaluated.
-        """
+        """Return the outputs of a `transform`."""
         expressions: dict[str, str] = dict(self.params.get("outputs") or {})
         if self.params.get("expression"):
             expressions["result"] = self.params["expression"]
@@ -168,130 +130,3 @@ class Transform(pocketflow.Node):
         """Write the outputs of a `transform` and return the action."""
         shared.update(exec_res)
         return "default"
-
-
-_SHOWN = 200
-"""Characters of an answer that go into a message."""
-
-
-@attrs.frozen(kw_only=True)
-class _Question:
-    prompt: str
-    system: str | None
-    model: str | None
-    schema: JSONObject | None
-    options: JSONObject
-    run: Run | None
-
-
-@attrs.frozen(kw_only=True)
-class _Answer:
-    text: str
-    model: str
-    usage: Mapping[str, int | None]
-
-
-class Llm(pocketflow.Node):
-    """The node `llm` asks a language model; `llm models` lists the available ones.
-
-    If the model's environment variable for its key is not set, the key of that name in pflow's
-    settings is used.
-    """
-
-    def prep(self, shared: MutableMapping[str, Any]) -> _Question:
-        """Return the question that the node `llm` asks its language model."""
-        return _Question(
-            prompt=_with_input(as_text(argument(self.params, shared, "prompt")), self.params.get("input")),
-            system=self.params.get("system"),
-            model=self.params.get("model"),
-            schema=self.params.get("schema"),
-            options=_options(self.params),
-            run=shared.get("__run__"),
-        )
-
-    def exec(self, prep_res: _Question) -> _Answer:
-        """Ask the language model.
-
-        Raises:
-            PflowError: The model cannot be asked.
-        """
-        llm = llm_library()
-        try:
-            model = llm.get_model(prep_res.model)
-            response = _posed(model, prep_res)
-            text = response.text()
-        except llm.UnknownModelError as error:
-            raise unknown_model(prep_res.model) from error
-        except llm.NeedsKeyException as error:
-            raise PflowError(str(error), kind="config") from error
-        usage = response.usage()
-        return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
-
-    def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
-        """Raise the language model's failure; as a retryable error if the model did nothing.
-
-        Raises:
-            PflowError: The connection failed, the rate limit was reached, or the provider is overloaded.
-        """
-        undone = turned_away(exc)
-        if undone is None:
-            raise exc
-        raise undone from exc
-
-    def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
-        """Write the language model's `response`, its name as `model`, and `usage`."""
-        shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
-        shared["model"] = exec_res.model
-        shared["usage"] = exec_res.usage
-        return "default"
-
-
-def _with_input(prompt: str, about: object) -> str:
-    """Return the prompt, followed by the text that it is about, if there is any."""
-    text = "" if about is None else as_text(about)
-    return f"{prompt}\n\n{text}" if text else prompt
-
-
-def _posed(model: Any, question: _Question) -> Any:
-    """Return the response of a model; the request is sent only when its text is read.
-
-    Raises:
-        PflowError: The model does not accept such options, or a schema.
-    """
-    try:
-        return model.prompt(
-            question.prompt,
-            system=question.system,
-            schema=question.schema,
-            stream=False,
-            **_key(model, question.run),
-            **question.options,
-        )
-    except ValueError as error:
-        raise not_accepted(model, error) from error
-
-
-def _options(params: Mapping[str, Any]) -> dict[str, JSON]:
-    options = dict(params.get("options", {}))
-    if "temperature" in params:
-        options["temperature"] = params["temperature"]
-    return options
-
-
-def _key(model: Any, run: Run | None) -> dict[str, str]:
-    if run is None or run.host.settings is None:
-        return {}
-    key = kept_key(model, run.host.settings.get)
-    if key is None:
-        return {}
-    run.add_secrets([key])
-    return {"key": key}
-
-
-def _parsed(text: str) -> JSON:
-    try:
-        answer: JSON = json.loads(text)
-    except ValueError as error:
-        beginning = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise PflowError(f"The model's answer is not JSON: {beginning}") from error
-    return answer

@@ -351,17 +351,8 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
     """Plan a workflow from the words of a task alone; it always validates.
 
     Each clause gets the node that fits it best. An output is joined to a parameter that it fits by name, or
-    by type where only one could be meant; what is left open becomes a declared input. No model is asked,
-    and nothing is run. The plan says which parts of the task the workflow does not do.
-
-    Args:
-        task: The task in words.
-        registry: The node types that there are.
-        runner: Validates the workflow.
-        candidates: How many of the nodes that were considered the plan lists at most.
-
-    Raises:
-        PflowError: No node fits any part of the task.
+    by type if only one could be meant; what is left open becomes a declared input. The plan says which parts
+    of the task the workflow does not do, and lists at most `candidates` of the nodes that were considered.
     """
     reading = _Reading(task, registry)
     steps = reading.steps

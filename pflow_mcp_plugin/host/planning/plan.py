@@ -95,11 +95,7 @@ class Plan:
 
 
 def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return what a person should know of the effects of a planned workflow before it is run.
-
-    Args:
-        entries: The entries of its nodes.
-    """
+    """Return what a person should know about the effects of these nodes before running them."""
     used = {entry.node: entry for entry in entries}
     own = (
         f"The node {name} {does}: check it before you run the workflow"
@@ -113,11 +109,7 @@ def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:
-    """Return the `metadata` of a workflow that is planned now.
-
-    Args:
-        task: The task in words.
-    """
+    """Return the `metadata` of a workflow that is planned now."""
     return {
         "planner_version": PLANNER_VERSION,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -176,11 +168,7 @@ class Origin:
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
     def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
-        """Return a workflow without the prose and defaults that say what only a description of a node says.
-
-        Args:
-            workflow: The workflow; it is not changed.
-        """
+        """Return a workflow without prose and defaults that come only from descriptions of nodes."""
         clean = dict(workflow)
         if self.foreign(str(workflow.get("description", ""))):
             clean["description"] = ""
@@ -198,11 +186,7 @@ class Origin:
         return self._without(row, "default")
 
     def is_harmless(self, text: str) -> bool:
-        """Return whether a description of a node may describe an input: it names no address but the task's.
-
-        Args:
-            text: The description.
-        """
+        """Return whether a node's description may describe an input: its addresses are all in the task."""
         return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
 
     def _without(self, item: JSON, key: str) -> JSON:
@@ -211,11 +195,7 @@ class Origin:
         return {name: value for name, value in item.items() if name != key}
 
     def taken(self, nodes: JSON | None) -> Iterator[Taken]:
-        """Yield every parameter of a workflow's nodes that holds what the task does not say.
-
-        Args:
-            nodes: The nodes of the workflow.
-        """
+        """Yield every parameter that holds something which the task does not say."""
         for index, node in enumerate(_items(nodes)):
             params = node.get("params") if isinstance(node, dict) else None
             for key, value in params.items() if isinstance(params, dict) else ():

@@ -43,15 +43,7 @@ class UnreadableAnswer(PflowError):
 
 
 def json_object(text: str, key: str) -> JSONObject:
-    """Return the JSON object in a language model's answer, also from prose or other JSON around it.
-
-    Args:
-        text: The answer.
-        key: A key of the object: others are passed over.
-
-    Raises:
-        UnreadableAnswer: There is none.
-    """
+    """Return the JSON object with this key in a model's answer, whatever prose or JSON surrounds it."""
     for found in _objects(text[:_LONGEST]):
         if key in found:
             if is_deep(found):
@@ -81,15 +73,7 @@ def _not_json(constant: str) -> None:
 
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
-    """Return the workflow in an answer as a workflow file has it; other keys are left out.
-
-    Tables may be lists of pairs, as the schema has them, or objects, as workflow files have them. What is
-    malformed stays so, for the check to find.
-
-    Args:
-        answer: The answer of a language model.
-        find: Looks up node types, for the types of their parameters.
-    """
+    """Return the workflow in an answer as a workflow file has it; unknown keys are dropped."""
     nodes = answer.get("nodes")
     workflow: dict[str, JSON] = {
         "description": _prose(answer.get("description")),
@@ -235,18 +219,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Ask the planning model for a JSON object.
-
-        Args:
-            system: The instructions.
-            prompt: The question.
-            schema: The JSON Schema of the answer; part of the prompt where the model takes none.
-            key: A key that the answer has.
-
-        Raises:
-            UnreadableAnswer: It gave none: it refused, was cut off, or wrote something else.
-            PflowError: It could not be asked, or did not answer in time.
-        """
+        """Ask for a JSON object with `key`; the schema is in the prompt if the model takes none."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)
@@ -257,11 +230,7 @@ class PlanModel:
         return self._read(self._answer(system, with_schema(prompt, schema), None), key)
 
     def _answer(self, system: str, prompt: str, schema: JSONObject | None) -> Any:
-        """Return the model's response, complete.
-
-        Raises:
-            PflowError: It could not be asked, or did not answer in time.
-        """
+        """Return the complete response of the model."""
         given = {name: value for name, value in (("schema", schema), ("key", self._key)) if value is not None}
         request = partial(self._model.prompt, prompt, system=system, stream=False, **given)
         # A thread of its own: the library has no deadline, and Ctrl-C would wait for some of its plugins.

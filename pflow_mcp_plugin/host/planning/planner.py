@@ -84,16 +84,7 @@ class Planner:
     setting: Callable[[str], str | None]
 
     def plan(self, task: str, options: PlanOptions) -> Plan:
-        """Have the planner make a workflow for a task in words, or find one.
-
-        Args:
-            task: The task.
-            options: How to plan.
-
-        Raises:
-            PflowError: The task is empty or too long, or the language model cannot be asked.
-            PflowError: No model is asked, and no node fits any part of the task.
-        """
+        """Make a workflow for a task in words, or find a saved one."""
         task = task.strip()
         if not task or len(task) > _LONGEST:
             what = f"has {len(task):,} characters, more than {_LONGEST:,}" if task else "is empty"
@@ -146,12 +137,7 @@ class Planner:
         return attrs.evolve(found, notes=(note,))
 
     def _model(self, options: PlanOptions) -> tuple[PlanModel | None, tuple[str, ...]]:
-        """Return the model to ask, None to do without; and why.
-
-        Raises:
-            PflowError: The model is unknown or lacks a key; or it was named on the command line, and `llm` is
-                not installed.
-        """
+        """Return the model to ask, or None, and why there is none."""
         name = options.model or os.environ.get(SETTING) or self.setting(SETTING) or ""
         if options.offline:
             return None, ()
@@ -240,11 +226,7 @@ class PlanDialogue:
         self._candidates = {name: entry for name, entry in entries.items() if is_plain(name)}
 
     def select(self, saved: Sequence[Match[SavedWorkflow]]) -> Selection:
-        """Let the model of the dialogue choose among the candidates; all of them if its answer is unreadable.
-
-        Args:
-            saved: Saved workflows that it may choose instead.
-        """
+        """Let the model choose among the candidates; all of them if its answer is unreadable."""
         names = [match.item.name for match in saved]
         prompt = selection_prompt(self._task, list(self._candidates.values()), saved)
         schema = selection_schema(list(self._candidates), names)
@@ -264,15 +246,7 @@ class PlanDialogue:
         )
 
     def compose(self, selection: Selection, max_rounds: int) -> Plan:
-        """Let the model of the dialogue write the workflow; return it with the problems that are left.
-
-        Args:
-            selection: What it chose.
-            max_rounds: How often it may try.
-
-        Raises:
-            PflowError: It cannot be asked, or does not answer in time, before it has written any workflow.
-        """
+        """Let the model write the workflow; return it with the problems left after `max_rounds`."""
         offered = self._offered(selection)
         origin = Origin(self._task, list(self._candidates.values()))
         known = {entry.node: entry for entry in offered}

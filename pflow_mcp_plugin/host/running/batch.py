@@ -163,20 +163,15 @@ def _side_by_side(
             flying += 1
         if not flying:
             return
-        done = _next(ended, run).result()
+        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
+        try:
+            # In short waits, as a Ctrl-C just before a wait does not interrupt it.
+            done = ended.get(timeout=_NAP).result()
+        except Empty:
+            continue
         flying -= 1
         stopped = stopped or bool(done.result.failure and batch.fail_fast)
         yield done
-
-
-def _next(ended: SimpleQueue[Future[_Done]], run: CurrentRun) -> Future[_Done]:
-    """Wait for the next item; in short waits, as a Ctrl-C just before a wait does not interrupt it."""
-    while True:
-        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
-        try:
-            return ended.get(timeout=_NAP)
-        except Empty:
-            continue
 
 
 @attrs.define(eq=False, repr=False)
@@ -239,10 +234,7 @@ class _Tally:
             # Every node has `error`: a template may name it whether or not the batch failed.
             store["error"] = None
             return Result("default")
-        return self._failure(self.first, planned, store)
-
-    def _failure(self, first: _Done, planned: PlannedNode, store: NodeAwareSharedStore) -> Result:
-        noted = first.result.failure
+        first, noted = self.first, self.first.result.failure
         assert noted is not None  # noqa: S101 - `add` notes the first that failed
         cause = noted.__cause__ or noted
         place = f"[{first.index}] of {self.count}"

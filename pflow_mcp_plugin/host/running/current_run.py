@@ -39,17 +39,8 @@ _LONGEST = 200
 class CurrentRun(Run):
     """The embedded host's handle on its current run.
 
-    Args:
-        host: The host it runs in.
-        workflow: The workflow that runs.
-        origin: Who asked for it, and through what.
-        control: Receives its progress, and can cancel it.
-        expected: The number of nodes that run if each takes its default action; by default, those that are
-            certain to run.
-        watcher: Shows the run while it lasts.
-
-    Attributes:
-        progress: Counts what has run, and reports it to the control.
+    `expected` is the number of nodes that run if each takes its default action, by default of those that are
+    certain to run. `control` receives the progress and can cancel the run; `watcher` shows it while it lasts.
     """
 
     def __init__(
@@ -105,13 +96,16 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Do nothing unless the run has been stopped."""
+        """Raise PflowError, kind `interrupted`, if the run has been stopped."""
         if self.cancelled():
             raise PflowError("The run was interrupted", kind="interrupted")
 
     @contextmanager
     def cancellable(self) -> Iterator[None]:
-        """Let the run be cancelled until the end of the `with` block; afterwards it is too late."""
+        """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
+
+        Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
+        """
         try:
             self.check()
             yield
@@ -122,7 +116,7 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the run is stopped."""
+        """Wait for some seconds; raise PflowError if the run is stopped meanwhile."""
         self._cancelled.wait(seconds)
         self.check()
 
@@ -131,7 +125,7 @@ class CurrentRun(Run):
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Ask those who distinguish the run's results of a node from others."""
+        """Return the states of those who distinguish the run's results of a node; raise if one failed."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
@@ -221,11 +215,8 @@ class Progressing(Protocol):
 class RunProgress:
     """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
 
-    Args:
-        report: Receives the progress. If it raises, nothing more is reported: a listener cannot fail a run.
-        redact: Redacts the run's secrets in a string.
-        expected: The number of nodes that run if each takes its default action; 0 if unknown.
-        warn: Called with a message if `report` raises.
+    If `report` raises, `warn` is called and nothing more is reported: a listener cannot fail a run.
+    `expected` is the number of nodes that run if each takes its default action, 0 if unknown.
     """
 
     def __init__(
@@ -281,9 +272,7 @@ class RunProgress:
 class ProgressInside:
     """Counts the progress of what runs inside a node, and reports it as that of the node.
 
-    Args:
-        outer: Counts the progress of the run around it.
-        expected: The number of nodes that run there; 0 to report nothing.
+    `expected` is the number of nodes that run there, 0 to report nothing.
     """
 
     def __init__(self, outer: Progressing, expected: int) -> None:

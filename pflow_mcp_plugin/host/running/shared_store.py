@@ -40,7 +40,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the run's value for a template."""
+        """Return the run's value for a template; `MissingValue` names what there is instead."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -49,7 +49,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the run's value for a mapped name: of a key of the root, else of a path."""
+        """Return the run's value for a mapped name, a key of the root or a path; raise LookupError."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)

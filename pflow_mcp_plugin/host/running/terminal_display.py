@@ -209,7 +209,7 @@ class TerminalDisplay(RunWatcher):
         self._lines.close()
 
     def summarize(self, state: State, trace: str) -> None:
-        """Write the last lines: how the run ended, and where its trace is."""
+        """Write the last lines: how the run ended, and the path of its trace unless it is empty."""
         with self._lock:
             self._settle("handled" if state == "succeeded" else state)
             if self._detail == "brief":
@@ -264,7 +264,11 @@ class TerminalDisplay(RunWatcher):
     def _fitted(
         self, running: _Running, name: list[Part], words: Sequence[Part], *, beside_bar: int = 0
     ) -> list[Part]:
-        """Return the line of a step; its bar is shorter, and its type left out, where there is no room."""
+        """Return the line of a step; its bar is shorter, and its type left out, where there is no room.
+
+        `name` are the first columns, `words` what is told of the step. `beside_bar` is the room to keep for
+        what is told beside a bar, which grows and shrinks meanwhile.
+        """
         columns = self._lines.columns
         kind: Part = (shown_type(running.step.node.type), "dim")
         told = [part for each in words for part in (_GAP, each)]

@@ -154,7 +154,12 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     lock: LockPlace | None = None,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Check a workflow and, if it has no errors, compile it into a plan."""
+    """Check a workflow and, if it has no errors, compile it into a plan; the error has every problem.
+
+    Without `inputs` there is no run yet. With `lock`, its nodes must be what the lock files say. `place` is
+    where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
+    `config` if a plugin fails to return its parameters, or the policy on data flows has mistakes.
+    """
     given = None if inputs is None else frozenset(inputs)
     checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
@@ -176,7 +181,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return an error for each data flow through a workflow that the user's policy denies."""
+    """Return an error for each data flow that the user's policy denies; raise if the policy has mistakes."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -206,12 +211,21 @@ def _plan(
 
 
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
-    """Return the special parameters that plugins inject into a node as it is compiled."""
+    """Return the special parameters that plugins inject into a node as it is compiled.
+
+    Only `__dunder__` names may be set, and each by one plugin; an error names the plugins.
+    """
     injected: dict[str, object] = {}
     givers: dict[str, str] = {}
     for plugin, params in _contributions(node, plugins):
         for key, value in params.items():
-            _check_special(key, node, plugin, givers.get(key))
+            if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
+                target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
+                message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
+                raise PflowError(message, kind="config")
+            if key in givers:
+                message = f"Plugins {givers[key]} and {plugin} both set {key} of node {node.id} ({node.type})"
+                raise PflowError(message, kind="config")
             injected[key] = value
             givers[key] = plugin
     return injected
@@ -243,17 +257,6 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
     )
 
 
-def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -> None:
-    if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
-        target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
-        message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
-        raise PflowError(message, kind="config")
-    if other is not None:
-        raise PflowError(
-            f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})", kind="config"
-        )
-
-
 @attrs.frozen(kw_only=True)
 class LockPlace:
     """Where plugins look for the lock file of a workflow first.
@@ -282,7 +285,13 @@ def check_lock(
             with plugin_code(plugin, _DOING, passing=(PflowError,)):
                 found.extend(map(_of_this_kind, call(check) or ()))
         except PflowError as error:
-            found += _failed(plugin, error)
+            message = error.message
+            if not isinstance(error, PluginFailed):
+                message = f"Plugin {plugin.label} {_DOING}: {message}"
+            step = next(iter(error.suggestions), "")
+            found.append(Problem(message=message, suggestion=step, source=plugin.name))
+            if len(error.problems) > 1:  # a single one is part of the message
+                found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found
     yield from _without_lock(nodes, asked, types)
 
@@ -304,15 +313,6 @@ def _of_this_kind(problem: object) -> Problem:
     return attrs.evolve(problem, kind="validation")
 
 
-def _failed(plugin: Plugin, error: PflowError) -> Iterator[Problem]:
-    """Yield the failure of a plugin, and the problems behind it; a single one is part of its message."""
-    named = isinstance(error, PluginFailed)
-    message = error.message if named else f"Plugin {plugin.label} {_DOING}: {error.message}"
-    yield Problem(message=message, suggestion=next(iter(error.suggestions), ""), source=plugin.name)
-    if len(error.problems) > 1:
-        yield from (_of_this_kind(problem) for problem in error.problems if isinstance(problem, Problem))
-
-
 def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -> Iterator[Problem]:
     covered: dict[str, Plugin] = {}
     uncovered: dict[str, Plugin] = {}
@@ -321,17 +321,15 @@ def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -
             (covered if plugin.name in asked else uncovered)[node.entry.node] = plugin
     for plugin in dict.fromkeys(uncovered.values()):
         named = listing(node for node, owner in uncovered.items() if owner is plugin)
-        yield _warning(f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}")
+        message = f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}"
+        yield Problem(message=message, severity="warning")
     if not covered and not uncovered:
-        yield _warning("Nothing in this workflow is locked: it has no node of a plugin")
-
-
-def _warning(message: str) -> Problem:
-    return Problem(message=message, severity="warning")
+        message = "Nothing in this workflow is locked: it has no node of a plugin"
+        yield Problem(message=message, severity="warning")
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Import a node's class and return a new object of it."""
+    """Import a node's class and return a new object of it; raise PflowError if that fails."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

@@ -1,4 +1,9 @@
-"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages."""
+"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages.
+
+How data moves follows what a run does, and where a run may do several things all of them are assumed: every
+node that may have run before another may have written what that one reads, and every output of a node may
+contain what the node was given.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.flow_policy import (
-    INPUTS,
-    POLICY_FILE,
-    FlowPolicy,
-    FlowRule,
-    matches,
-)
+from pflow_mcp_plugin.host.flow_policy import INPUTS, POLICY_FILE, FlowPolicy, FlowRule, matches
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
@@ -34,17 +33,20 @@ WHOLE = "*"
 """Stands for a key where data moves as a whole, or under a key that is known only when it runs."""
 _OUTPUTS = "outputs"
 """Stands for the parameter that takes what moves out of a workflow."""
+MOST_FLOWS = 100
+"""The data flows that are listed; nobody reads more, and each takes a search."""
+MOST_STEPS = 10_000
+"""The nodes in all paths together after which no further data flow is listed."""
+_ENDS = 8
+"""The nodes that are shown at each end of a long path."""
 
 
 @attrs.frozen
 class Read:
-    """A place where data moves into a node.
+    """A place where data moves into a node: the parameter that takes it, and the path that it reads.
 
-    Attributes:
-        param: The parameter that takes the value.
-        root: The first name of what it reads: a key at the root of the shared store, or a node's id.
-        key: The name after that; empty if it reads the whole.
-        may_be_node: Whether `root` may be the id of a node.
+    `root` is a key at the root of the shared store or, if it `may_be_node`, a node's id. `key` is the name
+    after that, empty if the whole is read.
     """
 
     param: str
@@ -57,14 +59,9 @@ class Read:
 class MovingNode:
     """A node as data moves through it.
 
-    Attributes:
-        spec: The node.
-        entry: What the registry says of it, None if its type is unknown.
-        reads: What it reads, in the order of the document.
-        reads_all: Whether it may read every key at the root of the shared store.
-        writes: The keys at the root that it may write.
-        writes_any: Whether it may write others too.
-        place: The JSON path of the node, or of the one in the outermost workflow that runs it.
+    `entry` is None if its type is unknown. With `reads_all` it may read every key at the root of the shared
+    store. `writes` are the keys at the root that it may write, with `writes_any` others too. `place` is the
+    JSON path of the node, or of the one in the outermost workflow that runs it.
     """
 
     spec: NodeSpec
@@ -93,9 +90,7 @@ class DataMovement:
     A node's number is its place in the workflow, as in a `NodeSet`; the inputs of a run count as a node after
     the last.
 
-    Args:
-        checked: The workflow; errors in it do no harm.
-        given: The names of the inputs of a run beyond the declared ones.
+    Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
     """
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
@@ -152,13 +147,18 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
     says_nothing = entry is None or (
         entry.interface.open and not entry.interface.reads and not entry.interface.params
     )
+    # Strangers do not keep to a schema.
+    writes_undeclared = entry is None or (
+        not spec.constructs.repeats
+        and (entry.interface.open_outputs is not False or "untrusted_output" in entry.effects)
+    )
     return MovingNode(
         spec=spec,
         entry=entry,
         reads=tuple(_reads(document, spec, entry, careful=says_nothing)),
         reads_all=says_nothing,
         writes=frozenset(_writes(document, spec, entry)),
-        writes_any=not document.namespaced and _writes_any(spec, entry),
+        writes_any=not document.namespaced and writes_undeclared,
         place=spec.path,
     )
 
@@ -172,15 +172,15 @@ def _reads(
     # What only the node sees hides what has the same name, and comes from its constructs.
     own = spec.constructs.names
     yield from (read for read in _in_params(document, spec, entry) if read.root not in own)
-    mapped = document.mapping(spec.id).inputs
-    open_keys = {key for key in (*mapped, *_natural(entry)) if careful or not _is_set(document, spec, key)}
+    mapped, natural = document.mapping(spec.id).inputs, entry.interface.reads if entry else ()
+    open_keys = {key for key in (*mapped, *natural) if careful or not _is_set(document, spec, key)}
     for key, source in mapped.items():
         if key in open_keys and source not in own:
             path = parse_path(source) or (source,)
             yield Read(key, source, may_be_node=False)
             if str(path[0]) not in own:
                 yield _read(key, path)
-    for key in _natural(entry):
+    for key in natural:
         if key in open_keys and key not in mapped and key not in own:
             # A parameter that is hidden has no name to show.
             param = key if entry and key in entry.interface.inputs else WHOLE
@@ -212,10 +212,6 @@ def _read(param: str, path: tuple[str | int, ...]) -> Read:
     return Read(param, str(path[0]), str(path[1]) if len(path) > 1 else "")
 
 
-def _natural(entry: Entry | None) -> tuple[str, ...]:
-    return entry.interface.reads if entry else ()
-
-
 def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
     """Return whether a param is set in every run; one that is an optional input may be left out."""
     if key not in spec.params:
@@ -231,15 +227,6 @@ def _writes(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> 
     if not document.namespaced:
         keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
         yield from (mapped.get(key, key) for key in keys)
-
-
-def _writes_any(spec: NodeSpec, entry: Entry | None) -> bool:
-    """Return whether a node may write keys that it does not declare; strangers do not keep to a schema."""
-    if entry is None:
-        return True
-    if spec.constructs.repeats:
-        return False
-    return entry.interface.open_outputs is not False or "untrusted_output" in entry.effects
 
 
 def bits_of(places: Iterable[int]) -> int:
@@ -276,14 +263,9 @@ class _Exit(MovingNode):
 class _Level:
     """One workflow among those that run one in another.
 
-    Attributes:
-        movement: How data moves through it alone.
-        first: The number of its first node.
-        around: The workflow that runs it.
-        own: The number, in that one, of the node that runs it.
-        exit: The number of the place where data moves out of it.
-        leaving: Its nodes, as bits, whose data may move out; its inputs have the bit after the last.
-        inside: The workflows that its nodes run, by their numbers in it.
+    `first` is the number of its first node, `own` that of the node in the workflow `around` that runs it, and
+    `exit` that of the place where data moves out of it. `leaving` are its nodes, as bits, whose data may move
+    out; its inputs have the bit after the last. `inside` are those that its nodes run, by the node's number.
     """
 
     movement: DataMovement
@@ -300,10 +282,6 @@ class NestedMovement:
 
     A node that runs a workflow stands for what moves into that one. What moves out of it is a node of its own
     after those inside, with the same id.
-
-    Args:
-        checked: The workflow; errors in it do no harm.
-        given: The names of the inputs of a run beyond the declared ones.
     """
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
@@ -317,7 +295,11 @@ class NestedMovement:
         self.ids.append(INPUTS)
 
     def _add(self, checked: Checked, movement: DataMovement, above: str, place: str) -> _Level:
-        """Add the nodes of a workflow, and of those that it runs."""
+        """Add the nodes of a workflow, and of those that it runs.
+
+        `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
+        nodes get, empty for their own.
+        """
         level = _Level(movement, len(self.nodes))
         self.ids += [f"{above}{node_id}" for node_id in movement.ids[:-1]]
         self.nodes += [attrs.evolve(node, place=place or node.place) for node in movement.nodes]
@@ -332,7 +314,17 @@ class NestedMovement:
                 inside.leaving = _leaving(called, inner, movement, node)
                 level.inside[number] = inside
                 self.ids.append(f"{above}{node.spec.id}")
-                self.nodes.append(_exit(node, where))
+                self.nodes.append(
+                    _Exit(
+                        spec=node.spec,
+                        entry=node.entry,
+                        reads=(),
+                        reads_all=False,
+                        writes=node.writes,
+                        writes_any=node.writes_any,
+                        place=where,
+                    )
+                )
                 self._levels.append(inside)
         return level
 
@@ -367,18 +359,6 @@ class NestedMovement:
         return into.movement.link(source - into.first if level is into else count, number)
 
 
-def _exit(node: MovingNode, place: str) -> _Exit:
-    return _Exit(
-        spec=node.spec,
-        entry=node.entry,
-        reads=(),
-        reads_all=False,
-        writes=node.writes,
-        writes_any=node.writes_any,
-        place=place,
-    )
-
-
 def _leaving(called: CalledWorkflow, inner: DataMovement, outer: DataMovement, node: MovingNode) -> int:
     """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
     document = called.checked.document if called.checked else None
@@ -401,23 +381,11 @@ def _shows_errors(outer: DataMovement, node: MovingNode) -> bool:
     return is_read or "error" in node.writes or node.writes_any
 
 
-MOST_FLOWS = 100
-"""The data flows that are listed; nobody reads more, and each takes a search."""
-MOST_STEPS = 10_000
-"""The nodes in all paths together after which no further data flow is listed."""
-_ENDS = 8
-"""The nodes that are shown at each end of a long path."""
-
-
 @attrs.frozen(kw_only=True)
 class PathNode:
-    """A node on the path of a data flow.
+    """A node on the path of a data flow, or `inputs`, which have no type.
 
-    Attributes:
-        node: Its id, or `inputs`.
-        type: Its type, empty for the inputs.
-        param: The parameter that takes the data; empty for the first.
-        key: The key by which the data moves on; empty for the last.
+    `param` takes the data, except at the first; by `key` the data moves on, except at the last.
     """
 
     node: str
@@ -512,7 +480,11 @@ class FoundFlows:
 def find_flows(
     checked: Checked, policy: FlowPolicy, given: Iterable[str] = (), *, every: bool = False
 ) -> FoundFlows:
-    """Find the data flows through a workflow that the policy denies."""
+    """Find the data flows through a workflow that the policy denies.
+
+    With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
+    or send data. `given` names the inputs of a run.
+    """
     search = FlowSearch(NestedMovement(checked, given), policy)
     found = search.run(search.denied)
     if every and not found.more:
@@ -526,10 +498,6 @@ class FlowSearch:
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
     limit on what is found, that makes the search proportional to the size of the workflow.
-
-    Args:
-        movement: How data moves through the workflow.
-        policy: Which flows are denied and allowed.
 
     Attributes:
         denied: For the number of each node where a denied flow may begin, the nodes where it ends, as bits.
@@ -597,7 +565,10 @@ class FlowSearch:
                 before.update(dict.fromkeys(found, current))
             for end in (place for place in following if ends >> place & 1):
                 reached = True
-                yield _path(before, begin, end)
+                path = [end, before[end]]
+                while path[-1] != begin:
+                    path.append(before[path[-1]])
+                yield path[::-1]
             layer = following
         if not reached:
             # It may itself be an end that others lead to.
@@ -628,10 +599,3 @@ class FlowSearch:
         """Return whether a rule is about a flow that takes such a path and is not allowed."""
         ends = self.denied.get(places[0], 0) & self._matching(rule.end)
         return bool(self._matching(rule.begin) >> places[0] & 1 and ends >> places[-1] & 1)
-
-
-def _path(before: Mapping[int, int], begin: int, end: int) -> list[int]:
-    path = [end, before[end]]
-    while path[-1] != begin:
-        path.append(before[path[-1]])
-    return path[::-1]

@@ -1,4 +1,4 @@
-"""Checks that templates and expressions name values that exist when they are needed."""
+"""The scope of each place of a workflow, and the check that templates and expressions name values in it."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
+_SLIP = 0.85
+"""The similarity from which a reference counts as a misspelt declared name where others may exist too."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -88,18 +90,17 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
 
     A branch has actions of its own and a transform outputs, and constructs change both.
     """
-    entry = _of_its_expressions(node, entries.get(node.entry_key))
-    return entry and node.constructs.gathered(entry)
-
-
-def _of_its_expressions(node: NodeSpec, entry: Entry | None) -> Entry | None:
-    if entry is None or not (is_branch(entry) or is_transform(entry)):
-        return entry
+    entry = entries.get(node.entry_key)
+    if entry is None:
+        return None
     if is_branch(entry):
-        return attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
-    outputs = transform_outputs(node, entry)
-    result = "result" if any(field.key == "result" for field in outputs) else ""
-    return attrs.evolve(entry, interface=attrs.evolve(entry.interface, outputs=outputs, result=result))
+        entry = attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
+    elif is_transform(entry):
+        outputs = transform_outputs(node, entry)
+        result = "result" if any(field.key == "result" for field in outputs) else ""
+        interface = attrs.evolve(entry.interface, outputs=outputs, result=result)
+        entry = attrs.evolve(entry, interface=interface)
+    return node.constructs.gathered(entry)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -224,10 +225,6 @@ def _written(document: WorkflowDocument, node_id: str, entry: Entry | None) -> I
         yield from ((field.key, field) for field in entry.interface.outputs)
 
 
-_SLIP = 0.85
-"""The similarity from which a reference counts as a misspelt declared name where others may exist too."""
-
-
 @attrs.frozen
 class _Unnamed:
     """An undeclared name; `is_open` says whether others may exist (None: unknown)."""
@@ -348,7 +345,7 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about each value that a node needs and does not get if another one is skipped."""
+    """Warn about each value that a node needs and does not get if another one of `nodes` is skipped."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
     for value, path in _needed(node, entry):
@@ -374,21 +371,13 @@ def _needed(node: NodeSpec, entry: Entry | None) -> Iterator[tuple[object, str]]
 class ExpressionCheck:
     """Checks the expressions of one node.
 
-    Attributes:
-        node: The node.
-        entry: Its entry, None if its type is unknown.
-        references: Checks what they name.
-        findings: Collects the problems.
+    Its `entry` is None if its type is unknown.
     """
 
     node: NodeSpec
     entry: Entry | None
     references: ReferenceCheck
     findings: Findings
-
-    def check_condition(self, place: ExpressionPlace) -> None:
-        """Check the condition of the node, or of one of its edges."""
-        self._check(place)
 
     def check_params(self) -> None:
         """Check the expressions in the node's params, and the params around them."""
@@ -397,7 +386,7 @@ class ExpressionCheck:
         elif is_transform(self.entry):
             self._check_outputs()
         for place in param_expressions(self.node, self.entry):
-            self._check(place)
+            self.check(place)
 
     def _check_cases(self) -> None:
         path = f"{self.node.path}.params.{CASES}"
@@ -451,7 +440,8 @@ class ExpressionCheck:
             if name == "error" or is_reserved(name):
                 self.findings.error(where, f"The output name {name} is reserved", "Choose another name")
 
-    def _check(self, place: ExpressionPlace) -> None:
+    def check(self, place: ExpressionPlace) -> None:
+        """Check an expression of the node, such as its condition, or the one of an edge of it."""
         from pflow_mcp_plugin.host.workflow.expressions import parsed
         from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, is_always_true
 

@@ -17,7 +17,6 @@ from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_temp
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     WORKFLOW_NODE,
-    InputSpec,
     NodeSpec,
     OutputSpec,
     Upgrade,
@@ -43,21 +42,21 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
     """
     document = checked.document
     outputs = _Outputs(checked, workflow.get("outputs"))
+    params = (
+        attrs.evolve(
+            spec.field,
+            type=_friendly(spec.type),
+            required=spec.required and not spec.has_default,
+            schema={"default": spec.default} if spec.has_default else None,
+        )
+        for spec in document.inputs.values()
+    )
     return Interface(
-        params=tuple(map(_param, document.inputs.values())),
+        params=tuple(params),
         outputs=tuple(map(outputs.field, document.outputs.values())),
         inputs=tuple(document.inputs),
         open=not document.namespaced,
         open_outputs=not document.outputs,
-    )
-
-
-def _param(spec: InputSpec) -> Field:
-    return attrs.evolve(
-        spec.field,
-        type=_friendly(spec.type),
-        required=spec.required and not spec.has_default,
-        schema={"default": spec.default} if spec.has_default else None,
     )
 
 
@@ -148,7 +147,7 @@ class WorkflowPlace:
         return str(self.file.absolute().resolve()) if self.file else self.name
 
     def of(self, name: str) -> WorkflowPlace:
-        """Return the place of a workflow that the one at this place names."""
+        """Return the place of a workflow that the one at this place names; only a file can name files."""
         if not names_file(name):
             return attrs.evolve(self, file=None, name=name)
         if self.file is None:
@@ -158,7 +157,7 @@ class WorkflowPlace:
         return attrs.evolve(self, file=self.file.parent / Path(name).expanduser(), name=name)
 
     def read(self) -> JSONObject:
-        """Read the workflow at this place."""
+        """Read the workflow at this place; raise PflowError if that is not possible."""
         if self.file is not None:
             return read_workflow(self.file)
         library = self.library.library if self.library else None
@@ -187,7 +186,11 @@ def check_workflow(
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check a workflow and all the workflows that it runs: collect every problem."""
+    """Check a workflow and all the workflows that it runs: collect every problem.
+
+    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
+    values are not known. `place` is where the workflow is, so where those that it runs are looked up.
+    """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
     checked = check_one(workflow, types, given, calls, inputs)
     return attrs.evolve(checked, unmet=tuple(types.unmet(_node_types(checked))))
@@ -203,12 +206,7 @@ def _node_types(checked: Checked) -> Iterator[str]:
 
 
 class _SubWorkflows:
-    """Finds and checks the workflows that workflows run; each file and saved one is checked once.
-
-    Args:
-        types: The registry.
-        place: Where the outermost workflow is.
-    """
+    """Finds and checks the workflows that workflows run; each file and saved one is checked once."""
 
     def __init__(self, types: NodeTypes, place: WorkflowPlace) -> None:
         self._types = types
@@ -355,7 +353,10 @@ def _require_passable(called: CalledWorkflow) -> None:
 
 
 def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: Upgrade) -> JSONObject:
-    """Return a workflow with the files that its nodes name written in it; those that are saved stay names."""
+    """Return a workflow with the files that its nodes name written in it; those that are saved stay names.
+
+    `checked` is the same workflow, checked where it is. If a file cannot be run, the error has every problem.
+    """
     if not any(_runs_files(node, checked) for node in checked.document.nodes):
         return workflow
     nodes = []

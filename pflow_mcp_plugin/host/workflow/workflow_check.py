@@ -15,8 +15,7 @@ from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
     coerce,
-    depends_on_fraction,
-    depends_on_text,
+    depends_on_value,
     may_become,
 )
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun
@@ -182,7 +181,11 @@ def check_one(
     calls: Calls,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
-    """Check one workflow: read it and collect every problem."""
+    """Check one workflow: read it and collect every problem.
+
+    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
+    values are not known. `calls` finds the workflows that it runs.
+    """
     findings = Findings()
     document = WorkflowDocument()
     entries: dict[str, Entry | None] = {}
@@ -334,7 +337,7 @@ class _Check:
         check.check_params()
         outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
         for place in conditions:
-            attrs.evolve(check, references=outer).check_condition(place)
+            attrs.evolve(check, references=outer).check(place)
 
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
@@ -347,7 +350,7 @@ class _Check:
             references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
             check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
             for place in conditions:
-                check.check_condition(place)
+                check.check(place)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = entry.interface.fields
@@ -356,9 +359,12 @@ class _Check:
             if is_reserved(key):
                 self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
             elif key in expression_params(entry):
-                self.check_expression_param(node, fields[key], value, path)
+                step = "Write it in the workflow: it is not a template"
+                self.check_constant(node, fields[key], value, path, step)
             elif key in fields:
-                self.check_constant(node, fields[key], value, path)
+                if not has_template(value):
+                    step = f"Write one, or give {key} a template whose value is one"
+                    self.check_constant(node, fields[key], value, path, step)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 shown = [field.key for field in entry.interface.params]
@@ -366,21 +372,11 @@ class _Check:
                 message = f"Node {node.id} ({node.type}) has no parameter {key}"
                 self.findings.error(path, message, hint)
 
-    def check_expression_param(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
+    def check_constant(self, node: NodeSpec, field: Field, value: object, path: str, step: str) -> None:
         try:
             coerce(value, field)
         except TypeMismatch as error:
             message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
-            self.findings.error(path, message, "Write it in the workflow: it is not a template")
-
-    def check_constant(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
-        if has_template(value):
-            return
-        try:
-            coerce(value, field)
-        except TypeMismatch as error:
-            message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
-            step = f"Write one, or give {field.key} a template whose value is one"
             self.findings.error(path, message, step)
 
     def check_declared(self, node: NodeSpec, wanted: Field, value: object, path: str, scope: Scope) -> None:
@@ -399,7 +395,7 @@ class _Check:
             # An input always has its declared type; a node may really return another type.
             report = self.findings.error if own else self.findings.warning
             report(path, message, "Refer to a value of that type")
-        elif own and _depends_on_value(given, wanted):
+        elif own and depends_on_value(given, wanted):
             self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
@@ -409,7 +405,7 @@ class _Check:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
                 continue
-            if not may_become(spec.field, wanted) or _depends_on_value(spec.field, wanted):
+            if not may_become(spec.field, wanted) or depends_on_value(spec.field, wanted):
                 needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
                 message = f"{needs}, but input {spec.name} is {spec.type}"
                 self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
@@ -560,7 +556,3 @@ class _Check:
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
                 self.findings.error(output.path, f"Output {output.name} names no value", hint)
             self.reference_check(scope, f"output {output.name}").check(output.source, output.path)
-
-
-def _depends_on_value(given: Field, wanted: Field) -> bool:
-    return depends_on_text(given, wanted) or depends_on_fraction(given, wanted)

@@ -55,12 +55,12 @@ def is_descriptor(word: str) -> bool:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Read the file of a workflow: JSON or YAML."""
+    """Read the file of a workflow, JSON or YAML; the error says why it cannot be used."""
     return load_workflow(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a workflow file."""
+    """Read the text of a workflow file; raise PflowError if there is none, or it cannot be read."""
     try:
         content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
         return content.decode()
@@ -98,7 +98,11 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load the workflow in a JSON or YAML text, or another object."""
+    """Load the workflow in a JSON or YAML text, or another object, which messages call `what`.
+
+    `origin` is the name of its file; `is_yaml` goes by the suffix. An error names line and column, or each
+    duplicate key.
+    """
     if len(text) > MOST_TEXT:
         message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
         step = "Keep large data in files that nodes read"
@@ -200,7 +204,8 @@ def _number(text: str) -> float:
 def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
     """Return problems with the line and column of each place in its file.
 
-    A place that is not there, such as a parameter that is missing, is that of what it is missing from.
+    A place that is not there, such as a parameter that is missing, is that of what it is missing from. The
+    problems of the workflow in `file` have no source.
     """
     known: dict[str, Mapping[str, Place]] = {}
     found = []
@@ -238,7 +243,7 @@ def _places(source: str) -> Mapping[str, Place]:
 
 
 def json_places(text: str) -> dict[str, Place]:
-    """Return line and column of each part of a JSON text, by its JSON path; of a member those of its key."""
+    """Return line and column of each part of a valid JSON text, by path; of a member those of its key."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     places: dict[str, Place] = {}
     for path, offset in _paths(text):
@@ -278,8 +283,6 @@ def _here(around: Sequence[tuple[str, int | str | None]], part: str) -> str:
 
 
 def _name(part: str) -> str:
-    import json
-
     try:
         return str(json.loads(part, strict=False))
     except ValueError:
@@ -301,12 +304,7 @@ class _Container:
 class YamlText:
     """The value in a YAML text.
 
-    Args:
-        text: The text.
-        origin: Its file, for messages.
-
     Attributes:
-        value: The value.
         places: Line and column of each part, by its JSON path; of a member those of its key.
         findings: Duplicate keys, of which all but one value would be lost.
 
@@ -427,15 +425,13 @@ class YamlText:
             return _WORDS[text]
         if _SPECIAL.fullmatch(text):
             self._refuse(f"{text} is not a JSON value", place)
-        if _WHOLE.fullmatch(text):
-            if len(text) > 4_000:
-                self._refuse(f"a whole number of {len(text):,} digits is too large", place)
-            return int(text)
-        if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
-            number = float(text)
-            if number - number != 0:
-                self._refuse(f"{text[:40]} is too large a number", place)
-            return number
+        try:
+            if _WHOLE.fullmatch(text):
+                return _whole(text)
+            if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
+                return _number(text)
+        except ValueError as error:
+            self._refuse(str(error), place)
         return text
 
     def _refuse(self, reason: str, place: Place, step: str = "") -> NoReturn:

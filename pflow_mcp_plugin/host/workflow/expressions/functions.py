@@ -134,17 +134,13 @@ class NullArgument(PflowError):
 
 
 class ExpressionFunctions(functions.Functions):
-    """The functions that one evaluation may call.
-
-    Args:
-        limits: Of the evaluation.
-    """
+    """The functions that one evaluation may call, within its limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
     def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
-        """Call a function of an expression within the limits."""
+        """Call a function of an expression within the limits; the parser has checked its name."""
         if function_name not in _FREE:
             measured = self._limits.size if function_name in _WHOLE else _work
             self._limits.spend(_CALL + sum(map(measured, resolved_args)))

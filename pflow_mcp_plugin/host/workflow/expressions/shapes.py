@@ -116,7 +116,7 @@ class Reading:
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
-        """Read an expression."""
+        """Read an expression; `current` is the shape of `@` at first, by default of all values in scope."""
         reading = cls(declared, current or Shape(path=()))
         reading.result = reading._used(expression.syntax.tree, reading.current)
         return reading
@@ -159,6 +159,8 @@ class Reading:
         if shape.item is not None:
             return shape.item
         return Shape(path=(*shape.path, 0)) if shape.path else Shape()
+
+    # Methods named after the kinds of nodes of the tree; see `_shape`.
 
     def _current(self, _: Node, current: Shape) -> Shape:
         return current

@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import McpError
+
 ERROR = "error"
 
 _READ = 2000
@@ -85,3 +88,21 @@ def action_of(text: str) -> str:
 def _any_of(*patterns: str) -> re.Pattern[str]:
     """Compile what finds any of these in a tool's message: only for a message, as it takes milliseconds."""
     return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
+
+
+# JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP).
+_CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
+
+
+def classify(error: PflowError) -> str:
+    """Return the action of a failed call, as specific as possible.
+
+    The error's own action has priority, then an HTTP status, then a JSON-RPC code.
+
+    Returns:
+        `rate_limited`, `auth_failed`, `resource_missing`, `timeout`, else `error`.
+    """
+    if error.action != ERROR or not isinstance(error, McpError):
+        return error.action
+    facts = error.facts
+    return STATUS_ACTIONS.get(facts.get("status")) or _CODES.get(facts.get("code")) or ERROR

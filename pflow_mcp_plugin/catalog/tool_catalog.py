@@ -11,26 +11,25 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.discovery import tool_file
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
-from pflow_mcp_plugin.discovery.stored_tool_file import StoredFile
-from pflow_mcp_plugin.discovery.tool_file import Head, SyncedTool, ToolFile
+from pflow_mcp_plugin.catalog import tool_file
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, Head, StoredFile, SyncedTool, ToolFile
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.tool_changes import Changes
     from pflow_mcp_plugin.exchange import Listing
 
+
+_LONGEST_FAILURE = 500
+"""Characters of a failure's message that are kept."""
+
 _Stamp = tuple[int, int, int]
-
-
 _T = TypeVar("_T")
 _Pair = tuple[str, str]
 
@@ -47,8 +46,6 @@ class _Found(NamedTuple):
     def record(self, node: str) -> ToolRecord:
         shown, is_approved = self.approved or self.tool, self.tool.name not in self.head.new
         if not is_approved:
-            from pflow_mcp_plugin.discovery.tool_approval import unapproved_tool  # rarely needed
-
             shown = unapproved_tool(self.tool, node, self.head)
         return ToolRecord(
             server=self.head.server,
@@ -205,30 +202,18 @@ class Catalog:
         listing: Listing,
         config_fingerprint: str,
         approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
-    ) -> Changes:
-        """Store the results of a sync in the catalog.
+    ) -> tuple[ToolFile | None, ToolFile]:
+        """Store what a sync found, and return the previous content, None without one, and the new one.
 
-        Args:
-            server: The server's name.
-            listing: Its answer.
-            config_fingerprint: Fingerprint of the config that was used.
-            approve: Called under the lock with the previous content, None without one, and the new one;
-                returns the new one, in which what is not approved is marked.
-
-        Returns:
-            The difference from the previous sync.
-
-        Raises:
-            storage.StoreError: The file could not be written; the previous one is unchanged.
+        `approve` is called with both under the lock, and marks what is not approved in the new one. If the
+        file cannot be written, the previous one stays.
         """
         self.file(server)  # sets a corrupt file aside, which takes the lock itself
         with self.locked(server) as path:
             before = self.file(server)
             content = approve(before, tool_file.from_listing(server, listing, config_fingerprint, before))
             storage.write_atomic(path, tool_file.encode(content))
-        from pflow_mcp_plugin.discovery.tool_changes import compare
-
-        return compare(before.tools if before else (), content.tools)
+        return before, content
 
     def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
         """Change the marks on what is not approved in the catalog's file of a server, if there is one.
@@ -375,3 +360,55 @@ def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
 def _stamp(status: os.stat_result) -> _Stamp:
     # Two writes may fall into one tick of the clock; each of them creates a new inode.
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def keep_failure(folder: Path, server: str, message: str) -> None:
+    """Keep the message of a failed sync, which is redacted; one that cannot be written is not kept."""
+    with suppress(storage.StoreError):
+        storage.write_atomic(
+            _failure_path(folder, server), message[:_LONGEST_FAILURE].encode("utf-8", "replace")
+        )
+
+
+def forget_failure(folder: Path, server: str) -> None:
+    """Remove what is kept of a failed sync, after one that worked."""
+    path = _failure_path(folder, server)
+    if path.exists():
+        with suppress(storage.StoreError):
+            storage.remove(path)
+
+
+def read_failure(folder: Path, server: str) -> str:
+    """Return the message of the last sync if it failed, otherwise an empty string."""
+    try:
+        return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _failure_path(folder: Path, server: str) -> Path:
+    return folder / f"{server}.sync-failure"
+
+
+def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
+    """Return what may be shown of a tool that nobody approved: its name in node types, and how much it takes.
+
+    Nothing else in it is from its server.
+    """
+    from pflow_mcp_plugin.schemas.schema_document import declaration
+    from pflow_mcp_plugin.terminal.human_units import count_text
+
+    name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
+    takes = count_text(len(declaration(tool.input_schema).properties), "argument")
+    description = f"{takes}; not approved yet: {approval_command(head.server, name)}"
+    return Tool(name=name, description=description, task_support=tool.task_support, hash=tool.hash)
+
+
+def approval_command(server: str, tool: str) -> str:
+    """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
+    from shlex import quote
+
+    from pflow_mcp_plugin.terminal.printable_text import one_line
+
+    end_of_options = "-- " if tool.startswith("-") else ""
+    return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"

@@ -9,6 +9,7 @@ of all these lines. A plain JSON reader can ignore both.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.exchange import Listing
+
 
 SCHEMA_VERSION = 1
 
@@ -104,10 +106,10 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     """
     from datetime import UTC, datetime
 
-    from pflow_mcp_plugin.trust import json_values
+    from pflow_mcp_plugin.catalog.json_values import manifest_hash, tool_hash
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    tools = tuple(attrs.evolve(tool, hash=json_values.tool_hash(tool)) for tool in listing.tools)
+    tools = tuple(attrs.evolve(tool, hash=tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}
     gone = {**before.gone, **{_name_shown(tool, before): now for tool in before.tools}} if before else {}
     return ToolFile(
@@ -116,7 +118,7 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         config_fingerprint=fingerprint,
         info=listing.info,
         tools=tools,
-        manifest_hash=json_values.manifest_hash(tools),
+        manifest_hash=manifest_hash(tools),
         skipped=listing.skipped,
         has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},
@@ -286,3 +288,104 @@ def _table(value: object) -> dict[str, JSON]:
         message = f"expected an object, found {type(value).__name__}"
         raise TypeError(message)
     return value
+
+
+_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+class StoredFile:
+    """A stored tool file, which decodes only the part that is requested.
+
+    Args:
+        path: Its path; the file is named after the server.
+        content: All of it.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._content = content
+        self._body = content.find(b"\n") + 1
+        self._index: Mapping[str, Any] | None = None
+        self._head: Head | None = None
+        self._whole: ToolFile | None = None
+        self._read_first_line()
+
+    @property
+    def head(self) -> Head:
+        """The content of the stored file without the tools, decoded from its first line if that is valid.
+
+        Raises:
+            storage.CorruptFile: The file does not contain the tools of this server.
+            storage.StoreError: A newer version of the program wrote it.
+        """
+        return self._head or self.whole
+
+    @property
+    def whole(self) -> ToolFile:
+        """The whole content of the stored file, decoded once; raises the same errors as `head`."""
+        if self._whole is None:
+            decoded = decode(self._path, self._content)
+            if decoded.server != self._path.stem:
+                raise storage.CorruptFile(self._path, f"contains the tools of server {decoded.server}")
+            self._whole = decoded
+        return self._whole
+
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """Return the raw names of the stored tools that begin so; raises the errors of `head`."""
+        if self._index is None:
+            return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
+        typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))
+        # The name stands at the beginning of a tool's line; see `encode`.
+        found = re.findall(rb'\n\{"name": ("%b(?:[^"\\]|\\.)*")' % typed, self._content)
+        return tuple(json.loads(name) for name in found)
+
+    def claiming(self, part: str) -> tuple[SyncedTool, ...]:
+        """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""
+        if self._index is not None:
+            try:
+                return self._indexed(part, self._index)
+            except _MISSHAPEN:  # edited by hand; the tools may still be valid
+                self._index = None
+        return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
+
+    def _read_first_line(self) -> None:
+        first = self._content[: self._body]
+        if not first.endswith(TOOLS):
+            return
+        try:
+            data = json.loads(first + b"]}")
+            # Another size means that tools were edited by hand, and the offsets may be wrong.
+            fits = data["size"] == len(self._content) - self._body
+            if fits and data["schema_version"] == SCHEMA_VERSION and data["server"] == self._path.stem:
+                self._head, self._index = head_from_json(data), dict(data["index"])
+        except _MISSHAPEN:
+            return
+
+    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[SyncedTool, ...]:
+        tools = tuple(self._tool_at(self._body + offset) for offset in index.get(part, ()))
+        if any(naming.tool_part(each.tool.name) != part for each in tools):
+            message = f"the index is wrong about {part}"
+            raise ValueError(message)
+        return tools
+
+    def _tool_at(self, begin: int) -> SyncedTool:
+        line = self._content[begin : self._content.index(b"\n", begin)]
+        return synced_from_json(json.loads(line.removesuffix(b",")))
+
+
+READ_RESOURCE = Tool(
+    name="read-resource",
+    title="Read a resource",
+    description="Read a resource of the server by its URI, such as one that the result of a tool links to",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string", "minLength": 1, "description": "The URI of the resource"},
+        },
+        "required": ["uri"],
+        "additionalProperties": False,
+    },
+    annotations={"readOnlyHint": True},  # resources are data that a server exposes to be read
+    method="resources/read",
+)
+"""What is called like a tool to read a resource; no server lists it, and no approval concerns it."""

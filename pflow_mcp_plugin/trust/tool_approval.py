@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
+from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery import launch_identity
-from pflow_mcp_plugin.discovery.tool_file import Head
+from pflow_mcp_plugin.trust import launch_identity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 
@@ -43,20 +43,6 @@ def withheld(
     return _problem(message, server.name, approval_command(server.name, record.tool.name))
 
 
-def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
-    """Return what may be shown of a tool that nobody approved: its name in node types, and how much it takes.
-
-    Nothing else in it is from its server.
-    """
-    from pflow_mcp_plugin.schemas.schema_properties import declaration
-    from pflow_mcp_plugin.terminal.human_units import count_text
-
-    name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
-    takes = count_text(len(declaration(tool.input_schema).properties), "argument")
-    description = f"{takes}; not approved yet: {approval_command(head.server, name)}"
-    return Tool(name=name, description=description, task_support=tool.task_support, hash=tool.hash)
-
-
 def task_only(tool: Tool, server: str) -> Problem:
     """Return the problem that a tool runs as a task only (2025-11-25, "Tasks"), which is not supported."""
     from pflow_mcp_plugin.terminal.printable_text import one_line
@@ -66,16 +52,6 @@ def task_only(tool: Tool, server: str) -> Problem:
     )
     step = f"Use another tool: pflow mcp tools {server}"
     return Problem(message=message, suggestion=step, source="mcp")
-
-
-def approval_command(server: str, tool: str) -> str:
-    """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
-    from shlex import quote
-
-    from pflow_mcp_plugin.terminal.printable_text import one_line
-
-    end_of_options = "-- " if tool.startswith("-") else ""
-    return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"
 
 
 def launch_changed(
