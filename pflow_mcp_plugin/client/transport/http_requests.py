@@ -271,6 +271,14 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
+def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
+    return (
+        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
+        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
+        and is_same_origin(str(request.url), str(following.url))
+    )
+
+
 def is_same_origin(one: str, other: str) -> bool:
     """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
     return _origin(one) == _origin(other)

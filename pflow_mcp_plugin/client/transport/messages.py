@@ -167,11 +167,17 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
             self._note_stray(_NO_MESSAGES)
             return
-        if not hasattr(message, "method"):
-            reply_to = getattr(message, "id", None)
-            self.seen.unmatched += reply_to not in self._waiting
-            self._waiting.discard(reply_to)
+        self._match(message)
         self.incoming.put(SessionMessage(message))
+
+    def _match(self, message: object) -> None:
+        if hasattr(message, "method"):
+            return
+        reply_to = getattr(message, "id", None)
+        if reply_to in self._waiting:
+            self._waiting.discard(reply_to)
+        else:
+            self.seen.unmatched += 1
 
     def _note_stray(self, what: str) -> None:
         self.seen.strays += 1
