@@ -137,13 +137,7 @@ class HttpRequests:
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if (
-                following is None
-                or following.method
-                != request.method  # 301 to 303 turn a POST into a GET, without the message
-                or following.url.userinfo != request.url.userinfo  # it would be sent as credentials
-                or not is_same_origin(str(request.url), str(following.url))
-            ):
+            if following is None or not _may_follow(request, following):
                 return response
             await read_beginning(response)
             await response.aclose()
