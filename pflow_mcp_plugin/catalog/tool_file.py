@@ -3,8 +3,8 @@
 A large server has thousands of tools, and a lookup needs one of them. So the one JSON object is laid out
 with its first line ending where the list of tools begins, and each tool on a line of its own. `index` maps
 the last part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
-of all these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has no valid
-index and is decoded as a whole.
+of all these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has
+no valid index and is decoded as a whole.
 """
 
 from __future__ import annotations
