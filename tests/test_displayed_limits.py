@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
 from pflow_mcp_plugin.schemas import argument_validation, schema_sample
 from pflow_mcp_plugin.server import served_tool
-from pflow_mcp_plugin.terminal import text_width
+from pflow_mcp_plugin.terminal import looks
 from pflow_mcp_plugin.trust import tool_checks, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Finding
 from pflow_mcp_plugin.trust.name_index import index_names
@@ -82,7 +82,7 @@ CUTS = {
     "an output of a trace": output_of_a_trace,
     "a key in a trace": key_in_an_excerpt,
     "a text in a trace": text_in_an_excerpt,
-    "a cell of a table": lambda text: text_width.cut(text, 20),
+    "a cell of a table": lambda text: looks.cut(text, 20),
 }
 """How texts are shown."""
 

@@ -237,18 +237,15 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
 
         missing = advise(server)  # it may well be installed later
         if missing:
-            step = _program_step(server.command) or missing.suggestion
-            yield advice(f"{server_path(server.name)}.command", missing.message, step)
+            program, _, arguments = server.command.partition(" ")
+            if arguments:
+                step = f'Write the program alone, command = "{program}", and its arguments as args'
+            else:
+                from pflow_mcp_plugin.presets import missing_programs
+
+                step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
+            yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)
     yield from _secret_advice(server)
-
-
-def _program_step(command: str) -> str:
-    program, _, rest = command.partition(" ")
-    if rest:
-        return f'Write the program alone, command = "{program}", and its arguments as args'
-    from pflow_mcp_plugin.presets import missing_programs
-
-    return missing_programs.remedy(command)  # unlike a start, it may ask the login shell
 
 
 def _secret_advice(server: Server) -> Iterator[Problem]:

@@ -76,7 +76,13 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
-    return _written(host, plan, output)
+    made, backup = put(host, plan, output)
+    written = [server.name for server in plan.servers if not server.writing.reason]
+    lines = [f"Wrote {', '.join(written)} to {output}"]
+    lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
+    lines += [f"The previous file: {backup}"] if backup else []
+    file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
+    return Report(data={**_data(plan), **file}, text="\n".join(lines))
 
 
 def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -95,16 +101,6 @@ def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, A
         used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
         tables[name] = {**used, **table}
     return tables
-
-
-def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
-    made, backup = put(host, plan, output)
-    written = [server.name for server in plan.servers if not server.writing.reason]
-    lines = [f"Wrote {', '.join(written)} to {output}"]
-    lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
-    lines += [f"The previous file: {backup}"] if backup else []
-    file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
-    return Report(data={**_data(plan), **file}, text="\n".join(lines))
 
 
 def _data(plan: ExportPlan) -> dict[str, Any]:

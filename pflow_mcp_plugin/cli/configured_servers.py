@@ -110,7 +110,17 @@ def _removed(host: Host, name: str) -> Report:
     for warning in warnings:
         host.report(warning)
     sign_ins = _sign_ins(host, sign_ins)  # a login may have ended meanwhile
-    ended, kept_for, failures = _signed_out(host, sign_ins, name) if sign_ins else ((), (), ())
+    ended: list[EndedSignIn] = []
+    failures: list[PflowError] = []
+    kept_for: list[str] = []
+    if sign_ins:
+        from pflow_mcp_plugin.cli.auth import sign_out_of
+
+        users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
+        own = [entry for entry, names in users.items() if set(names) <= {name}]
+        others = (names for entry, names in users.items() if entry not in own)
+        kept_for = [user for names in others for user in names if user != name]
+        ended, failures = sign_out_of(host, sign_ins, own)
     data: dict[str, Any] = {"removed": name, "forgot_tools": synced}
     if ended:
         data["sign_ins"] = [each.to_dict() for each in ended]
@@ -130,19 +140,6 @@ def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns 
 
     now = stored_sign_ins(host)
     return now if before is None else attrs.evolve(now, servers=before.servers)
-
-
-def _signed_out(
-    host: Host, sign_ins: StoredSignIns, name: str
-) -> tuple[Sequence[EndedSignIn], Sequence[str], Sequence[PflowError]]:
-    """Sign out of a server that was removed; return its ended sign-ins, the users of others, and errors."""
-    from pflow_mcp_plugin.cli.auth import sign_out_of
-
-    users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
-    own = [entry for entry, names in users.items() if set(names) <= {name}]
-    kept_for = [user for entry, names in users.items() if entry not in own for user in names if user != name]
-    ended, failures = sign_out_of(host, sign_ins, own)
-    return ended, kept_for, failures
 
 
 @click.command()

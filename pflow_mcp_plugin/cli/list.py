@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
@@ -85,7 +85,10 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
 
         for problem in unmigrated(Path.home(), ()):
             host.report(problem)
-    return Report(data=[row.to_dict() for row in rows], text=lambda: (_table(rows) if rows else _EMPTY,))
+        return Report(data=[], text=_EMPTY)
+    below = {number: [*_below(row)] for number, row in enumerate(rows)}
+    table = Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
+    return Report(data=[row.to_dict() for row in rows], text=(table,))
 
 
 def _rows(host: Host) -> Iterator[ServerRow]:
@@ -143,11 +146,6 @@ def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[st
 
         whole = launch_changed(content, server) is not None
     return {tool.name for tool in content.tools} if whole else {*content.withheld}
-
-
-def _table(rows: Sequence[ServerRow]) -> Table:
-    below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
 
 
 def _cells(row: ServerRow) -> tuple[Cell, ...]:

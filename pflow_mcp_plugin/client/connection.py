@@ -82,14 +82,7 @@ class _State(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class _Conversation:
-    """What a connection has once it can exchange messages with its server.
-
-    Attributes:
-        session: The SDK's session.
-        dispatcher: Its dispatcher.
-        info: The server's description of itself, redacted; an empty one before the handshake.
-        notes: A note if the redaction changed it.
-    """
+    """What a connection has once it can exchange messages with its server."""
 
     session: Session
     dispatcher: Dispatcher
@@ -98,15 +91,7 @@ class _Conversation:
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only.
-
-    Args:
-        launch: The server, expanded.
-        process: The started process of a stdio server.
-        warn: Called with each warning for the user.
-        ask: Answers what the server asks; None declines.
-        files: Save its stderr when it fails.
-    """
+    """One connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,
@@ -152,7 +137,7 @@ class Connection:
         return "handshake" if self._state is _State.SHAKING_HANDS else "call"
 
     def _retire(self) -> None:
-        """Take no more calls; only an open connection does, any other ends with what opens or closes it."""
+        """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
 
@@ -173,7 +158,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before its server had read anything: no message is the reason."""
+        """Whether the server read nothing before the connection ended, so that no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -490,7 +475,7 @@ class Connection:
 
     @property
     def _era(self) -> str | None:
-        """The era the server is known to speak; over SSE it is always the handshake."""
+        """The era that the server is known to speak; over SSE always the handshake."""
         return "handshake" if self._server.transport == "sse" else self._launch.era
 
     @asynccontextmanager

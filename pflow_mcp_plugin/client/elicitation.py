@@ -29,13 +29,7 @@ _REJECTED = -1
 
 
 class Elicitation:
-    """Answers what one server asks during calls.
-
-    Args:
-        ask: Asks a person; None declines.
-        warn: Called once, when the first question is declined.
-        redactor: Redacts the questions.
-    """
+    """Answers what one server asks during calls."""
 
     def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
         self._ask = ask
@@ -49,7 +43,7 @@ class Elicitation:
         return self._ask is not None
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
-        """Return the answer to a server's question, or an error where the protocol has no other refusal."""
+        """Answer a question, or return an error where the protocol has no other way to refuse."""
         from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
 
         if isinstance(request, ElicitRequest):

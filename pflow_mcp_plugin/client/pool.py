@@ -206,7 +206,9 @@ class Pool:
             for supervisor in self._supervisors.values():
                 supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
             if self._loop is not None and background_loop.serving:
-                self._await_end(self._submit_last(self._close_all()))
+                with self._lock:
+                    closing = self._scheduled(self._close_all())
+                self._await_end(closing)
             else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
@@ -346,10 +348,6 @@ class Pool:
         work.close()
         raise closed(launch)
 
-    def _submit_last(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._lock:
-            return self._scheduled(work)
-
     def _scheduled(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         import asyncio
 
@@ -395,7 +393,7 @@ def _require_platform(server: Server) -> None:
 
 @contextmanager
 def watched_calls(on_start: OnCall) -> Iterator[None]:
-    """Have the function called with the future of each call that begins inside, in this context."""
+    """Call the function with the future of each call that begins inside."""
     token = _on_call.set(on_start)
     try:
         yield
@@ -404,7 +402,7 @@ def watched_calls(on_start: OnCall) -> Iterator[None]:
 
 
 def started(future: Future[Any]) -> None:
-    """Tell the watcher of this context, if there is one, that a call begins."""
+    """Tell the watcher, if any, that a call begins."""
     on_start = _on_call.get()
     if on_start is not None:
         on_start(future)

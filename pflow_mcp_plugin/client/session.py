@@ -120,7 +120,16 @@ class Dispatcher(ScreeningDispatcher):
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Drop progress numbers too large for a float, on which the SDK would end the session."""
-        return notification.method != "notifications/progress" or _is_measurable(notification.params or {})
+        if notification.method != "notifications/progress":
+            return True
+        progress = notification.params or {}
+        try:
+            for number in (progress.get("progress"), progress.get("total")):
+                if isinstance(number, int):
+                    float(number)
+        except OverflowError:
+            return False
+        return True
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
         tools = raw.get("tools")
@@ -156,14 +165,7 @@ class Dispatcher(ScreeningDispatcher):
 
 
 class Session(OpenSession):
-    """The session with one server: answers its questions and reports changes of its tool list.
-
-    Args:
-        dispatcher: Sends and receives its messages.
-        client_version: The version of this package.
-        questions: Answers what the server asks.
-        on_list_changed: Called whenever the server reports that its tools have changed.
-    """
+    """The session with one server: answers its questions and reports changes of its tool list."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Dispatch a question that the session received, as a request or in an `input_required` result."""
+        """Answer a question of the server, asked as a request or in an `input_required` result."""
         return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -220,11 +222,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """A session cannot go on with a call: the server requires input, and none acceptable is available.
-
-    Attributes:
-        wanted: What it asks for.
-    """
+    """A call cannot go on: the server requires input that is not available."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__(wanted)
@@ -232,7 +230,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return how the server describes itself in an entered session of the SDK."""
+    """Return how the server describes itself; the session must be entered."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -257,19 +255,19 @@ async def listening(session: Session) -> AsyncIterator[None]:
     if session.discover_result is None or tools is None or not tools.list_changed:
         yield
         return
-    task = asyncio.create_task(_listen(session), name="listening for changed tools")
+
+    async def listening_on() -> None:
+        with suppress(MCPError, SubscriptionLost):
+            async with listen(session, tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    continue  # `Session` handles each change like any notification
+
+    task = asyncio.create_task(listening_on(), name="listening for changed tools")
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-async def _listen(session: Session) -> None:
-    with suppress(MCPError, SubscriptionLost):
-        async with listen(session, tools_list_changed=True) as subscription:
-            async for _ in subscription:
-                continue  # `Session` handles each change like any notification
 
 
 async def request_tool(
@@ -327,7 +325,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Return whether a session's server lists resources, or templates of URIs; asks for one page of each."""
+    """Return whether the server lists resources or URI templates; requests one page of each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False
@@ -360,13 +358,3 @@ def _usable_hints(raw: JSONObject) -> dict[str, JSON]:
         "ttlMs": milliseconds if usable else 0,
         "cacheScope": scope if scope in ("private", "public") else "private",
     }
-
-
-def _is_measurable(progress: Mapping[str, object]) -> bool:
-    try:
-        for number in (progress.get("progress"), progress.get("total")):
-            if isinstance(number, int):
-                float(number)
-    except OverflowError:
-        return False
-    return True

@@ -53,7 +53,8 @@ class ToolPages:
             hint = page.get("ttlMs")
             # nan compares as not greater
             milliseconds = hint if isinstance(hint, int | float) and hint > 0 else 0
-            self.fresh_seconds = min(self.fresh_seconds, milliseconds / 1000)
+            # Compared before the division: a number may be too large for a float.
+            self.fresh_seconds = min(milliseconds, self.fresh_seconds * 1000) / 1000
             tools = page.get("tools", [])
             if tools not in self._pages:  # a repeated page must not make its tools duplicates
                 self._pages.append(tools)
@@ -96,11 +97,7 @@ def _tool_of(raw: Mapping[str, Any]) -> Tool:
 
 
 class KeptList:
-    """The last tool list of a connection, while the server allows it to be cached.
-
-    Attributes:
-        changed: Whether the server has reported a changed list.
-    """
+    """The last tool list of a connection, while the server allows it to be cached."""
 
     def __init__(self) -> None:
         self.changed = False
@@ -108,16 +105,16 @@ class KeptList:
         self._until = 0.0
 
     def note_change(self) -> None:
-        """Note that the server has reported a changed list: the kept one is no longer good."""
+        """Drop the cached list, as the server has reported a change."""
         self.changed = True
         self._until = 0.0
 
     def fresh(self) -> Listing | None:
-        """Return the kept list, None if there is none that is still good."""
+        """Return the cached list, None if it has expired."""
         return self._listing if time.monotonic() < self._until else None
 
     def keep(self, listing: Listing, seconds: float) -> Listing:
-        """Keep a list for some seconds, and return it."""
+        """Cache a list for some seconds, and return it."""
         self._listing, self._until = listing, time.monotonic() + seconds
         return listing
 

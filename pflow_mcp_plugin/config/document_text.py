@@ -178,11 +178,7 @@ class _Member:
 
 
 class JsonText:
-    """The text of a JSON object, perhaps with comments and trailing commas, to be edited.
-
-    Args:
-        text: The text.
-    """
+    """The text of a JSON object, perhaps with comments and trailing commas, to be edited."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -309,9 +305,6 @@ class Layout:
 
     Parse the result of an edit before you trust it: a table inside an inline table cannot be
     edited here.
-
-    Args:
-        text: The document.
     """
 
     def __init__(self, text: str) -> None:

@@ -22,7 +22,6 @@ from pflow_mcp_plugin.config.display import decides_code
 from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Settings
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
@@ -237,7 +236,10 @@ class _Expansion:
         def value(ref: VariableReference) -> str:
             found = self._value(ref)
             if found is None or (guarded and not found and ref.default is None):
-                name = self._culprit(ref.name)
+                # An `env` entry of the server may refer to another variable, which the user has to set.
+                behind = self.server.env.get(ref.name, "") if self.server.url else ""
+                unset = (it.name for it in variable_references.references(behind) if not self.outer(it.name))
+                name = next(unset, ref.name)
                 wrong = f"variable {name} is {'not set' if found is None else 'empty'}"
                 step = f"Set it: export {name}=..., or keep it: {setting(name)}"
                 self.problems.append(field_checks.fault(self._place(field), wrong, step))
@@ -254,6 +256,14 @@ class _Expansion:
     def reach(self) -> dict[str, Any]:
         """Expand every field that describes how to connect to the server."""
         server = self.server
+        credentials = dict(server.auth)
+        for key in (*auth.SECRET, *auth.PUBLIC):
+            if isinstance(text := server.auth.get(key), str):
+                credentials[key] = self._credential(f"auth.{key}", text)
+        if "token_env" in server.auth:
+            reference = f"${{{server.auth['token_env']}}}"
+            token = self._credential("auth.token_env", reference)
+            credentials |= {"type": "bearer", "token": token}
         files: dict[str, Any] = {}
         if server.transport in ("http", "sse"):
             pins = server.tls_pins
@@ -272,19 +282,9 @@ class _Expansion:
                 name: self.strict(field_checks.join("headers", name), value)
                 for name, value in server.headers.items()
             },
-            "auth": self._auth(server.auth),
+            "auth": credentials,
             **files,
         }
-
-    def _auth(self, table: JSONObject) -> dict[str, JSON]:
-        expanded = dict(table)
-        for key in (*auth.SECRET, *auth.PUBLIC):
-            if isinstance(text := table.get(key), str):
-                expanded[key] = self._credential(f"auth.{key}", text)
-        if "token_env" in table:
-            reference = f"${{{table['token_env']}}}"
-            expanded |= {"type": "bearer", "token": self._credential("auth.token_env", reference)}
-        return expanded
 
     def _credential(self, field: str, text: str) -> str:
         before = len(self.problems)
@@ -305,11 +305,6 @@ class _Expansion:
 
     def _is_kept_apart(self, name: str) -> bool:
         return isinstance(self.outer, VariableLookup) and self.outer.is_secret(name)
-
-    def _culprit(self, name: str) -> str:
-        """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
-        behind = variable_references.references(self.server.env.get(name, "")) if self.server.url else ()
-        return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
         is_given = value != ref.default or secret_detection.is_secret(ref.name)

@@ -36,12 +36,7 @@ _TRANSPORTS = {
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables adapted from another client's dialect, with a note about each change.
-
-    Attributes:
-        tables: The tables by name.
-        notes: A warning for each change.
-    """
+    """Server tables adapted from another client's dialect, with a note about each change."""
 
     tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()

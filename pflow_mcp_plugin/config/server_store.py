@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,7 @@ if TYPE_CHECKING:  # few folders have a project's file
 
 @attrs.frozen(kw_only=True)
 class StoreChange:
-    """What a change did to `mcp-servers.toml`.
-
-    Attributes:
-        added: Names of new servers.
-        replaced: Names of servers whose table changed.
-        removed: Names of removed servers.
-        warnings: Warnings about the change.
-    """
+    """What a change did to `mcp-servers.toml`."""
 
     added: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -85,10 +79,6 @@ class ServerStore:
     comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
     inside an inline table, the whole file is rewritten; if comments get lost, a backup of the file is
     kept. A corrupt file is never overwritten.
-
-    Args:
-        path: The file; it need not exist.
-        project: Returns the file of a project, None if there is none.
     """
 
     def __init__(self, path: Path, project: Callable[[], ProjectFile | None] = lambda: None) -> None:
@@ -338,17 +328,13 @@ class ServerStore:
             mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
             edited = mark + str(layout).encode()
             # The edited text is used only if it parses to exactly the intended document.
-            return edited if self._holds(edited, new) else toml_text.encode(new)
+            with suppress(storage.CorruptFile):
+                if _is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
+                    return edited
+            return toml_text.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
-
-    def _holds(self, content: bytes, document: JSONObject) -> bool:
-        try:
-            found = toml_text.decode(self.path, content)
-        except storage.CorruptFile:
-            return False
-        return _is_same({server_schema.SERVERS: {}, **found}, document)
 
     def _read(self) -> _Seen:
         """Return the content of the files, which are read again only when they have changed."""

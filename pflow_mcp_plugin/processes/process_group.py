@@ -92,7 +92,7 @@ class SharedReaper:
             os.register_at_fork(after_in_child=self._replace_lock)
 
     def _replace_lock(self) -> None:
-        """Replace the lock in a forked child: a thread of the parent may have held it, and is gone here."""
+        """Replace the lock in a forked child: a thread that held it exists in the parent only."""
         self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:
@@ -187,17 +187,13 @@ def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> No
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
     pause = _SHORTEST_LOOK
-    while time.monotonic() < end and any(map(_goes_on, ending)):
+    while time.monotonic() < end and any(
+        process.poll() is None or (signal_group(process.pid, 0) and has_members(process.pid))
+        for process in ending
+    ):
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_LOOK)
     for process in ending:
         signal_group(process.pid, signal.SIGKILL)
     for process in processes:
         process.wait()
-
-
-def _goes_on(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process, or another one of its group, still runs."""
-    if process.poll() is None:
-        return True
-    return signal_group(process.pid, 0) and has_members(process.pid)

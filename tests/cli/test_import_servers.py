@@ -213,6 +213,8 @@ def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, con
     assert "pflow settings set KEY --from-command" in done.stderr + done.stdout
     assert set(configured()) == {"clock"}
     assert not mark.exists()
+    (problem,) = run("--json").envelope["error"]["details"]["problems"]
+    assert problem["source"] == str(home / ".cursor" / "mcp.json")
 
 
 def test_what_steers_a_terminal_is_shown_escaped(run, home):

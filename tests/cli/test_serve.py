@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from pflow_mcp_plugin.cli.serve import _secrets_may_be_shown
+
 pytestmark = pytest.mark.programs
 
 LIST = (
@@ -65,6 +67,8 @@ def test_an_option_for_several_words_may_be_repeated(pflow):
         (("--tools", "nothing_*"), "There is no tool nothing_*"),
         (("--root", "not-there"), "is not a folder"),
         (("--http", "127.0.0.1:0", "--max-request-size", "1023"), "1023 is not in the range x>=1024"),
+        (("--http", "127.0.0.1:0"), "serving needs one"),
+        (("--http", "127.0.0.1:0", "--reuse-port"), "processes on one address need the same"),
         (("--json",), "standard output belongs to the protocol"),
     ],
 )
@@ -72,6 +76,19 @@ def test_wrong_options_are_refused_before_anything_is_served(pflow, arguments, w
     done = pflow("mcp", "serve", *arguments, stdin=LIST)
     assert done.exit_code == 2
     assert words in done.stderr + done.stdout
+
+
+def test_secrets_are_shown_while_the_config_allows_it_and_can_be_read(desk):
+    def allowed_by(text):
+        desk.write(text)
+        return allowed()
+
+    allowed = _secrets_may_be_shown(desk)
+    assert not allowed()
+    assert allowed_by("[serve]\nshow_secrets = true\n")
+    assert not allowed_by("[serve]\nshow_secrets = false\n")
+    assert not allowed_by("[serve\n")
+    assert allowed_by("[serve]\nshow_secrets = true\n")
 
 
 def test_a_config_that_says_something_else_than_true_or_false_is_refused(pflow, pflow_home):

@@ -56,6 +56,7 @@ def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk
         assert report.error.exit_code == 3
         assert "1 of 2 servers could not be synced: broken" in report.error.message
         assert "Command not found: no-such-program-anywhere" in report.render()
+        assert report.error.suggestions == ("Run: pflow mcp test broken",)
     assert "  nothing changed" in report.render()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 
 import anyio
 import pytest
@@ -139,6 +140,19 @@ def test_the_tools_may_change_while_the_server_runs(served):
         return before, after, served.envelope(await client.call_tool("two"))["data"]
 
     assert served.talk(conversation) == (["one"], ["one", "two"], 2)
+
+
+def test_tools_that_cannot_be_listed_are_an_error_of_the_protocol(served):
+    def unreadable():
+        raise PflowError("The library is unreadable", kind="config")
+
+    async def conversation(client):
+        for ask in (client.list_tools, partial(client.call_tool, "one")):
+            with pytest.raises(Exception, match="The library is unreadable"):
+                await ask()
+
+    served.tools = unreadable
+    served.talk(conversation)
 
 
 @pytest.mark.parametrize(

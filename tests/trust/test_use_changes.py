@@ -196,6 +196,13 @@ STOPS = [
         [("count",)],
         "output count, which is read, was int and is now list",
     ),
+    (
+        "a part that nothing is declared of is read of an output of another type",
+        properties("output", note={"type": "array"}),
+        PASSED,
+        [("result", "note", "text", 0)],
+        "output result.note, which is read, was",
+    ),
     ("no output is declared", attrs.evolve(OLD, output_schema=None), PASSED, [("count",)], "output count"),
 ]
 GOES_ON = [

@@ -53,11 +53,6 @@ T = TypeVar("T")
 class Explainer:
     """The explainer of one connection: gathers the evidence when it fails, and returns our error.
 
-    Args:
-        launch: The server.
-        process: Its process, if it was started for this connection.
-        files: Save its stderr.
-
     Attributes:
         lines: The transport if it speaks in lines, once it exists.
         remote: The transport if it uses HTTP, once it exists.
@@ -85,7 +80,15 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception of the explainer's connection; return the error to raise."""
+        """Gather the evidence for an exception; return the error to raise."""
+        returncode = None
+        if passed is None and self.lines is not None and self._process is not None:
+            if self.lines.finished:  # a process that closed its stdout is given a moment to exit
+                await self.lines.exited(_LAST_WORDS_SECONDS)
+                if self._process.returncode is not None:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+            returncode = self.lines.exit_code
         evidence = Evidence(
             server=self._launch.server,
             phase=phase,
@@ -94,7 +97,7 @@ class Explainer:
             deadline=passed.name if passed else "",
             installer=self.installer if passed else "",
             config_file=self._launch.config_file,
-            returncode=await self._ended() if passed is None else None,
+            returncode=returncode,
             memory_mb=self.memory_mb,
             stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
             keep=self._files.keep,
@@ -122,19 +125,8 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the explainer's connection, as text."""
+        """Return what broke the connection, as text."""
         return in_words(next(leaves(error)), self._redactor)
-
-    async def _ended(self) -> int | None:
-        """Return the exit code; a process that closed its stdout is given a moment to exit."""
-        if self.lines is None or self._process is None:
-            return None
-        if self.lines.finished:
-            await self.lines.exited(_LAST_WORDS_SECONDS)
-            if self._process.returncode is not None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
-        return self.lines.exit_code
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
@@ -202,7 +194,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure."""
+    """Run a login or logout in an event loop; explain its failure."""
     from asyncio import run
 
     try:

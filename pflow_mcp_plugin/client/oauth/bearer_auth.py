@@ -1,6 +1,10 @@
 """Puts an access token on each HTTP request to a server.
 
 Not an `httpx2.Auth`, which would read the whole body of a refusal, however long it is.
+
+Refresh tokens are often good for one use only: read, refresh and write happen under a lock, and whoever
+waited for it uses what the winner wrote. Whatever goes wrong, the stored tokens stay, unless the
+authorization server says that exactly this refresh token is no longer valid.
 """
 
 from __future__ import annotations
@@ -41,12 +45,7 @@ FILE_ERRORS = (CorruptFile, StoreError)
 
 
 class Refresh:
-    """Makes a sign-in of a server good again.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        kept: Its sign-in.
-    """
+    """Makes a sign-in of a server good again."""
 
     def __init__(self, launch: Launch, kept: KeptSignIn) -> None:
         self._launch = launch
@@ -84,8 +83,17 @@ class Refresh:
             try:
                 return await self._refreshed(known, known.tokens)
             except TokenRefused as refusal:
-                if not machine:
-                    raise self._not_refreshed(refusal) from refusal
+                if machine:
+                    return await self._by_credentials(challenge)
+                if refusal.code == "invalid_grant":  # only this ends the login
+                    raise NoAccessToken(f"the login has ended: {refusal.text}", "login") from refusal
+                reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
+                if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
+                    raise NoAccessToken(reason, "credentials") from refusal
+                # Without an error of OAuth, something else may have answered, such as a proxy.
+                again = f"run: pflow mcp login {self._launch.server.name}"
+                step = "" if refusal.code else f"try again later; if it is refused again, {again}"
+                raise NoAccessToken(reason, "login", step=step) from refusal
             except NoAccessToken as failure:
                 if not machine or failure.remedy == "later":
                     raise
@@ -112,17 +120,6 @@ class Refresh:
             new = attrs.evolve(known, tokens=tokens)
             await self._kept.write(new)
         return new
-
-    def _not_refreshed(self, refusal: TokenRefused) -> NoAccessToken:
-        """Return the failure of a refresh that was refused; only `invalid_grant` ends the login."""
-        if refusal.code == "invalid_grant":
-            return NoAccessToken(f"the login has ended: {refusal.text}", "login")
-        reason = f"its token was not refreshed: {refusal.text}; the tokens are kept"
-        if refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth:
-            return NoAccessToken(reason, "credentials")
-        # Without an error of OAuth, something else may have answered, such as a proxy.
-        again = f"try again later; if it is refused again, run: pflow mcp login {self._launch.server.name}"
-        return NoAccessToken(reason, "login", step="" if refusal.code else again)
 
     async def _by_credentials(self, challenge: str | None) -> SignIn:
         """Return a new sign-in of a machine."""
@@ -155,9 +152,7 @@ class Refresh:
 class KeptSignIn:
     """The stored sign-in of a server, or the one of this run that could not be stored.
 
-    Args:
-        launch: The server, with `auth` of type `oauth`. It learns the secrets of the sign-in.
-        warn: Called with each warning for the user.
+    The launch learns the secrets of what is read and written.
     """
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
@@ -211,7 +206,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile."""
+        """Drop tokens that were refused, unless a login has replaced them."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()
@@ -220,7 +215,7 @@ class KeptSignIn:
 
     @asynccontextmanager
     async def room(self, issuer: str) -> AsyncIterator[None]:
-        """Keep room for what takes the place of a refresh token, which may be good for one use only."""
+        """Reserve room for the next refresh token: the present one may be good for one use only."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._store.reserved(self._key, issuer))
@@ -241,7 +236,7 @@ class KeptSignIn:
                     await asyncio.to_thread(self._store.write, self._key, sign_in)
 
     def absence(self) -> str:
-        """Return in words that no sign-in is kept, and which one there is under the server's name; blocks."""
+        """Return a message that nobody is signed in, and where the last login was; blocks."""
         server = self._launch.server
         text = f"nobody is signed in at {place(server.url)}"
         known = (entry.sign_in for entry in self._store.entries())
@@ -253,7 +248,7 @@ class KeptSignIn:
 
 
 def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
-    """Return the failure of a kept sign-in whose file cannot be read or locked."""
+    """Return the failure about a file that cannot be read or locked."""
     reason = f"its sign-in could not be read: {error}"
     if isinstance(error, CorruptFile):  # the next login takes its place
         return NoAccessToken(reason, "login")
@@ -304,12 +299,7 @@ _LAST_SECONDS = 5.0
 
 
 class BearerAuth:
-    """The authorization of the requests to one server, by access tokens.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The authorization of the requests to one server, by access tokens."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._tokens = TokenSupply(launch, warn)
@@ -337,12 +327,7 @@ class BearerAuth:
 
 
 class TokenSupply:
-    """The access tokens of a server, one after the other; used in one event loop.
-
-    Args:
-        launch: The server, with `auth` of type `oauth`.
-        warn: Called with each warning for the user.
-    """
+    """The access tokens of a server, one after the other; used in one event loop."""
 
     def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._auth = launch.server.auth
@@ -371,7 +356,7 @@ class TokenSupply:
         return _access(self._sign_in) or tokens.access
 
     async def replaced(self, refused: str, challenge: str) -> str:
-        """Return another access token than a refused one: a new one, unless there is one already."""
+        """Return an access token instead of a refused one, refreshed unless another is stored."""
         token = await self._refreshed(refused, challenge)
         if token == refused:  # a refresh was running already, which another reason had started
             token = await self._refreshed(refused, challenge)
@@ -405,7 +390,7 @@ class TokenSupply:
                 await self._kept.store_late()
 
     async def _refreshed(self, refused: str, challenge: str | None) -> str:
-        """Return the access token of a refresh: of the one that is running, if one is."""
+        """Refresh, or wait for the refresh that is running; return the access token."""
         if self._running is None or self._running.done():
             refresh = self._refresh.sign_in(refused, challenge)
             self._running = asyncio.create_task(refresh, name="refresh of a token")

@@ -203,7 +203,7 @@ async def _is_forgotten(
 
 
 def fields_of(query: str) -> Mapping[str, str]:
-    """Return the fields of a redirect's query; none if it repeats one, or is no query."""
+    """Return the fields of a redirect's query; none if it is invalid or repeats a field."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
@@ -212,19 +212,12 @@ def fields_of(query: str) -> Mapping[str, str]:
 
 
 def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
-    """Whether a redirect answers the request with this state; none does before there is one."""
+    """Whether a redirect answers the request with this state; false while the state is empty."""
     return bool(state) and compare_digest(state.encode(), fields.get("state", "").encode(errors="replace"))
 
 
 class LoopbackListener:
-    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection.
-
-    Args:
-        port: The port to listen on; 0 for any.
-
-    Raises:
-        OSError: Another program uses the port (when it is entered).
-    """
+    """Waits for a redirect to this machine; an async context manager. Leaving it ends every connection."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -267,7 +260,7 @@ class LoopbackListener:
             raise NoAccessToken(f"nobody signed in within {_MINUTES} minutes", "login") from None
 
     def tell(self, title: str, text: str) -> None:
-        """Show the person in the browser what has come of the redirect; the first word counts."""
+        """Show the outcome in the browser; only the first call has an effect."""
         if not self._outcome.done():
             self._outcome.set_result((title, text))
 
@@ -312,12 +305,7 @@ def _page(status: HTTPStatus, title: str, text: str) -> bytes:
 
 
 class PastedRedirect:
-    """Waits for a redirect that is pasted; used as `LoopbackListener` is.
-
-    Args:
-        person: Who pastes it.
-        port: The port of the redirect, at which nothing listens; 0 for any.
-    """
+    """Waits for a redirect that is pasted; used as `LoopbackListener` is."""
 
     def __init__(self, person: Person, port: int = 0) -> None:
         self._person = person

@@ -77,15 +77,8 @@ class RequestAuth(Protocol):
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
-    Args:
-        server: The server, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         limit: The largest message, in bytes, after decompression.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
@@ -117,7 +110,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`."""
+        """POST one message; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -144,13 +137,7 @@ class HttpRequests:
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if (
-                following is None
-                or following.method
-                != request.method  # 301 to 303 turn a POST into a GET, without the message
-                or following.url.userinfo != request.url.userinfo  # it would be sent as credentials
-                or not is_same_origin(str(request.url), str(following.url))
-            ):
+            if following is None or not _may_follow(request, following):
                 return response
             await read_beginning(response)
             await response.aclose()
@@ -220,7 +207,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD."""
+    """Return the JSON of an answer or event; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
         return read_json(content)
@@ -243,7 +230,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event in the answer to one of the HTTP requests is a message, not only a new resume id."""
+    """Whether an event is a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
@@ -278,8 +265,16 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
+def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
+    return (
+        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
+        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
+        and is_same_origin(str(request.url), str(following.url))
+    )
+
+
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
+    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
     return _origin(one) == _origin(other)
 
 
@@ -345,11 +340,11 @@ def _claimed_scopes(token: str) -> tuple[str, ...]:
         claims = read_json(base64.urlsafe_b64decode(segments[1] + "=="))
     except (ValueError, binascii.Error, RecursionError):
         return ()
-    values = (claims.get(claim) for claim in _CLAIMS) if isinstance(claims, dict) else ()
-    return next(filter(None, map(_words, values)), ())
-
-
-def _words(value: JSON) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    if not isinstance(claims, dict):
+        return ()
+    for claim in _CLAIMS:
+        value = claims.get(claim)
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and any(isinstance(word, str) for word in words):
+            return tuple(word for word in words if isinstance(word, str))
+    return ()

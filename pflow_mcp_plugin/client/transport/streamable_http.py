@@ -66,10 +66,6 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 class StreamableHttp:
     """The streamable HTTP transport: an async context manager that yields the streams of a session.
 
-    Args:
-        server: A server of transport `http`, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         unmatched: Replies whose id differs from that of their request.
         status: HTTP status of the latest answer to a request, None before there is one.
@@ -295,13 +291,7 @@ class StreamableHttp:
 
 @attrs.define
 class _CutStream:
-    """A stream that was not read to its end.
-
-    Attributes:
-        event_id: The id of the last event that had one.
-        pause: Seconds to wait before resuming after it.
-        error: The network error that ended it, if any.
-    """
+    """A stream that was not read to its end."""
 
     event_id: str = ""
     pause: float = _USUAL_PAUSE / 1000

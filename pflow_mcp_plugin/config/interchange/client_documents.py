@@ -48,16 +48,7 @@ class ForeignServer:
 
 @attrs.frozen(kw_only=True)
 class FileContent:
-    """A client's config document, as read: the servers in it, or why it could not be read.
-
-    Attributes:
-        title: The client or format, for people.
-        client: The client's name.
-        path: The file.
-        is_project: Whether it belongs to the project in the current folder.
-        servers: Its servers.
-        error: Why it could not be read, if so.
-    """
+    """A client's config document, as read: the servers in it, or why it could not be read."""
 
     title: str
     client: str
@@ -186,23 +177,21 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
         deeper = [other for other in client.places if other != place and other[: len(place)] == place]
         if any(isinstance(_below(document, other), Mapping) for other in deeper):
             continue
-        for project, servers in _at(document, place):
+        found = [("", _below(document, place))]
+        if "*" in place:
+            at = place.index("*")
+            outer = _below(document, place[:at])
+            found = [
+                (str(key), _below(inner, place[at + 1 :]))
+                for key, inner in (outer.items() if isinstance(outer, Mapping) else ())
+                if isinstance(inner, Mapping)
+            ]
+        for project, servers in found:
             if not isinstance(servers, Mapping | list | None):
                 wrong = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
                 raise PflowError(wrong, kind="config", details={"path": str(path)})
             items = server_input.tables_in(servers, str(path)) if isinstance(servers, list) else servers
             yield from ((project, str(name), table) for name, table in (items or {}).items())
-
-
-def _at(document: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if "*" not in place:
-        yield "", _below(document, place)
-        return
-    at = place.index("*")
-    outer = _below(document, place[:at])
-    for key, inner in outer.items() if isinstance(outer, Mapping) else ():
-        if isinstance(inner, Mapping):
-            yield str(key), _below(inner, place[at + 1 :])
 
 
 def _below(document: Any, place: tuple[str, ...]) -> Any:

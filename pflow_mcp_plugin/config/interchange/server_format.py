@@ -1,4 +1,7 @@
-"""One server's table, from the fields and references of another client to ours and back."""
+"""One server's table, from the fields and references of another client to ours and back.
+
+Our references are `${NAME}` and `${NAME:-default}`, with `$${` for a literal `${`.
+"""
 
 from __future__ import annotations
 
@@ -277,7 +280,12 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
     if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
         table["call_timeout_max"] = limit
-    _make_strings(table)
+    # Numbers and booleans become strings there.
+    for key in ("env", "headers"):
+        if isinstance(table.get(key), Mapping):
+            table[key] = {str(name): _string(value) for name, value in table[key].items()}
+    if isinstance(table.get("args"), list):
+        table["args"] = [_string(value) for value in table["args"]]
     for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):
         if table.get(key) == empty:  # which a server has without it
             del table[key]
@@ -361,15 +369,6 @@ def _set_type(table: Table) -> None:
         table["type"] = transport
     if table.get("type") in (None, "stdio"):
         table.pop("type", None)
-
-
-def _make_strings(table: Table) -> None:
-    """Turn numbers and booleans in `env`, `headers` and `args` into the strings that they become there."""
-    for key in ("env", "headers"):
-        if isinstance(table.get(key), Mapping):
-            table[key] = {str(name): _string(value) for name, value in table[key].items()}
-    if isinstance(table.get("args"), list):
-        table["args"] = [_string(value) for value in table["args"]]
 
 
 def _string(value: Any) -> Any:

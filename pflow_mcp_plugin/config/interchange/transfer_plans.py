@@ -177,12 +177,7 @@ class PlannedServer:
 
 @attrs.frozen(kw_only=True)
 class ImportPlan:
-    """What an import would do.
-
-    Attributes:
-        files: The files that were read, or could not be.
-        servers: Every server in them.
-    """
+    """What an import would do."""
 
     files: tuple[FileContent, ...]
     servers: tuple[PlannedServer, ...]
@@ -315,12 +310,7 @@ class ExportedServer:
 
 @attrs.frozen(kw_only=True)
 class ExportPlan:
-    """What an export writes.
-
-    Attributes:
-        client: Whom it is for.
-        servers: Every server that was asked for, those that the client cannot have included.
-    """
+    """What an export writes."""
 
     client: Client
     servers: tuple[ExportedServer, ...]

@@ -12,7 +12,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.link_words import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
@@ -27,11 +27,7 @@ Lookup = Callable[[str], str | None]
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Parse inputs typed on the command line as `name=value`.
-
-    Raises:
-        PflowError: One has another form, or a name is repeated.
-    """
+    """Parse `name=value` words of the command line; a repeated name is an error."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -50,20 +46,9 @@ def complete_inputs(
 ) -> dict[str, object]:
     """Return the inputs of a run: typed, from files, from settings, from standard input, and asked for.
 
-    Nothing is read from standard input or asked before the workflow is checked, so that a mistake is reported
-    without waiting.
-
-    Args:
-        document: The workflow.
-        typed: Inputs as typed: a value `-` is standard input, `@FILE` the text of a file; a text
-            that begins with `@` itself is written with another one before it.
-        file: A JSON or YAML file with an object of inputs, `-` for standard input; what is typed
-            takes precedence.
-        check: Checks the workflow with the inputs so far; those that follow are `STILL_TO_COME`.
-        setting: Looks up a setting.
-
-    Raises:
-        PflowError: One has another form, is given twice, or cannot be read; or from `check`.
+    A typed value `-` is standard input, and `@FILE` the text of a file; `@@` begins a text that starts with
+    `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
+    reported without waiting; `STILL_TO_COME` stands for the values that follow.
     """
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
 
@@ -137,14 +122,8 @@ def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> d
 def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
-    Standard input is read only if the workflow declares such an input and its value is not given. If it
-    is empty, an input that does not require a value gets none. A single line comes without its end.
-
-    Args:
-        document: The workflow.
-        given: The inputs that already have a value.
-        check: Raises if the workflow or its inputs are invalid. It is called before anything is read, so
-            that a mistake is reported without waiting for piped input.
+    Only if its value is not given, and after the check, so that a mistake is reported without waiting. Empty
+    standard input counts as no value if the input can do without. A single line comes without its end.
     """
     declared = _declared(document)
     wanted = [name for name, spec in declared.items() if spec.get("stdin") is True]
@@ -169,12 +148,7 @@ def lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec
 
 
 def ask(spec: InputSpec) -> object:
-    """Ask for an input until its value has the declared type; a secret one is not shown.
-
-    Raises:
-        click.Abort: The user ended the program instead.
-        PflowError: The user ended the input instead.
-    """
+    """Ask for an input until its value has the declared type; a secret is not shown."""
     about = f" ({spec.description})" if spec.description else ""
     kind = "" if spec.type in ("any", "str", "string") else f" [{spec.type}]"
     question = printable(f"{spec.name}{about}{kind}")

@@ -19,11 +19,7 @@ _MOST_DAYS = 365
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
-    """Read the value of an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`.
-
-    Raises:
-        click.BadParameter: It is not one.
-    """
+    """Read an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
     match = _DURATION.fullmatch(value)
@@ -36,11 +32,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Read the value of an option that is a time in which something may happen; see `seconds`.
-
-    Raises:
-        click.BadParameter: It is not a time, or none at all.
-    """
+    """Read an option that is a time of more than 0, as `seconds` does."""
     limit = seconds(context, parameter, value)
     if limit == 0:
         raise click.BadParameter(f"{value} must be more than 0")
@@ -59,11 +51,7 @@ class WithLoneOption(click.Command):
         self._lone = lone
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`.
-
-        Raises:
-            PflowError: A time follows one of the options as a word of its own.
-        """
+        """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
             if word in self._lone and _DURATION.fullmatch(following):

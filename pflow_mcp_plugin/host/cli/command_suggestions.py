@@ -19,13 +19,9 @@ Takes = Callable[[str, click.Command, str], bool]
 def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> list[str]:
     """Return the commands that may be meant, the likeliest first, each as it is typed.
 
-    Commands that know the next word, such as the name of a saved workflow, win over all others. A command of
-    this very name outside the branch comes before those in it that are only spelled alike.
-
-    Args:
-        ctx: The context of the branch where the words stand.
-        words: The word that names no command there, and those after it.
-        takes: Asks a command about its first argument.
+    `words` begins with the word that names no command of the branch. Commands that know the next word, such
+    as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
+    it that are only spelled alike.
     """
     branch, path, word = ctx.command, ctx.command_path, words[0]
     here = _here(_visible(branch), word)
@@ -145,17 +141,12 @@ _GROUPS = (
     "tools nodes functions actions",
     "presets preset catalog marketplace",
 )
-_MOST = 3
+_MOST_MEANT = 3
 
 
 def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
-    """Return the commands that a word may stand for, the likeliest first.
-
-    Args:
-        word: What was typed.
-        commands: The names of the commands there are.
-    """
+    """Return the commands that people may mean by a word, the likeliest first."""
     typed, known = word.lower(), list(commands)
     groups = [group.split() for group in _GROUPS]
     meant = [other for group in groups if typed in group for other in group if other in known]
-    return list(dict.fromkeys(meant))[:_MOST]
+    return list(dict.fromkeys(meant))[:_MOST_MEANT]

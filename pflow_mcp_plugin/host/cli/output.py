@@ -11,8 +11,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.standard_streams import Streams
+from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued
@@ -47,10 +46,8 @@ class Output:
     ) -> int:
         """Print a report and return the exit code.
 
-        Args:
-            report: What to print.
-            guard: Entered while the report is turned into text, before anything is printed.
-            strict: Raise what a value raises that is turned into JSON; otherwise its class is printed.
+        `guard` is entered while the report is turned into text, before anything is printed. With `strict`, an
+        exception of a value that is turned into JSON is raised; otherwise the class of the value is printed.
         """
         error = report.error
         with guard or nullcontext():
@@ -137,18 +134,7 @@ STDOUT = Path("-")
 def write_page(
     page: str, target: Path, data: JSONObject, *, private: bool = False, opened: bool = False
 ) -> Report:
-    """Write a page and return the report.
-
-    Args:
-        page: The HTML page.
-        target: The file, or `-` for standard output.
-        data: What else the report has with `--json`.
-        private: Whether only the owner may read the file.
-        opened: Whether to open it in the browser.
-
-    Raises:
-        PflowError: It cannot be opened: standard output has no page to open.
-    """
+    """Write a page to a file, or to standard output for `-`, and return the report; `data` is added to it."""
     if target == STDOUT:
         if opened:
             raise PflowError("--open needs a file, not standard output", kind="usage")

@@ -1,10 +1,10 @@
-"""`pflow registry list | search | describe | validate | run | export`."""
+"""`pflow registry`, and `pflow workflow discover`, which searches in the same way."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import click
@@ -15,15 +15,15 @@ from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import ValuePath
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
@@ -144,23 +144,16 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def run_node(
     host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
 ) -> Report:
-    """Run a single node for the registry command `registry run`, with params as typed.
-
-    Args:
-        host: The host to run it in.
-        node: The node type.
-        params: The typed string of each parameter.
-        allow_extra: Whether the node takes params beyond those that are declared.
-
-    Raises:
-        PflowError: The node type does not exist, or the params are invalid; nothing has run.
-    """
-    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
-    from pflow_mcp_plugin.host.running.single_node import typed_params
+    """Run a single node with params as typed, for `registry run`."""
+    from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+    from pflow_mcp_plugin.host.workflow.coercion import typed
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
-        given = typed_params(entry, params)
+        fields = entry.interface.fields
+        given: dict[str, Any] = {
+            name: typed(text, fields[name]) if name in fields else text for name, text in params.items()
+        }
         ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(
@@ -269,6 +262,8 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
     text = " ".join(task)
     found = host.registry.discovered(text, limit)
     columns = (

@@ -20,8 +20,8 @@ from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse
 from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL, Known
@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
@@ -59,11 +59,7 @@ class _RunCommand(WithLoneOption):
     """Says how inputs are written, where one was given as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`.
-
-        Raises:
-            PflowError: There is no such option.
-        """
+        """Parse as click does."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -170,11 +166,7 @@ class ResultOptions:
     trust_readonly: bool
 
     def applied(self, host: EmbeddedHost, compiled: Compiled) -> Compiled:
-        """Return the plan of the run with these options.
-
-        Raises:
-            PflowError: Two of them exclude each other.
-        """
+        """Return the plan of the run with these options."""
         if self.cache is None:
             return compiled.uncached() if self.no_cache else compiled
         if self.no_cache:
@@ -298,12 +290,9 @@ def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Look up the argument of `pflow run` or another command: the name of a saved workflow, or a file.
+    """Return the workflow that a word names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
-
-    Raises:
-        PflowError: It is neither, or cannot be read.
     """
     if is_name(word) and word in host.library.names():
         return host.library.get(word)
@@ -339,13 +328,7 @@ def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
 
 
 def findings_report(name: str, problems: Sequence[Problem], **listed: object) -> Report:
-    """Return the report of `pflow validate` on the problems found.
-
-    Args:
-        name: The workflow.
-        problems: What was found.
-        listed: What else is shown with `--json`, whether or not the workflow is valid.
-    """
+    """Return the report of `pflow validate`; `listed` is what else `--json` shows, valid or not."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
     if not errors:
@@ -368,12 +351,9 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return the report of a run that does not happen.
+    """Return the report of a run that does not happen; `given` are the inputs before defaults.
 
-    Args:
-        compiled: The plan of the run, which was checked against the inputs.
-        given: The inputs as given; defaults are filled in. Those that are secret are not shown. Params are
-            shown with the values of the inputs in them; what a node will write stays a template.
+    Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """
     values, _ = bind_inputs(compiled.document, given)
     secret = {name for name, spec in compiled.document.inputs.items() if spec.secret}

@@ -17,11 +17,20 @@ from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_
 
 T = TypeVar("T")
 
+NAME = "registry.json"
+"""The file of the user's own entries, and the name of that source."""
+_NAMED = 3
+"""How many names a warning lists."""
+_OF_THE_FILE = ("nodes", "schema_version")
+_MARKS = {"module", "class_name"}
+"""Keys by which an entry is recognised."""
+
 
 class Origin:
-    """A node source with the plugin it comes from, which is named if the source fails.
+    """A node source with the plugin it comes from.
 
-    A source is a plugin's code: an error that it raises names the plugin.
+    A source is a plugin's code: what it raises becomes `PluginFailed`, which names the plugin. Where it may
+    say why it cannot answer, its own PflowError passes.
 
     Attributes:
         name: The name of the source.
@@ -39,48 +48,36 @@ class Origin:
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:
-        """Ask the origin's source for the entry of a node type or alias.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return the entry of a node type or alias."""
         with self._asking("look up a node", passing=(PflowError,)):
             entry = self.source.get(node_type)
             return None if entry is None else self._signed(entry)
 
     def entries(self) -> list[Entry]:
-        """Ask the origin's source for every entry.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return every entry of the source."""
         with self._asking("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
-        """Ask the origin's source for the sketch of every entry.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return a sketch of every entry."""
         with self._asking("list its nodes", passing=(PflowError,)):
-            return [self._checked(sketch) for sketch in self.source.sketches()]
+            sketches = list(self.source.sketches())
+            # A `Sketch` is not validated when it is created, since there may be ten thousand.
+            for sketch in sketches:
+                for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
+                    if not isinstance(text, str):
+                        raise TypeError(f"{text!r} in the entry of {sketch.node!r} is not a string")
+            return [
+                sketch if sketch.source else attrs.evolve(sketch, source=self.name) for sketch in sketches
+            ]
 
     def fingerprint(self) -> str:
-        """Ask the origin's source for a string that changes when its entries do.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return a string that changes when the source's entries do."""
         with self._asking("return its fingerprint"):
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Ask the origin's source why it does not have a node type; that it cannot say is a reason too.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return why the source does not have a node type; that it cannot say is a reason too."""
         try:
             with self._asking("explain a missing node", passing=(PflowError,)):
                 problem = self.source.missing(node_type)
@@ -92,59 +89,30 @@ class Origin:
             return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
 
     def unmet(self, node_types: Sequence[str]) -> list[Problem]:
-        """Ask the origin's source what nodes of these types need and this machine lacks, as warnings.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return what nodes of these types need and this machine lacks, as warnings."""
         with self._asking("say what its nodes need"):
-            found = list(self.source.unmet(node_types))
-            for problem in found:
-                _expected(problem, isinstance(problem, Problem))
+            found = _problems(self.source.unmet(node_types))
             return [attrs.evolve(problem, severity="warning") for problem in found]
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Ask the origin's source what is wrong with one use of one of its nodes.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return what the source finds wrong with a use of one of its nodes."""
         with self._asking(f"check a use of {use.entry.node}"):
-            found = list(self.source.check_use(use))
-            for problem in found:
-                _expected(problem, isinstance(problem, Problem))
-            return found
+            return _problems(self.source.check_use(use))
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Ask the origin's source for a node rewritten from an older shape, or None.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return a node rewritten from an older shape, None if the source does not know its shape."""
         with self._asking("upgrade a node"):
             rewritten = self.source.upgrade(node)
             return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
-        """Ask the origin's source for the files and folders that it reads, each with its role.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return the files and folders that the source reads, each with its role."""
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
         _expected(entry, isinstance(entry, Entry))
         return entry if entry.source else attrs.evolve(entry, source=self.name)
-
-    # A `Sketch` is not validated when it is created, since there may be ten thousand.
-    def _checked(self, sketch: Sketch) -> Sketch:
-        for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
-            if not isinstance(text, str):
-                message = f"{text!r} in the entry of {sketch.node!r} is not a string"
-                raise TypeError(message)
-        return sketch if sketch.source else attrs.evolve(sketch, source=self.name)
 
     def _asking(
         self, doing: str, passing: tuple[type[BaseException], ...] = ()
@@ -174,6 +142,13 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
         return None
 
 
+def _problems(answer: Iterable[Problem]) -> list[Problem]:
+    found = list(answer)
+    for problem in found:
+        _expected(problem, isinstance(problem, Problem))
+    return found
+
+
 def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
     if answer is not None and not fits:
         raise TypeError(f"it returned a {type(answer).__name__}")
@@ -183,16 +158,13 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
 def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
     with plugins.reporting(plugin, "registered an invalid node source"):
         if not isinstance(source, NodeSource):
-            message = f"{source!r} does not extend NodeSource"
-            raise TypeError(message)
+            raise TypeError(f"{source!r} does not extend NodeSource")
         # `tuple("git-")` would be four prefixes of one character each.
         if isinstance(source.prefixes, str):
-            message = f"prefixes of {source.name} must be a tuple, not a string"
-            raise TypeError(message)
+            raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
         origin = Origin(source, plugin)
         if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
-            message = f"the name and the prefixes of {type(source).__name__} must be strings"
-            raise TypeError(message)
+            raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
         return origin
     return None
 
@@ -294,13 +266,6 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
     )
 
 
-NAME = "registry.json"
-_NAMED = 3
-_OF_THE_FILE = ("nodes", "schema_version")
-_MARKS = {"module", "class_name"}
-"""Keys by which an entry is recognised."""
-
-
 class Uninstalled(Problem):
     """A warning about saved entries whose module is not installed: they cannot run."""
 
@@ -308,9 +273,7 @@ class Uninstalled(Problem):
 class SavedEntries(NodeSource):
     """`registry.json` as a node source; the saved node types may have any name.
 
-    Args:
-        path: The file.
-        report: Called with problems: a corrupt file, and entries that are invalid or cannot run.
+    What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
     """
 
     name = NAME
@@ -340,14 +303,7 @@ class SavedEntries(NodeSource):
         yield from self._load().values()
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Put entries into `registry.json`; those of other names stay.
-
-        Args:
-            nodes: The JSON form of an entry by node type.
-
-        Raises:
-            PflowError: The file cannot be written, or it does not hold entries.
-        """
+        """Put entries into `registry.json`, in JSON form by node type; those of other names stay."""
 
         def change(data: dict[str, JSON]) -> None:
             data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}

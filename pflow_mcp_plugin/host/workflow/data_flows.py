@@ -1,4 +1,9 @@
-"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages."""
+"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages.
+
+How data moves follows what a run does, and where a run may do several things all of them are assumed: every
+node that may have run before another may have written what that one reads, and every output of a node may
+contain what the node was given.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +15,11 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.flow_policy import (
-    INPUTS,
-    POLICY_FILE,
-    FlowPolicy,
-    FlowRule,
-    matches,
-)
+from pflow_mcp_plugin.host.flow_policy import INPUTS, POLICY_FILE, FlowPolicy, FlowRule, matches
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
+from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
@@ -34,17 +33,20 @@ WHOLE = "*"
 """Stands for a key where data moves as a whole, or under a key that is known only when it runs."""
 _OUTPUTS = "outputs"
 """Stands for the parameter that takes what moves out of a workflow."""
+MOST_FLOWS = 100
+"""The data flows that are listed; nobody reads more, and each takes a search."""
+MOST_STEPS = 10_000
+"""The nodes in all paths together after which no further data flow is listed."""
+_ENDS = 8
+"""The nodes that are shown at each end of a long path."""
 
 
 @attrs.frozen
 class Read:
-    """A place where data moves into a node.
+    """A place where data moves into a node: the parameter that takes it, and the path that it reads.
 
-    Attributes:
-        param: The parameter that takes the value.
-        root: The first name of what it reads: a key at the root of the shared store, or a node's id.
-        key: The name after that; empty if it reads the whole.
-        may_be_node: Whether `root` may be the id of a node.
+    `root` is a key at the root of the shared store or, if it `may_be_node`, a node's id. `key` is the name
+    after that, empty if the whole is read.
     """
 
     param: str
@@ -57,14 +59,9 @@ class Read:
 class MovingNode:
     """A node as data moves through it.
 
-    Attributes:
-        spec: The node.
-        entry: What the registry says of it, None if its type is unknown.
-        reads: What it reads, in the order of the document.
-        reads_all: Whether it may read every key at the root of the shared store.
-        writes: The keys at the root that it may write.
-        writes_any: Whether it may write others too.
-        place: The JSON path of the node, or of the one in the outermost workflow that runs it.
+    `entry` is None if its type is unknown. With `reads_all` it may read every key at the root of the shared
+    store. `writes` are the keys at the root that it may write, with `writes_any` others too. `place` is the
+    JSON path of the node, or of the one in the outermost workflow that runs it.
     """
 
     spec: NodeSpec
@@ -93,9 +90,7 @@ class DataMovement:
     A node's number is its place in the workflow, as in a `NodeSet`; the inputs of a run count as a node after
     the last.
 
-    Args:
-        checked: The workflow; errors in it do no harm.
-        given: The names of the inputs of a run beyond the declared ones.
+    Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
     """
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
@@ -152,13 +147,23 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
     says_nothing = entry is None or (
         entry.interface.open and not entry.interface.reads and not entry.interface.params
     )
+    mapped = document.mapping(spec.id).outputs
+    writes = set(mapped.values())
+    if not document.namespaced:
+        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
+        writes |= {mapped.get(key, key) for key in keys}
+    # Strangers do not keep to a schema.
+    writes_undeclared = entry is None or (
+        not spec.constructs.repeats
+        and (entry.interface.open_outputs is not False or "untrusted_output" in entry.effects)
+    )
     return MovingNode(
         spec=spec,
         entry=entry,
         reads=tuple(_reads(document, spec, entry, careful=says_nothing)),
         reads_all=says_nothing,
-        writes=frozenset(_writes(document, spec, entry)),
-        writes_any=not document.namespaced and _writes_any(spec, entry),
+        writes=frozenset(writes),
+        writes_any=not document.namespaced and writes_undeclared,
         place=spec.path,
     )
 
@@ -168,19 +173,29 @@ def _reads(
 ) -> Iterator[Read]:
     """Yield what a node reads; `careful` if it may read from the store what its params contain."""
     for place in spec.constructs.templates():
-        yield from _in_templates(place.name, place.value)
+        yield from (_read(place.name, reference.path) for reference in named(place.value))
     # What only the node sees hides what has the same name, and comes from its constructs.
     own = spec.constructs.names
-    yield from (read for read in _in_params(document, spec, entry) if read.root not in own)
-    mapped = document.mapping(spec.id).inputs
-    open_keys = {key for key in (*mapped, *_natural(entry)) if careful or not _is_set(document, spec, key)}
+    given = [
+        _read(str(key), reference.path)
+        for key, value in spec.params.items()
+        if key not in expression_params(entry)
+        for reference in named(value)
+    ]
+    if is_transform(entry):  # other expressions are conditions: they decide which nodes run
+        everything = (*document.inputs, *(node.id for node in document.nodes))
+        found = expression_reads(param_expressions(spec, entry), everything)
+        given += (_read(param, path) for param, path in found)
+    yield from (read for read in given if read.root not in own)
+    mapped, natural = document.mapping(spec.id).inputs, entry.interface.reads if entry else ()
+    open_keys = {key for key in (*mapped, *natural) if careful or not _is_set(document, spec, key)}
     for key, source in mapped.items():
         if key in open_keys and source not in own:
             path = parse_path(source) or (source,)
             yield Read(key, source, may_be_node=False)
             if str(path[0]) not in own:
                 yield _read(key, path)
-    for key in _natural(entry):
+    for key in natural:
         if key in open_keys and key not in mapped and key not in own:
             # A parameter that is hidden has no name to show.
             param = key if entry and key in entry.interface.inputs else WHOLE
@@ -191,29 +206,8 @@ def _reads(
         yield Read(WHOLE, spec.id)  # the same
 
 
-def _in_params(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> Iterator[Read]:
-    for key, value in spec.params.items():
-        if key not in expression_params(entry):
-            yield from _in_templates(str(key), value)
-    if not is_transform(entry):  # a condition decides which nodes run; no data pass through it
-        return
-    everything = (*document.inputs, *(node.id for node in document.nodes))
-    reads = expression_reads(param_expressions(spec, entry), everything)
-    yield from (_read(param, path) for param, path in reads)
-
-
-def _in_templates(param: str, value: object) -> Iterator[Read]:
-    for _, part in references(value):
-        if isinstance(part, TemplateReference):
-            yield _read(param, part.path)
-
-
 def _read(param: str, path: tuple[str | int, ...]) -> Read:
     return Read(param, str(path[0]), str(path[1]) if len(path) > 1 else "")
-
-
-def _natural(entry: Entry | None) -> tuple[str, ...]:
-    return entry.interface.reads if entry else ()
 
 
 def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
@@ -223,23 +217,6 @@ def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
     reference = lone(spec.params[key])
     declared = document.inputs.get(reference.root) if reference and len(reference.path) == 1 else None
     return declared is None or declared.required
-
-
-def _writes(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> Iterator[str]:
-    mapped = document.mapping(spec.id).outputs
-    yield from mapped.values()
-    if not document.namespaced:
-        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
-        yield from (mapped.get(key, key) for key in keys)
-
-
-def _writes_any(spec: NodeSpec, entry: Entry | None) -> bool:
-    """Return whether a node may write keys that it does not declare; strangers do not keep to a schema."""
-    if entry is None:
-        return True
-    if spec.constructs.repeats:
-        return False
-    return entry.interface.open_outputs is not False or "untrusted_output" in entry.effects
 
 
 def bits_of(places: Iterable[int]) -> int:
@@ -276,14 +253,9 @@ class _Exit(MovingNode):
 class _Level:
     """One workflow among those that run one in another.
 
-    Attributes:
-        movement: How data moves through it alone.
-        first: The number of its first node.
-        around: The workflow that runs it.
-        own: The number, in that one, of the node that runs it.
-        exit: The number of the place where data moves out of it.
-        leaving: Its nodes, as bits, whose data may move out; its inputs have the bit after the last.
-        inside: The workflows that its nodes run, by their numbers in it.
+    `first` is the number of its first node, `own` that of the node in the workflow `around` that runs it, and
+    `exit` that of the place where data moves out of it. `leaving` are its nodes, as bits, whose data may move
+    out; its inputs have the bit after the last. `inside` are those that its nodes run, by the node's number.
     """
 
     movement: DataMovement
@@ -300,10 +272,6 @@ class NestedMovement:
 
     A node that runs a workflow stands for what moves into that one. What moves out of it is a node of its own
     after those inside, with the same id.
-
-    Args:
-        checked: The workflow; errors in it do no harm.
-        given: The names of the inputs of a run beyond the declared ones.
     """
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
@@ -319,11 +287,8 @@ class NestedMovement:
     def _add(self, checked: Checked, movement: DataMovement, above: str, place: str) -> _Level:
         """Add the nodes of a workflow, and of those that it runs.
 
-        Args:
-            checked: The workflow.
-            movement: How data moves through it.
-            above: The ids of the nodes that run it, each with a slash.
-            place: The JSON path that its nodes get; empty for their own.
+        `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
+        nodes get, empty for their own.
         """
         level = _Level(movement, len(self.nodes))
         self.ids += [f"{above}{node_id}" for node_id in movement.ids[:-1]]
@@ -339,7 +304,17 @@ class NestedMovement:
                 inside.leaving = _leaving(called, inner, movement, node)
                 level.inside[number] = inside
                 self.ids.append(f"{above}{node.spec.id}")
-                self.nodes.append(_exit(node, where))
+                self.nodes.append(
+                    _Exit(
+                        spec=node.spec,
+                        entry=node.entry,
+                        reads=(),
+                        reads_all=False,
+                        writes=node.writes,
+                        writes_any=node.writes_any,
+                        place=where,
+                    )
+                )
                 self._levels.append(inside)
         return level
 
@@ -374,57 +349,29 @@ class NestedMovement:
         return into.movement.link(source - into.first if level is into else count, number)
 
 
-def _exit(node: MovingNode, place: str) -> _Exit:
-    return _Exit(
-        spec=node.spec,
-        entry=node.entry,
-        reads=(),
-        reads_all=False,
-        writes=node.writes,
-        writes_any=node.writes_any,
-        place=place,
-    )
-
-
 def _leaving(called: CalledWorkflow, inner: DataMovement, outer: DataMovement, node: MovingNode) -> int:
     """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
     document = called.checked.document if called.checked else None
     everything = (1 << len(inner.nodes) + 1) - 1
-    if document is None or not document.outputs or _shows_errors(outer, node):
+    # Any node inside may have raised the error, or written what is read as a whole.
+    shows_error = "error" in node.writes or node.writes_any
+    for read in (read for other in outer.nodes for read in other.reads if read.may_be_node):
+        shows_error |= read.root == node.spec.id and read.key in ("", "error", WHOLE)
+    if document is None or not document.outputs or shows_error:
         return everything
-    found = (part for output in document.outputs.values() for _, part in references(output.source))
-    named = {part.root for part in found if isinstance(part, TemplateReference)}
-    leaving = 0 if named.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
+    roots = {part.root for output in document.outputs.values() for part in named(output.source)}
+    leaving = 0 if roots.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
     for number, part in enumerate(inner.nodes):
-        if inner.ids[number] in named or part.writes_any or not named.isdisjoint(part.writes):
+        if inner.ids[number] in roots or part.writes_any or not roots.isdisjoint(part.writes):
             leaving |= 1 << number
     return leaving
 
 
-def _shows_errors(outer: DataMovement, node: MovingNode) -> bool:
-    """Return whether the error of a node, or all that it wrote, is read: any inside may have raised it."""
-    reads = (read for other in outer.nodes for read in other.reads if read.may_be_node)
-    is_read = any(read.root == node.spec.id and read.key in ("", "error", WHOLE) for read in reads)
-    return is_read or "error" in node.writes or node.writes_any
-
-
-MOST_FLOWS = 100
-"""The data flows that are listed; nobody reads more, and each takes a search."""
-MOST_STEPS = 10_000
-"""The nodes in all paths together after which no further data flow is listed."""
-_ENDS = 8
-"""The nodes that are shown at each end of a long path."""
-
-
 @attrs.frozen(kw_only=True)
 class PathNode:
-    """A node on the path of a data flow.
+    """A node on the path of a data flow, or `inputs`, which have no type.
 
-    Attributes:
-        node: Its id, or `inputs`.
-        type: Its type, empty for the inputs.
-        param: The parameter that takes the data; empty for the first.
-        key: The key by which the data moves on; empty for the last.
+    `param` takes the data, except at the first; by `key` the data moves on, except at the last.
     """
 
     node: str
@@ -441,11 +388,8 @@ class PathNode:
 class DataFlow:
     """A way that data may take through a workflow, one of the shortest.
 
-    Attributes:
-        path: The nodes from the first to the last.
-        effects: What the registry says of the first and the last node's effects.
-        place: The JSON path of the last node in the workflow.
-        rule: The rule of the policy that denies it, such as `flows.deny[0]`; empty if none does.
+    `effects` are those of its first and its last node, and `place` is the JSON path of the last. `rule` is
+    the rule of the policy that denies it, such as `flows.deny[0]`, or empty.
     """
 
     path: tuple[PathNode, ...]
@@ -486,12 +430,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """The data flows that were found.
-
-    Attributes:
-        flows: One for each first and last node; those that the policy denies stand first.
-        more: Whether there are more.
-    """
+    """One data flow for each first and last node, those that the policy denies first; `more` if there are more."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False
@@ -521,12 +460,8 @@ def find_flows(
 ) -> FoundFlows:
     """Find the data flows through a workflow that the policy denies.
 
-    Args:
-        checked: The workflow.
-        policy: Which flows are denied.
-        given: The names of the inputs of a run.
-        every: Find also those that no rule is about, from untrusted outputs to nodes that are destructive or
-            send data.
+    With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
+    or send data. `given` names the inputs of a run.
     """
     search = FlowSearch(NestedMovement(checked, given), policy)
     found = search.run(search.denied)
@@ -540,16 +475,10 @@ class FlowSearch:
     """Searches for data flows, breadth first from each node that one may begin at.
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
-    limit on what is found, that makes the search proportional to the size of the workflow.
-
-    Args:
-        movement: How data moves through the workflow.
-        policy: Which flows are denied and allowed.
-
-    Attributes:
-        denied: For the number of each node where a denied flow may begin, the nodes where it ends, as bits.
-        unruled: The same for flows from untrusted outputs to harmful nodes that no rule is about.
-        steps: How many nodes it has looked at.
+    limit on what is found, that makes the search proportional to the size of the workflow. `denied` has, for
+    the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
+    same for flows from untrusted outputs to harmful nodes that no rule is about. `steps` counts the nodes
+    looked at.
     """
 
     def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:
@@ -612,7 +541,10 @@ class FlowSearch:
                 before.update(dict.fromkeys(found, current))
             for end in (place for place in following if ends >> place & 1):
                 reached = True
-                yield _path(before, begin, end)
+                path = [end, before[end]]
+                while path[-1] != begin:
+                    path.append(before[path[-1]])
+                yield path[::-1]
             layer = following
         if not reached:
             # It may itself be an end that others lead to.
@@ -643,10 +575,3 @@ class FlowSearch:
         """Return whether a rule is about a flow that takes such a path and is not allowed."""
         ends = self.denied.get(places[0], 0) & self._matching(rule.end)
         return bool(self._matching(rule.begin) >> places[0] & 1 and ends >> places[-1] & 1)
-
-
-def _path(before: Mapping[int, int], begin: int, end: int) -> list[int]:
-    path = [end, before[end]]
-    while path[-1] != begin:
-        path.append(before[path[-1]])
-    return path[::-1]

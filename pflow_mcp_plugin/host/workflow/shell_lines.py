@@ -44,16 +44,9 @@ def is_shell_line(value: object, field: Field | None) -> TypeGuard[str]:
 def bind_line(text: str, lookup: Lookup, *, keep_missing: bool = False) -> ShellLine | str | list[object]:
     """Return a shell line with variables for its values; a line without templates as a plain string.
 
-    A line that consists of a template of a list becomes that list: the arguments of a program.
-
-    Args:
-        text: The line.
-        lookup: Finds the value of a reference.
-        keep_missing: Leave a template as text when its value is missing, instead of raising.
-
-    Raises:
-        PflowError: A template is in a place that cannot be quoted.
-        MissingValue: From `lookup`, unless `keep_missing`.
+    A line that consists of a template of a list becomes that list: the arguments of a program. With
+    `keep_missing` a template without a value is left as text. A template in a place that cannot be quoted is
+    an error.
     """
     if lone(text):
         value = resolve(text, lookup, keep_missing=keep_missing)
@@ -105,11 +98,7 @@ class _Scanner:
         self.line.append(text)
 
     def expand(self, name: str, template: str) -> None:
-        """Add an expansion in place of a template.
-
-        Raises:
-            PflowError: An expansion is not safe, or plain text, in this place.
-        """
+        """Add an expansion in place of a template, unless it would not be safe, or plain text, there."""
         inside = self._open[-1]
         if self._refused or inside not in _AROUND:
             where = self._refused or _NAMES[inside]
@@ -247,11 +236,7 @@ class _Word:
 
 
 def evaluated_value(line: str) -> str:
-    """Return what evaluates a value in a shell line, such as `let`; empty if nothing does.
-
-    Args:
-        line: The line, with `MARK` in place of each template.
-    """
+    """Return what evaluates a value in a line with `MARK` for each template, such as `let`; else empty."""
     try:
         commands = list(_Reader(line).commands())
         for words in commands:  # it grows
@@ -276,10 +261,8 @@ def evaluated_value(line: str) -> str:
 def _evaluations(words: Sequence[_Word], tainted: set[str], *, computes: bool) -> Iterator[str]:
     """Yield what in a simple command evaluates a value.
 
-    Args:
-        words: The command.
-        tainted: The variables that may hold a value.
-        computes: Whether something in the line may be the name of a builtin that a variable holds.
+    `tainted` are the variables that may hold one; with `computes`, something in the line may be the name of a
+    builtin that a variable holds.
     """
     if any(word.evaluated & tainted for word in words):
         yield "arithmetic"

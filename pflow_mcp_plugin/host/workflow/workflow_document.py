@@ -1,4 +1,4 @@
-"""A workflow's document: its normal form, and its typed parts, each with its JSON path."""
+"""A workflow's document: its normal form and typed parts, each with its JSON path; the inputs of a run."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ EXTRA = "extra"
 WORKFLOW_NODE = "workflow"
 """The type of a node that runs another workflow; in a document the name of that workflow follows it."""
 _IF = " if "
+STILL_TO_COME = object()
+"""A placeholder for an input that has not been read yet, so it is not checked."""
+_SPELLINGS = {
+    "bool": "Write true or false",
+    "int": "Write a whole number in digits, such as 12",
+    "float": "Write a number, such as 1.5",
+}
 Upgrade = Callable[[JSONObject], JSONObject | None]
 """Returns a node in normal form if it has an older shape, else None."""
 
@@ -169,12 +176,18 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
     if not isinstance(workflow, Mapping):
         return workflow
     normal = {"ir_version": IR_VERSION, **workflow}
-    nodes = normal.get("nodes")
-    if isinstance(nodes, list):
-        nodes, upgraded = _normal_nodes(nodes, upgrade)
+    given = normal.get("nodes")
+    if isinstance(given, list):
+        nodes: list[Any] = []
+        for node in given:
+            newer = upgrade(node) if upgrade and _is_node(node) else None
+            if newer is not None:
+                normal.setdefault("enable_namespacing", False)
+            current = node if newer is None else dict(newer)
+            if isinstance(current, dict) and "type" not in current and "id" in current:
+                current = {**current, "type": current["id"]}
+            nodes.append(current)
         normal["nodes"] = nodes
-        if upgraded:
-            normal.setdefault("enable_namespacing", False)
         if normal.get("edges") in (None, []):
             ids = [node["id"] for node in nodes if isinstance(node, dict) and isinstance(node.get("id"), str)]
             # A repeated id is reported by the check; here it must not chain a node to itself.
@@ -183,31 +196,11 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
     return normal
 
 
-def _normal_nodes(nodes: list[JSON], upgrade: Upgrade | None) -> tuple[list[JSON], bool]:
-    normal = []
-    upgraded = False
-    for node in nodes:
-        newer = upgrade(node) if upgrade and _is_node(node) else None
-        upgraded = upgraded or newer is not None
-        normal.append(_with_type(node if newer is None else dict(newer)))
-    return normal, upgraded
-
-
 def _is_node(node: JSON) -> TypeGuard[JSONObject]:
     # Sources are asked about well-formed nodes only, so they need not check the shape.
     if not isinstance(node, dict) or not isinstance(node.get("id"), str):
         return False
     return isinstance(node.get("type", ""), str) and isinstance(node.get("params", {}), dict)
-
-
-def _with_type(node: JSON) -> JSON:
-    if not isinstance(node, dict) or "type" in node or "id" not in node:
-        return node
-    return {**node, "type": node["id"]}
-
-
-STILL_TO_COME = object()
-"""A placeholder for an input that has not been read yet, so it is not checked."""
 
 
 def bind_inputs(
@@ -267,11 +260,7 @@ def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> l
 
 
 def parse_input(text: str, spec: InputSpec) -> object:
-    """Return an input of a run as typed, in its declared type.
-
-    Raises:
-        TypeMismatch: It is not of that type.
-    """
+    """Return an input of a run, given as text, in its declared type; raise `TypeMismatch` if it is not."""
     alternatives = [type_name(part) for part in spec.field.types]
     if "str" in alternatives or "any" in alternatives:
         return text
@@ -289,13 +278,6 @@ def _spelling(spec: InputSpec, text: str) -> str:
     if kind in ("list", "dict"):
         return f"Write it as JSON, {spec.name}='{'[...]' if kind == 'list' else '{...}'}'"
     return _SPELLINGS.get(kind, f"Write a value that is {spec.type}")
-
-
-_SPELLINGS = {
-    "bool": "Write true or false",
-    "int": "Write a whole number in digits, such as 12",
-    "float": "Write a number, such as 1.5",
-}
 
 
 def _default(spec: InputSpec) -> object:

@@ -1,4 +1,4 @@
-"""Where a workflow has expressions, what they read, and what those of a `transform` make.
+"""What a workflow reads: where it has expressions, and what is known of its nodes and inputs before a run.
 
 They are in the constructs of nodes, in conditions of edges, in the cases of a `branch`, and in a `transform`.
 The expression language is imported only where there is one to parse.
@@ -21,9 +21,9 @@ from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     follow,
     has_template,
+    named,
     parse,
     parse_path,
-    references,
     resolve,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
@@ -37,6 +37,8 @@ _PARAMS: Mapping[str, frozenset[str]] = {
     "branch": frozenset({CASES}),
     "transform": frozenset({EXPRESSION, OUTPUTS}),
 }
+KnownValue = Callable[[TemplateReference], object]
+"""Returns the value of a template, or `UNKNOWN`."""
 
 
 def is_branch(entry: Entry | None) -> bool:
@@ -132,22 +134,17 @@ def expression_reads(
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
     """Return the outputs of a transform: `result` of its expression, and those it names itself."""
-    return tuple(_output(place) for place in param_expressions(node, entry))
-
-
-def _output(place: ExpressionPlace) -> Field:
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
-    try:
-        field = Reading.of(parsed(place.text)).result.field(place.output)
-    except PflowError:  # the check reports it
-        field = Field(key=place.output)
-    return attrs.evolve(field, description=place.text)
-
-
-KnownValue = Callable[[TemplateReference], object]
-"""Returns the value of a template, or `UNKNOWN`."""
+    outputs = []
+    for place in param_expressions(node, entry):
+        try:
+            field = Reading.of(parsed(place.text)).result.field(place.output)
+        except PflowError:  # the check reports it
+            field = Field(key=place.output)
+        outputs.append(attrs.evolve(field, description=place.text))
+    return tuple(outputs)
 
 
 def nothing_known(_: TemplateReference) -> object:
@@ -216,27 +213,36 @@ def _has_gap(value: object) -> bool:
 
 
 class WorkflowReads:
-    """What a workflow reads of its inputs and of the outputs of its nodes; collected once.
-
-    Attributes:
-        inputs: The inputs that something reads.
-    """
+    """What a workflow reads of its `inputs` and of the outputs of its nodes; collected once."""
 
     def __init__(self, document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> None:
         self._found: dict[str, set[Path]] = {}
         ids, writers = {node.id for node in document.nodes}, _writers(document, entries)
-        named = {*_in_templates(document), *_in_expressions(document, entries), *_in_mappings(document)}
-        natural = set(_natural(document, entries))
-        for path in named:
+        everything = (*document.inputs, *ids)
+        expressions = expression_reads(every_expression(document, entries), everything)
+        values: list[object] = [output.source for output in document.outputs.values()]
+        for node in document.nodes:
+            values += (*node.params.values(), *(place.value for place in node.constructs.templates()))
+        by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
+        sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
+        by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
+        natural: set[Path] = set()
+        for node in document.nodes:
+            # Names that it takes from the root because nothing else gives them.
+            if entry := entries.get(node.entry_key):
+                natural |= {
+                    (key,) for key in reads(entry) - {*node.params, *document.mapping(node.id).inputs}
+                }
+        for path in by_name:
             if path[0] in ids:
                 self._add(str(path[0]), path[1:])
-        for path in named | natural:
+        for path in by_name | natural:
             for node_id, key in writers.get(str(path[0]), ()):
                 self._add(node_id, (key, *path[1:]))
         for node_id, mapping in document.mappings.items():
             for key in mapping.outputs:
                 self._add(node_id, (key,))
-        self.inputs = document.inputs.keys() & {path[0] for path in named | natural}
+        self.inputs = document.inputs.keys() & {path[0] for path in by_name | natural}
 
     def of(self, node: NodeSpec) -> frozenset[Path]:
         """Return the paths that are read of the outputs of a node; of one that repeats those of one run."""
@@ -265,31 +271,3 @@ def _writers(
         for key, name in names.items():
             writers.setdefault(name, []).append((node.id, key))
     return writers
-
-
-def _in_templates(document: WorkflowDocument) -> Iterator[Path]:
-    values: list[object] = [output.source for output in document.outputs.values()]
-    for node in document.nodes:
-        values += node.params.values()
-        values += (place.value for place in node.constructs.templates())
-    yield from (part.path for _, part in references(values) if isinstance(part, TemplateReference))
-
-
-def _in_expressions(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> Iterator[Path]:
-    everything = (*document.inputs, *(node.id for node in document.nodes))
-    yield from (path for _, path in expression_reads(every_expression(document, entries), everything))
-
-
-def _in_mappings(document: WorkflowDocument) -> Iterator[Path]:
-    for mapping in document.mappings.values():
-        for source in mapping.inputs.values():
-            yield from ((source,), parse_path(source) or (source,))
-
-
-def _natural(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> Iterator[Path]:
-    """Yield the names that nodes take from the root because nothing else gives them."""
-    for node in document.nodes:
-        entry = entries.get(node.entry_key)
-        if entry is not None:
-            own = {*node.params, *document.mapping(node.id).inputs}
-            yield from ((key,) for key in reads(entry) - own)

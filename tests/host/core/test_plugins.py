@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from pflow_mcp_plugin.host.cli.plugins_command import plugins as list_plugins
 
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.host.plugins import Plugins, create_manager
@@ -58,6 +59,11 @@ def test_a_bad_plugin_is_named_and_skipped_and_the_next_one_works(install, open_
         assert status(opened, "good").status == "loaded"
         assert f"Plugin bad (dist-bad 0.3) {told}" in opened.messages
         assert not opened.host.plugins.manager.has_plugin("bad")
+        lines = list_plugins.main([], obj=opened.host, standalone_mode=False).render().splitlines()
+        assert next(line for line in lines if line.startswith("bad ")).startswith(
+            f"bad  dist-bad 0.3  skipped: {told.partition(': ')[0]}"
+        )
+        assert next(line for line in lines if line.startswith("good ")).endswith("  loaded")
         assert "echo" in [entry.node for entry in opened.host.registry.entries()]
 
 

@@ -270,6 +270,8 @@ def test_search_ranks_names_over_descriptions_and_finds_parameters(open_with):
         assert [item.node for item, _ in found] == ["shout-issue", "shout-other"]
         assert found[0][1] > found[1][1] > 0
         assert [item.node for item, _ in registry.search("loud ness")] == ["shout-third"]
+        assert [item.node for item, _ in registry.search("lik")] == ["shout-other"]
+        assert registry.search("li") == []  # of two letters, many words may begin so
         assert registry.search('") * ^ {:-') == registry.search("") == []
         assert len(registry.search("shout", limit=2)) == 2
         row = registry.search_rows("tagged")[0].to_dict()

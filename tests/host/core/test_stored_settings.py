@@ -16,12 +16,21 @@ def test_a_value_is_read_as_text_and_seen_when_it_changes(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["{oops", '{"env": []}'])
-def test_corrupt_settings_are_refused(tmp_path, content):
+def test_corrupt_settings_are_refused_and_left_as_they_are(tmp_path, content):
     path = tmp_path / "settings.json"
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(CorruptFile):
-        StoredSettings(path).get("TOKEN")
+    for use in (
+        lambda settings: settings.get("TOKEN"),
+        lambda settings: settings.set("TOKEN", "t"),
+        lambda settings: settings.set_command("TOKEN", ["pass", "show"]),
+        lambda settings: settings.unset("TOKEN"),
+        StoredSettings.values,
+        StoredSettings.names,
+    ):
+        with pytest.raises(CorruptFile):
+            use(StoredSettings(path))
+    assert path.read_text() == content
     assert [problem.severity for problem in StoredSettings(path).check()] == ["error"]
 
 

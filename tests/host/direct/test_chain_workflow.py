@@ -84,6 +84,8 @@ def test_what_no_flag_and_no_node_gives_is_reported_as_flags():
     ]
     built = chain((node("keep", "save!"), ""), stdin=False)
     assert str(built.problems[0]) == "keep needs --param save (Write --param save=..., or pipe it in)"
+    built = chain((SEND, "--thread x"), stdin=False)
+    assert built.problems[0].suggestion == "Write --channel ..."  # which of two would be piped?
 
 
 def test_a_flag_of_a_later_node_is_out_of_reach_of_what_earlier_nodes_write():

@@ -9,9 +9,10 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pflow_mcp_plugin.host.planning.task_meaning import Value
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
-from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
+from pflow_mcp_plugin.host.planning.offline_plan import Step, offline_plan
 
 KEY = attrgetter("key")
 WORDS = [
@@ -129,6 +130,15 @@ def test_the_plan_of_any_task_with_any_nodes_validates(bench):
 def plan(office):
     """Plan a task with the nodes of the office."""
     return lambda task: offline_plan(task, office.registry, office.runner)
+
+
+@pytest.mark.parametrize(("keys", "taken"), [(["query"], True), (["query", "text"], False)])
+def test_a_text_goes_to_the_only_parameter_that_takes_one(keys, taken):
+    params = [Field(key=key, type="str", required=True) for key in keys]
+    entry = Entry(node="t-find", class_name="Find", module="m", interface=Interface(params=params))
+    step = Step(entry=entry, clause="find it", confidence=1)
+    assert step.take(Value(text="red roses", shape="text")) == taken
+    assert step.params == ({"query": "red roses"} if taken else {})
 
 
 def test_a_task_becomes_nodes_that_pass_on_what_they_found(plan):

@@ -15,6 +15,8 @@ def test_without_mappings_it_is_the_store_itself():
     store["b"] = 2
     assert dict(store) == shared == {"a": 1, "b": 2}
     assert store.written == {"b": 2}
+    assert (store.pop("b"), store.pop("a")) == (2, 1)
+    assert dict(store) == shared == {}
 
 
 def test_mappings_translate_both_ways():

@@ -155,6 +155,20 @@ def test_a_wrong_value_for_an_input_fails_the_node(bench, add):
     assert "parameter n must be int, got str" in str(bench.run(workflow).error)
 
 
+def test_nothing_inside_runs_if_the_store_holds_a_wrong_value_for_an_input(bench, add):
+    @bench.node("t-word", [], ["n"])
+    class Word(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["n"] = "word"
+
+    inner = {**DOUBLE, "nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, *DOUBLE["nodes"]]}
+    workflow = {"enable_namespacing": False, "nodes": [{"id": "w", "type": "t-word"}, step(inner)]}
+    outcome = bench.run(workflow)
+    assert outcome.error.ran == "not ran"
+    (_, failed) = trace_of(outcome)["steps"]
+    assert not failed.get("steps")
+
+
 def test_an_optional_input_that_was_not_given_is_not_passed_on(bench):
     inner = {
         "inputs": {"word": {"type": "str", "default": "usual"}},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.workflow import normalise
-from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY
+from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY, valid_members
 from pflow_mcp_plugin.host.workflow.document_reader import (
     _KEYS,
     EDGE_KEYS,
@@ -21,6 +21,7 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
 
+TABLES = {"batch": BATCH, "cache": CACHE, "retry": RETRY}
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
@@ -148,3 +149,12 @@ def test_the_schema_is_one_and_describes_every_key():
     assert set(SCHEMA["$defs"]["batch"]["properties"]) == set(BATCH)
     assert set(SCHEMA["$defs"]["retry"]["properties"]) == set(RETRY)
     assert set(SCHEMA["$defs"]["cache"]["properties"]) == set(CACHE)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_member_of_a_table_that_is_null_counts_as_absent(table):
+    findings = Findings()
+    assert valid_members(dict.fromkeys(TABLES[table]), TABLES[table], "$", findings) == {}
+    assert not findings.problems
+    assert valid_members({"odd": 1}, TABLES[table], "$", findings) == {}
+    assert [problem.path for problem in findings.problems] == ["$.odd"]

@@ -1,4 +1,9 @@
-"""A parsed expression, and its evaluation with limits on work and on the size of what is made.
+"""Expressions: their syntax, and their evaluation with limits on work and on the size of what is made.
+
+The syntax is JMESPath, where numbers, `true`, `false` and `null` need no backticks. `$` stands for all values
+in scope, also within a filter. Both are additions: every JMESPath expression without deprecated literals
+means the same here, except one that reads a key named `true`, `false` or `null`, which is written in double
+quotes.
 
 What JMESPath itself does not bound is counted here: each visit of a node, each item that is copied, and
 the size that each new value would have if it were written out. Lists that share their items are small in
@@ -28,6 +33,8 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, said, shown
 from pflow_mcp_plugin.terminal.human_units import count_text
 
+__all__ = ["Expression", "Secrets", "is_true", "parsed"]
+
 LONGEST = 4_000
 """Characters of an expression."""
 _PROJECTIONS = frozenset({"projection", "filter_projection", "value_projection", "flatten"})
@@ -41,16 +48,34 @@ Token = dict[str, Any]
 
 _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 _COMPARATORS = frozenset({"eq", "ne", "lt", "lte", "gt", "gte"})
+MOST_WORK = 2_000_000
+"""Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
+LARGEST = 2_000_000
+"""The values in anything that an expression makes; sixteen characters count as one."""
+
+_MAKING = frozenset(
+    {
+        "filter_projection",
+        "flatten",
+        "function_expression",
+        "multi_select_dict",
+        "multi_select_list",
+        "projection",
+        "slice",
+        "value_projection",
+    }
+)
+_STEPS = frozenset({"field", "index", "slice"})
+_OF_ITEMS = frozenset({"filter_projection", "flatten", "pipe", "projection", "value_projection"})
+"""What takes something of each item of its first child, or of what that makes."""
 
 
 @attrs.frozen
 class Syntax:
     """A parsed expression: its tree, and remarks for its author.
 
-    Attributes:
-        tree: The root of the syntax tree.
-        positions: Where each name first stands, from 1.
-        quoted: Names in double quotes that are compared with, where a string may have been meant.
+    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
+    compared with, where a string may have been meant.
     """
 
     tree: Node
@@ -59,11 +84,7 @@ class Syntax:
 
 
 def read_syntax(text: str) -> Syntax:
-    """Parse an expression.
-
-    Raises:
-        PflowError: Kind `validation`: it is not one, or above the limits; says where and what to do.
-    """
+    """Parse an expression within the limits; an error says where it is wrong and what to do."""
     if len(text) > LONGEST:
         raise _refused(text, f"it has {len(text):,} characters, more than {LONGEST:,}", "Split it up")
     if not text.strip():
@@ -259,38 +280,9 @@ def _refused(text: str, reason: str, step: str = "", position: int = 0) -> Pflow
     )
 
 
-MOST_WORK = 2_000_000
-"""Steps of one evaluation: some seconds, enough to filter a hundred thousand items."""
-LARGEST = 2_000_000
-"""The values in anything that an expression makes; sixteen characters count as one."""
-
-_MAKING = frozenset(
-    {
-        "filter_projection",
-        "flatten",
-        "function_expression",
-        "multi_select_dict",
-        "multi_select_list",
-        "projection",
-        "slice",
-        "value_projection",
-    }
-)
-_STEPS = frozenset({"field", "index", "slice"})
-_OF_ITEMS = frozenset({"filter_projection", "flatten", "pipe", "projection", "value_projection"})
-"""What takes something of each item of its first child, or of what that makes."""
-__all__ = ["Expression", "Secrets", "is_true", "parsed"]
-
-
 @attrs.frozen
 class Secrets:
-    """The secrets of a run: a function that changes a text that contains one makes another.
-
-    Attributes:
-        known: Returns them.
-        redact: Redacts them from a text.
-        add: Adds some.
-    """
+    """The secrets of a run: a function that changes a text that contains one makes another."""
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
@@ -298,12 +290,7 @@ class Secrets:
 
 
 class Evaluation(visitor.TreeInterpreter):
-    """One evaluation of an expression.
-
-    Args:
-        everything: What `$` stands for.
-        secrets: Those of the run, if there is one.
-    """
+    """One evaluation of an expression, in which `$` stands for `everything`."""
 
     def __init__(self, everything: Mapping[str, Any], secrets: Secrets | None = None) -> None:
         self._callable = ExpressionFunctions(self)
@@ -326,11 +313,7 @@ class Evaluation(visitor.TreeInterpreter):
         return self._opened(result) if "opens" in node else result
 
     def spend(self, work: int) -> None:
-        """Count work against the limit of the evaluation.
-
-        Raises:
-            PflowError: It is used up.
-        """
+        """Count work against the limit of the evaluation; raise PflowError if it is used up."""
         self._left -= work
         if self._left < 0:
             step = "Filter first, or split the work into several nodes"
@@ -424,7 +407,7 @@ class Evaluation(visitor.TreeInterpreter):
         left, right = (self.visit(child, value) for child in node["children"])
         if node["value"] in ("eq", "ne"):
             self.spend(min(self.size(left), self.size(right)))
-        elif not _ordered(left, right):
+        elif not all(map(_is_number, (left, right))) and not all(isinstance(it, str) for it in (left, right)):
             return None
         return self.COMPARATOR_FUNC[node["value"]](left, right)
 
@@ -441,12 +424,6 @@ class Evaluation(visitor.TreeInterpreter):
             found = json_in(value)
             known = self._texts[id(value)] = (value, value if found is None else found)
         return known[1]
-
-
-def _ordered(left: Any, right: Any) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return True
-    return _is_number(left) and _is_number(right)
 
 
 def _is_number(value: Any) -> bool:
@@ -469,12 +446,7 @@ def _described(value: object) -> str:
 
 @attrs.frozen(eq=False, repr=False)
 class Expression:
-    """A parsed expression.
-
-    Attributes:
-        text: As written.
-        syntax: Its tree.
-    """
+    """An expression as written, and its syntax."""
 
     text: str
     syntax: Syntax
@@ -484,8 +456,7 @@ class Expression:
     ) -> Any:
         """Evaluate the expression; it reads these values and nothing else, and changes none of them.
 
-        Raises:
-            PflowError: It cannot be evaluated, or takes too much work or memory.
+        It may fail, or take too much work or memory: PflowError.
         """
         evaluation = Evaluation(everything, secrets)
         with foreign_code(self._failure):  # the values may be objects of nodes, which may raise anything
@@ -509,9 +480,5 @@ def is_true(value: object) -> bool:
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> Expression:
-    """Parse an expression; the same text is parsed once.
-
-    Raises:
-        PflowError: It is not an expression; says where and what to do.
-    """
+    """Parse an expression; the same text is parsed once."""
     return Expression(text, read_syntax(text))

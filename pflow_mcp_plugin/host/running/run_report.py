@@ -1,19 +1,27 @@
-"""The errors that stop a run, and the failed items after which it went on, worded for the user."""
+"""What a run tells its user: what it shows meanwhile, its report, and the errors that stop it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import NodeRef, PflowError, Problem
-from pflow_mcp_plugin.host.running.trace_recorder import Step
+from pflow_mcp_plugin.contract import NodeRef, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
+from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.terminal_display import Detail, State
+
 
 _LAST_DONE = 5
 """How many of the completed nodes the message names."""
@@ -41,13 +49,7 @@ def node_skipped(template: str, user: str, node_id: str) -> PflowError:
 
 
 def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
-    """Return the error of a run that says which node failed, at which item of its batch, and why.
-
-    Args:
-        node: The node.
-        error: Why it failed.
-        where: The item of its batch, in words that follow `failed`.
-    """
+    """Return the error of a run that says which node failed and why; `where` names the item of its batch."""
     named = node.id if node.id == node.type else f"{node.id} ({node.type})"
     message = f"Node {named} failed{where}: {said(error)}"
     details: dict[str, object] = {"node": node.id, "node_type": node.type}
@@ -87,18 +89,17 @@ def redacted(error: PflowError, redactor: Redactor) -> PflowError:
     error.args = (error.message,)
     error.details = redactor.value(error.details)
     error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
-    error.problems = tuple(_redacted_problem(problem, redactor) for problem in error.problems)
-    return error
-
-
-def _redacted_problem(problem: Problem, redactor: Redactor) -> Problem:
-    return attrs.evolve(
-        problem,
-        message=redactor.text(problem.message),
-        path=redactor.text(problem.path),
-        suggestion=redactor.text(problem.suggestion),
-        source=redactor.text(problem.source),
+    error.problems = tuple(
+        attrs.evolve(
+            problem,
+            message=redactor.text(problem.message),
+            path=redactor.text(problem.path),
+            suggestion=redactor.text(problem.suggestion),
+            source=redactor.text(problem.source),
+        )
+        for problem in error.problems
     )
+    return error
 
 
 def endless(history: Sequence[str], bound: int) -> PflowError:
@@ -115,11 +116,9 @@ def endless(history: Sequence[str], bound: int) -> PflowError:
 
 
 def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
-    """Yield a warning for each batch of a run that went on although some of its items failed.
+    """Yield a warning for each batch that went on although some of its items failed.
 
-    Args:
-        steps: The recorded steps of the run.
-        run_id: The run, if it has a trace; else empty.
+    `run_id` is that of the run if it has a trace, else empty.
     """
     found = {name: batch for name, batch in _partly_failed(steps, "") if batch["failed"]}
     for name, batch in found.items():  # the latest, where a batch ran several times
@@ -139,9 +138,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the counts of each batch that did not fail as a whole, by its name in the trace.
 
-    Args:
-        steps: Steps that follow one another.
-        items: The indexes of the items of the batches around them: `[0][2]`.
+    `items` are the indexes in the batches around these steps, such as `[0][2]`.
     """
     for step in steps:
         batch = step.details.get("batch")
@@ -150,3 +147,74 @@ def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Map
         yield from _partly_failed(step.steps, items)
         for index, item in step.items.items():
             yield from _partly_failed(item.steps, f"{items}[{index}]")
+
+
+Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextManager[None]]
+"""Lets what the host reports meanwhile be written inside the context that it is given."""
+
+
+@contextmanager
+def shown_run(
+    names: Sequence[str], detail: Detail | None, around: Around
+) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
+    """Show a run on standard error, if that is a terminal; `verbose` shows it as plain lines elsewhere too.
+
+    Yields what follows the run, and what to call with its outcome. `detail` is None for nothing, and
+    `around` coordinates warnings with what is shown.
+    """
+    terminal = is_terminal(sys.stderr)
+    if detail is None or not (terminal or detail == "verbose") or sys.stderr is None:
+        yield RunWatcher(), lambda _: None
+        return
+    from pflow_mcp_plugin.host.running.terminal_display import display_on
+
+    display = display_on(sys.stderr, names, detail, terminal=terminal)
+
+    def ended(outcome: Outcome) -> None:
+        display.close()
+        error = outcome.error
+        state: State = "succeeded"
+        if error is not None:
+            state = "interrupted" if error.kind == "interrupted" else "failed"
+        trace, home = outcome.trace_path, Path.home()
+        shown = str(trace or "")
+        if trace is not None and trace.is_relative_to(home):
+            shown = f"~/{trace.relative_to(home)}"
+        # The report of a failure names the trace itself.
+        display.summarize(state, shown if error is None else "")
+
+    with around(display.paused):
+        display.start()
+        try:
+            yield display, ended
+        finally:
+            display.close()
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """Return the report of `pflow run` on an outcome."""
+    return Report(
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
+        text=lambda: outputs_text(outcome),
+        is_data=True,
+        error=outcome.error,
+        beside={
+            "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),
+            **({} if outcome.error is None else {"checkpoint": dict(outcome.checkpoint)}),
+        },
+        exit_code=outcome.exit_code,
+    )
+
+
+def outputs_text(outcome: Outcome) -> str:
+    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
+    if len(outcome.outputs) == 1:
+        return printed(*outcome.outputs.values())
+    if outcome.outputs:
+        return "\n".join(f"{name}: {printed(value)}" for name, value in outcome.outputs.items())
+    return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+def printed(value: object) -> str:
+    """Return an output of a run as it is printed: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value)
