@@ -132,7 +132,7 @@ def test_a_file_of_a_newer_program_is_refused_and_kept(catalog):
 def test_a_tool_that_is_gone_is_remembered_until_it_comes_back(catalog):
     catalog.save("a", listing("x", "y"), "")
     before, saved = catalog.save("a", listing("y"), "")
-    assert [each.name for each in before.tools] == ["x"]
+    assert [each.name for each in before.tools] == ["x", "y"]
     assert [*saved.gone] == ["x"]
     assert catalog.file("a").gone.keys() == {"x"}
     first = catalog.file("a").gone["x"]
