@@ -296,7 +296,8 @@ def _server(context: click.Context) -> dict[str, Any]:
 def _remote(address: str, *, has_token: bool, scheme: str) -> dict[str, Any]:
     host, _, port = address.rpartition(":")
     if port == "0":
-        raise PflowError("A client needs to know the port", suggestions=("Name one: --http HOST:PORT",))
+        step = "Name one: --http HOST:PORT"
+        raise PflowError("A client needs to know the port", kind="usage", suggestions=(step,))
     reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
     headers = {"headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}} if has_token else {}
     return {"type": "http", "url": f"{scheme}://{reached}:{port}{ENDPOINT}", **headers}
