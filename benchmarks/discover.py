@@ -31,9 +31,7 @@ import attrs
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, SavedWorkflow, Sketch
-from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
-from pflow_mcp_plugin.host.matching.task_fit import TaskFit
-from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
+from pflow_mcp_plugin.host.matching.task_fit import RIVALS, NodeConfidence, TaskFit, match_workflows
 from pflow_mcp_plugin.host.registry.discovery import described, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
 from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch

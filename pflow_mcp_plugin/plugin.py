@@ -137,10 +137,10 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     from pathlib import Path
 
     from pflow_mcp_plugin.config import locations
+    from pflow_mcp_plugin.config.server_egress import advise
     from pflow_mcp_plugin.config.server_input import unmigrated
     from pflow_mcp_plugin.discovery.servers import servers
     from pflow_mcp_plugin.presets.server_program import advise as advise_on_program
-    from pflow_mcp_plugin.trust.server_egress import advise
 
     store = servers(host.paths).store
     found = store.check()
@@ -189,7 +189,7 @@ def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start immediately the servers that are certain to be needed."""
-    from pflow_mcp_plugin.execution.call_progress import CallProgress
+    from pflow_mcp_plugin.execution.call_hooks import CallProgress
     from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
 
     def starting(server: str) -> Callable[[str], object]:

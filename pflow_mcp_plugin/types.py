@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -44,6 +45,11 @@ class ToolFilter:
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool, by its raw name, becomes a node."""
+        allowed = not self.allow or any(fnmatchcase(tool, glob) for glob in self.allow)
+        return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
 
 @attrs.frozen(kw_only=True)
@@ -167,7 +173,7 @@ class Tool:
         task_support: Whether it runs as a task (`execution.taskSupport`): `required`, `optional`, `forbidden`
             or empty.
         method: The method of the protocol that calls it; `resources/read` for what reads resources.
-        hash: `sha256:...` over all of it except `meta`; see `discovery.tool_hashes`.
+        hash: `sha256:...` over all of it except `meta`; see `catalog.json_values`.
     """
 
     name: str

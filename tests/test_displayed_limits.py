@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from pflow_mcp_plugin.catalog import json_values
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.client import tool_lists
 from pflow_mcp_plugin.client.failures import evidence
 from pflow_mcp_plugin.contract import PflowError, Problem, ValuePath
-from pflow_mcp_plugin.discovery import lock_differences, tool_audit
-from pflow_mcp_plugin.discovery.tool_changes import Changes
+from pflow_mcp_plugin.discovery import lock_file
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli import output, registry_commands, trace_commands
@@ -27,10 +27,11 @@ from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
 from pflow_mcp_plugin.schemas import argument_validation, schema_sample
 from pflow_mcp_plugin.server import served_tool
-from pflow_mcp_plugin.terminal import text_width
-from pflow_mcp_plugin.trust import claimed_names, json_excerpt, tool_difference
+from pflow_mcp_plugin.terminal import looks
+from pflow_mcp_plugin.trust import tool_checks, tool_difference
+from pflow_mcp_plugin.trust.hidden_text import Finding
 from pflow_mcp_plugin.trust.name_index import index_names
-from pflow_mcp_plugin.trust.tool_findings import Finding
+from pflow_mcp_plugin.trust.tool_difference import Changes
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 DOTS = "..."
@@ -68,7 +69,7 @@ def text_in_an_excerpt(text):
 CUTS = {
     "an argument": argument_validation._short,
     "a served tool's name": served_tool.shown,
-    "a locked value": lambda text: lock_differences._shown(text).strip('"'),
+    "a locked value": lambda text: lock_file._shown(text).strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),
     "a text for a model": lambda text: visible(text, 50),
     "an answer of a model": answer_of_a_model,
@@ -76,12 +77,12 @@ CUTS = {
     "a sample of a run": sample_of_a_run,
     "a help beside a completion": shell_reply._one_line,
     "a name in a message": findings.cut,
-    "a text of a tool": json_excerpt.excerpt,
+    "a text of a tool": json_values.excerpt,
     "a line of a log": evidence._shortened,
     "an output of a trace": output_of_a_trace,
     "a key in a trace": key_in_an_excerpt,
     "a text in a trace": text_in_an_excerpt,
-    "a cell of a table": lambda text: text_width.cut(text, 20),
+    "a cell of a table": lambda text: looks.cut(text, 20),
 }
 """How texts are shown."""
 
@@ -109,7 +110,7 @@ def findings_of_an_audit(names):
         )
         for name in names
     ]
-    return tool_audit.notes("s", found)
+    return tool_checks.notes("s", found)
 
 
 def tools_of_a_sync(names):
@@ -124,7 +125,7 @@ def redacted_tools(names):
 
 def claimed_tools(names):
     index = index_names({"a": names, "b": names})
-    return [each.message for each in claimed_names.claimed_names("a", names, index) if not each.tool]
+    return [each.message for each in tool_checks.claimed_names("a", names, index) if not each.tool]
 
 
 def changed_fields(names):
@@ -194,12 +195,12 @@ def test_all_names_are_listed_or_the_first_ones_and_how_many_more_there_are(list
 
 
 def test_members_and_items_of_a_value_are_as_many_as_the_limit():
-    most = json_excerpt._MEMBERS
+    most = json_values._MEMBERS
     fits, more = {str(number): number for number in range(most)}, {"more": 1, "most": 2}
-    assert json_excerpt.excerpt(fits) == fits
-    assert json_excerpt.excerpt(fits | more) == {**fits, DOTS: len(more)}
-    assert json_excerpt.excerpt([*fits]) == [*fits]
-    assert json_excerpt.excerpt([*fits, *more]) == [*fits, DOTS]
+    assert json_values.excerpt(fits) == fits
+    assert json_values.excerpt(fits | more) == {**fits, DOTS: len(more)}
+    assert json_values.excerpt([*fits]) == [*fits]
+    assert json_values.excerpt([*fits, *more]) == [*fits, DOTS]
 
 
 def test_the_sample_of_a_text_is_as_long_as_its_schema_asks_for():

@@ -10,10 +10,10 @@ import pytest
 from pocketflow import BatchFlow, Flow, Node
 
 from pflow_mcp_plugin import nodes, storage
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool

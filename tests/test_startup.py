@@ -104,7 +104,7 @@ LATE = (
     "pflow_mcp_plugin.execution.result",
     "pflow_mcp_plugin.host.running.attempts",
     "pflow_mcp_plugin.host.running.batch",
-    "pflow_mcp_plugin.host.running.steps",
+    "pflow_mcp_plugin.host.running.flow",
     "pflow_mcp_plugin.host.workflow_library",
     "pflow_mcp_plugin.presets.missing_programs",
     "pocketflow",
@@ -114,7 +114,7 @@ LATE = (
 UNUSED = (
     "pflow_mcp_plugin.client.transport.http_requests",
     "pflow_mcp_plugin.discovery.lock_file",
-    "pflow_mcp_plugin.discovery.pins",
+    "pflow_mcp_plugin.trust.pins",
     "pflow_mcp_plugin.host.running.batch",
     "pflow_mcp_plugin.host.workflow_library",
     "pflow_mcp_plugin.presets.missing_programs",
@@ -131,9 +131,9 @@ sys.addaudithook(note)
 from pflow_mcp_plugin.__main__ import main
 sys.argv = ["pflow", *sys.argv[1:]]
 code = main()
-from pflow_mcp_plugin.execution import failure_words
+from pflow_mcp_plugin.execution import failure_actions
 found = [*map(sorted, started), sorted(set({unused}) & set(sys.modules))]
-print(code, len(started), sum(found, []), failure_words._any_of.cache_info().currsize, file=sys.stderr)
+print(code, len(started), sum(found, []), failure_actions._any_of.cache_info().currsize, file=sys.stderr)
 """
 
 
@@ -149,7 +149,7 @@ def demo(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["mcp", "list"], ["registry", "list"]])
 def test_a_list_loads_no_check_of_approvals_while_the_config_is_that_of_the_sync(demo, arguments):
-    checks = [f"pflow_mcp_plugin.discovery.{name}" for name in ("tool_approval", "launch_identity", "pins")]
+    checks = [f"pflow_mcp_plugin.trust.{name}" for name in ("tool_approval", "launch_identity", "pins")]
     done = subprocess.run(
         [sys.executable, "-c", RUN.format(heavy=checks), *arguments],
         capture_output=True,

@@ -12,7 +12,7 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.config import display, server_input
+from pflow_mcp_plugin.config import display, server_egress, server_input
 from pflow_mcp_plugin.config.field_checks import advice, join, refusal
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
@@ -22,7 +22,6 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 
@@ -238,18 +237,15 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
 
         missing = advise(server)  # it may well be installed later
         if missing:
-            step = _program_step(server.command) or missing.suggestion
-            yield advice(f"{server_path(server.name)}.command", missing.message, step)
+            program, _, arguments = server.command.partition(" ")
+            if arguments:
+                step = f'Write the program alone, command = "{program}", and its arguments as args'
+            else:
+                from pflow_mcp_plugin.presets import missing_programs
+
+                step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
+            yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)
     yield from _secret_advice(server)
-
-
-def _program_step(command: str) -> str:
-    program, _, rest = command.partition(" ")
-    if rest:
-        return f'Write the program alone, command = "{program}", and its arguments as args'
-    from pflow_mcp_plugin.presets import missing_programs
-
-    return missing_programs.remedy(command)  # unlike a start, it may ask the login shell
 
 
 def _secret_advice(server: Server) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
@@ -17,15 +18,13 @@ from pflow_mcp_plugin.config.field_checks import nearest, refusal
 from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery import pin_comparison
-from pflow_mcp_plugin.discovery.launch_identity import same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.trust import pins as approvals
+from pflow_mcp_plugin.trust.launch_identity import same
+from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
 
 
 @click.command()
@@ -86,7 +85,7 @@ def _difference(host: Host, name: str) -> ServerDifference:
         return ServerDifference(server=name, note=f"nothing is approved yet (run: pflow mcp sync {name})")
     # The launch of the current config counts, even if it was not synced since.
     found = attrs.evolve(synced, launch=current_launch(host, name))
-    return ServerDifference(server=name, comparison=pin_comparison.compare(pinned, found))
+    return ServerDifference(server=name, comparison=approvals.compare(pinned, found))
 
 
 @click.command()
@@ -124,7 +123,7 @@ def approve_server(
             raise _changed_meanwhile(server)
         return _approve_launch(host, server, tools)
     before = pins(host).read(server)
-    comparison = pin_comparison.compare(before, found) if before else NOTHING
+    comparison = approvals.compare(before, found) if before else NOTHING
     if shown and shown != comparison:
         raise _changed_meanwhile(server)
     if tools:
@@ -144,12 +143,12 @@ def _approve(host: Host, server: str, found: ToolFile, tools: Sequence[str]) -> 
         if now != found:
             raise _changed_meanwhile(server)
         after = pins(host).update(server, pinned)
-        return pin_comparison.reviewed(now, after, pin_comparison.compare(after, now))
+        return approvals.reviewed(now, after, approvals.compare(after, now))
 
     def pinned(before: Pinned | None) -> Pinned:
         if before is None or not tools:
-            return pin_comparison.approved(found)
-        return pin_comparison.approved_tools(before, found, tools)
+            return approvals.approved(found)
+        return approvals.approved_tools(before, found, tools)
 
     catalog(host).mark(server, change)
 

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.trust.tool_findings import Finding
+    from pflow_mcp_plugin.trust.hidden_text import Finding
 
 
 @click.command()
@@ -30,8 +30,6 @@ def audit(host: Host, server: str | None) -> Report:
     tools, annotations that contradict a name, and arguments that ask for more than the tool explains. It
     reads what the last sync stored and starts no server. Exits 2 if a finding is an error.
     """
-    from pflow_mcp_plugin.discovery.tool_filter import allows
-
     known, filters = catalog(host), _filters(host)
     if server:
         server_store(host).get(server)
@@ -42,7 +40,7 @@ def audit(host: Host, server: str | None) -> Report:
                 suggestions=(f"Run: pflow mcp sync {server}",),
             )
         filters = {server: filters[server]}
-    count = sum(allows(chosen, tool) for name, chosen in filters.items() for tool in known.tool_names(name))
+    count = sum(chosen.allows(tool) for name, chosen in filters.items() for tool in known.tool_names(name))
     found = findings(host, list(filters))
     wrong = [finding for finding in found if finding.severity == "error"]
     error = None
@@ -63,23 +61,22 @@ def audit(host: Host, server: str | None) -> Report:
 
 def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
-    from pflow_mcp_plugin.discovery import tool_audit
-    from pflow_mcp_plugin.discovery.tool_filter import allows
+    from pflow_mcp_plugin.trust import tool_checks
 
     filters = _filters(host)
 
     def allowed(server: str, tool: str) -> bool:
-        return server in filters and allows(filters[server], tool)
+        return server in filters and filters[server].allows(tool)
 
-    return list(tool_audit.audit(catalog(host), names, nodes=_imitated(host, names), allowed=allowed))
+    return list(tool_checks.audit(catalog(host), names, nodes=_imitated(host, names), allowed=allowed))
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return what a sync tells about the tools of each server that it has stored."""
-    from pflow_mcp_plugin.discovery import tool_audit
+    from pflow_mcp_plugin.trust import tool_checks
 
     found = findings(host, names)
-    return {name: tuple(tool_audit.notes(name, [it for it in found if it.server == name])) for name in names}
+    return {name: tuple(tool_checks.notes(name, [it for it in found if it.server == name])) for name in names}
 
 
 def _filters(host: Host) -> dict[str, ToolFilter]:
@@ -98,8 +95,8 @@ def _filters(host: Host) -> dict[str, ToolFilter]:
 
 def _imitated(host: Host, names: Iterable[str]) -> set[str]:
     """Return the node types that names of tools look like; few names look like anything but themselves."""
-    from pflow_mcp_plugin.discovery.tool_audit import readable_names
-    from pflow_mcp_plugin.trust.look_alikes import readings
+    from pflow_mcp_plugin.trust.name_index import readings
+    from pflow_mcp_plugin.trust.tool_checks import readable_names
 
     tools = (tool for server in names for tool in readable_names(catalog(host), server))
     found = set()

@@ -21,8 +21,8 @@ from pflow_mcp_plugin.types import NetworkRules, Server
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.server_access import Access, State, StoredSignIns
+    from pflow_mcp_plugin.client.oauth.login import SignOut
     from pflow_mcp_plugin.client.oauth.sign_in_store import StoredSignIn
-    from pflow_mcp_plugin.client.oauth.sign_out import SignOut
 
 
 _COLUMNS = (
@@ -179,7 +179,7 @@ def sign_out_of(
         return [], []
     import asyncio
 
-    from pflow_mcp_plugin.client.oauth.sign_out import sign_out
+    from pflow_mcp_plugin.client.oauth.login import sign_out
 
     try:
         network = server_store(host).network()

@@ -23,6 +23,7 @@ from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import document_text, server_schema
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.config.interchange import (
     client_documents,
     clients,
@@ -33,7 +34,6 @@ from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, client
 from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, ExportPlan
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")
@@ -76,34 +76,6 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
-    return _written(host, plan, output)
-
-
-def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the tables of servers, checked, with the defaults filled in.
-
-    Raises:
-        PflowError: A server is not configured or has mistakes, or no server is configured.
-    """
-    chosen = dict.fromkeys(names or store.names())
-    if not chosen:
-        step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
-        raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
-    for name in chosen:
-        store.get(name)  # raises the error about a server that is not there, or has mistakes
-    defaults = store.raw().get(server_schema.DEFAULTS, {})
-    return {name: _with_defaults(server_schema.clean(store.table(name)), defaults) for name in chosen}
-
-
-def _with_defaults(table: JSON, defaults: JSONObject) -> dict[str, JSON]:
-    if not isinstance(table, Mapping):
-        return {}
-    is_http = server_schema.transport_of(table) in ("http", "sse")
-    used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
-    return {**used, **table}
-
-
-def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
     made, backup = put(host, plan, output)
     written = [server.name for server in plan.servers if not server.writing.reason]
     lines = [f"Wrote {', '.join(written)} to {output}"]
@@ -111,6 +83,24 @@ def _written(host: Host, plan: ExportPlan, output: Path) -> Report:
     lines += [f"The previous file: {backup}"] if backup else []
     file = {"output": str(output), "replaced": [*made.replaced], "backup": str(backup) if backup else None}
     return Report(data={**_data(plan), **file}, text="\n".join(lines))
+
+
+def _tables(store: ServerStore, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return the tables of servers with the defaults filled in; refuse servers with mistakes."""
+    chosen = dict.fromkeys(names or store.names())
+    if not chosen:
+        step = "Add one: pflow mcp add NAME -- COMMAND ARGS..."
+        raise PflowError("No MCP server is configured", suggestions=(step,), kind="not_found")
+    for name in chosen:
+        store.get(name)  # raises the error about a server that is not there, or has mistakes
+    defaults = store.raw().get(server_schema.DEFAULTS, {})
+    tables: dict[str, dict[str, Any]] = {}
+    for name in chosen:
+        table: Any = server_schema.clean(store.table(name))
+        is_http = server_schema.transport_of(table) in ("http", "sse")
+        used = {key: value for key, value in defaults.items() if is_http or key not in server_schema.HTTP}
+        tables[name] = {**used, **table}
+    return tables
 
 
 def _data(plan: ExportPlan) -> dict[str, Any]:
@@ -126,15 +116,9 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
 
 
 def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
-    """Put the planned servers into a client's file; what else is in it stays.
+    """Put the planned servers into a client's file, unless it has them already; what else is in it stays.
 
-    A file that has them already is not touched.
-
-    Returns:
-        The file as written, and the copy of the file as it was, if it has changed.
-
-    Raises:
-        PflowError: The file cannot be read or written, or is not one of the client's.
+    Returns the file as written, and the copy of the file as it was if it was changed.
     """
     made = transfer_plans.merged(plan, path)
     if made.before == made.text.encode():
@@ -142,8 +126,7 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
     backup = None if made.before is None else storage.keep_backup(path, made.before)
     storage.write_output(path, made.text.encode(), private=made.before is None)
     if made.loses_comments:
-        message = f"{path} lost its comments; the previous file is {backup}"
-        host.report(Problem(message=message, severity="warning", kind="config"))
+        host.report(advice("", f"{path} lost its comments; the previous file is {backup}"))
     return made, backup
 
 
@@ -153,11 +136,11 @@ def warnings(plan: ExportPlan) -> Iterator[Problem]:
     for server in plan.servers:
         path = server_schema.server_path(server.name)
         for lost in server.writing.lost:
-            yield _warning(path, f"{plan.client.title} cannot say {server.name}.{lost}", "")
+            yield advice(path, f"{plan.client.title} cannot say {server.name}.{lost}")
         for field in server.literals:
             step = "Keep it in a variable: pflow settings set NAME -"
             message = f"The secret {field} of {server.name} is exported in plain text, as it is in the config"
-            yield _warning(f"{path}.{field}", message, step)
+            yield advice(f"{path}.{field}", message, step)
 
 
 def reasons(plan: ExportPlan) -> Iterator[Problem]:
@@ -167,23 +150,12 @@ def reasons(plan: ExportPlan) -> Iterator[Problem]:
             message = (
                 f"{server.name} is left out of the export to {plan.client.title}: {server.writing.reason}"
             )
-            yield _warning(server_schema.server_path(server.name), message, "")
-
-
-def _warning(path: str, message: str, suggestion: str) -> Problem:
-    return Problem(path=path, message=message, suggestion=suggestion, severity="warning", kind="config")
+            yield advice(server_schema.server_path(server.name), message)
 
 
 @attrs.frozen(kw_only=True)
 class ClientSetup:
-    """How pflow is set up as a server of a client.
-
-    Attributes:
-        client: The client.
-        name: The name of the server there.
-        plan: Writes it in the format of the client.
-        path: The user's config file of the client on this machine, None if it has none.
-    """
+    """How pflow is set up as the server `name` of a client; `path` is its config file on this machine."""
 
     client: Client
     name: str
@@ -192,11 +164,7 @@ class ClientSetup:
 
     @classmethod
     def of(cls, client: Client, name: str, context: click.Context) -> ClientSetup:
-        """Return the setup of a client for the server that a command line describes.
-
-        Raises:
-            PflowError: The client cannot have such a server.
-        """
+        """Return the setup of a client for the server that a command line of `pflow mcp serve` describes."""
         plan = transfer_plans.plan_export(client, {name: _server(context)})
         if any(reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
@@ -209,26 +177,30 @@ class ClientSetup:
         """Return what to put into the client's config; where it belongs goes to stderr."""
         self._warn(host)
         text = document_text.dump(self.plan.document({}), self.client.form)
-        if not quiet:
-            tell("\n".join(self._where()))
+        if not quiet and self.path is None:
+            tell(f"For any client that reads {self.client.title}.")
+        elif not quiet and self.path:
+            verb = "Merge this into" if self.path.exists() else "Put this into a new file,"
+            tell("\n".join([f"{verb} {self.path}", *self._next_steps()]))
         return Report(data={**self._data(), "text": text}, text=text.rstrip("\n"), is_data=True)
 
     def install(self, host: Host, *, force: bool = False) -> Report:
-        """Put the server into the client's own config file.
-
-        Args:
-            host: Told what is lost.
-            force: Whether a server of that name is replaced if it is not pflow.
-
-        Raises:
-            PflowError: The file cannot be read or written, is not understood, or has another such server.
-        """
+        """Put the server into the client's own config file; with `force`, even in place of another server."""
         if self.path is None:
             step = f"Print it instead: pflow mcp serve --print-config {self.client.name}"
             message = f"{self.client.title} has no config file of its own"
             raise PflowError(message, suggestions=(step,), kind="usage")
-        if not force:
-            self._require_ours(self.path)
+        document = {} if force else document_text.load(self.path)
+        there = None
+        if isinstance(document, Mapping):
+            there = client_documents.table_in(document, self.client, self.name)
+        if there is not None and not _is_pflow(there, self.client):
+            raise PflowError(
+                f"{self.path} has a server named {self.name} that is not pflow",
+                suggestions=("Choose another name: --name NAME", "Or replace it: --force"),
+                kind="config",
+                details={"path": str(self.path)},
+            )
         made, backup = put(host, self.plan, self.path)
         self._warn(host)
         changed = made.before != made.text.encode()
@@ -239,32 +211,9 @@ class ClientSetup:
         text = document_text.dump(self.plan.document({}), self.client.form)
         return Report(data={**self._data(), "text": text, **data}, text="\n".join(lines))
 
-    def _require_ours(self, path: Path) -> None:
-        document = document_text.load(path)
-        there = (
-            client_documents.table_in(document, self.client, self.name)
-            if isinstance(document, Mapping)
-            else None
-        )
-        if there is not None and not _is_pflow(there, self.client):
-            raise PflowError(
-                f"{path} has a server named {self.name} that is not pflow",
-                suggestions=("Choose another name: --name NAME", "Or replace it: --force"),
-                kind="config",
-                details={"path": str(path)},
-            )
-
     def _warn(self, host: Host) -> None:
         for problem in warnings(self.plan):
             host.report(problem)
-
-    def _where(self) -> Iterator[str]:
-        if self.path is None:
-            yield f"For any client that reads {self.client.title}."
-            return
-        verb = "Merge this into" if self.path.exists() else "Put this into a new file,"
-        yield f"{verb} {self.path}"
-        yield from self._next_steps()
 
     def _next_steps(self) -> Iterator[str]:
         if TOKEN_VARIABLE in json.dumps(self.plan.document({})):
@@ -283,24 +232,24 @@ class ClientSetup:
 def _server(context: click.Context) -> dict[str, Any]:
     """Return the server that a command line describes, in the fields of our own config."""
     given = context.params
-    if address := given["http_address"]:
-        return _remote(
-            address, has_token=not given["issuer"], scheme="https" if given["tls_cert"] else "http"
-        )
-    command, *args = (_literal(word) for word in (*_program(), "mcp", "serve", *_words(context)))
+    if given["http_address"]:
+        host, _, port = given["http_address"].rpartition(":")
+        if port == "0":
+            step = "Name one: --http HOST:PORT"
+            raise PflowError("A client needs to know the port", kind="usage", suggestions=(step,))
+        scheme = "https" if given["tls_cert"] else "http"
+        reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
+        table: dict[str, Any] = {"type": "http", "url": f"{scheme}://{reached}:{port}{ENDPOINT}"}
+        if not given["issuer"]:
+            table["headers"] = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
+        return table
+    words = (*_program(), "mcp", "serve", *_words(context))
+    command, *args = (word.replace("${", "$${") for word in words)
+    table = {"command": command, "args": args}
     home = os.environ.get("PFLOW_HOME")
-    env = {"env": {"PFLOW_HOME": _literal(str(Path(home).absolute()))}} if home else {}
-    return {"command": command, "args": args, **env}
-
-
-def _remote(address: str, *, has_token: bool, scheme: str) -> dict[str, Any]:
-    host, _, port = address.rpartition(":")
-    if port == "0":
-        step = "Name one: --http HOST:PORT"
-        raise PflowError("A client needs to know the port", kind="usage", suggestions=(step,))
-    reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
-    headers = {"headers": {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}} if has_token else {}
-    return {"type": "http", "url": f"{scheme}://{reached}:{port}{ENDPOINT}", **headers}
+    if home:
+        table["env"] = {"PFLOW_HOME": str(Path(home).absolute()).replace("${", "$${")}
+    return table
 
 
 def _program() -> list[str]:
@@ -321,16 +270,9 @@ def _words(context: click.Context) -> Iterator[str]:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple | list) else (value,):
-            spelled = parameter.opts[-1] if each is not False else parameter.secondary_opts[-1]
-            yield from (spelled,) if isinstance(each, bool) else (spelled, _spelled(each))
-
-
-def _spelled(value: object) -> str:
-    return str(Path(value).resolve()) if isinstance(value, Path) else str(value)
-
-
-def _literal(text: str) -> str:
-    return text.replace("${", "$${")
+            yield parameter.opts[-1] if each is not False else parameter.secondary_opts[-1]
+            if not isinstance(each, bool):
+                yield str(each.resolve()) if isinstance(each, Path) else str(each)
 
 
 def _is_pflow(given: object, client: Client) -> bool:

@@ -48,16 +48,7 @@ def disable(host: Host, names: tuple[str, ...]) -> Report:
 
 
 def switch(host: Host, names: Sequence[str], *, disabled: bool) -> Report:
-    """Enable or disable servers, and return the report: all of them or none.
-
-    Args:
-        host: The host.
-        names: The servers.
-        disabled: Whether they are to be disabled.
-
-    Raises:
-        McpError: One of them is not configured, or is that of a project.
-    """
+    """Enable or disable servers, all of them or none; a project's cannot be switched here."""
     store = server_store(host)
     changed = store.switch(names, disabled=disabled)
     if changed.replaced:
@@ -85,13 +76,14 @@ def remove(host: Host, names: tuple[str, ...]) -> Report:
 def remove_servers(host: Host, names: Sequence[str]) -> Report:
     """Remove servers, and return the report of `pflow mcp remove`; of several, `servers` has that of each.
 
-    Raises:
-        McpError: One of them does not exist, or is that of a project; then none is removed.
+    Raises `McpError` if one of them does not exist, or is that of a project; then none is removed.
     """
-    wanted = list(dict.fromkeys(names))
+    wanted, store = list(dict.fromkeys(names)), server_store(host)
     for name in wanted:
-        _require_own(host, name)
-    reports = [remove_server(host, name) for name in wanted]
+        # Of a server that was deleted from the config by hand, the tool file is left.
+        if name not in catalog(host).servers() or name in store.project_folders():
+            store.require_own(name)
+    reports = [_removed(host, name) for name in wanted]
     if len(reports) == 1:
         return reports[0]
     return Report(
@@ -101,16 +93,8 @@ def remove_servers(host: Host, names: Sequence[str]) -> Report:
     )
 
 
-def remove_server(host: Host, name: str) -> Report:
-    """Remove a server as `pflow mcp remove` does: its config, its tool file, its pins and its sign-in.
-
-    This also removes a tool file whose server was deleted from the config by hand. A sign-in that another
-    server uses stays.
-
-    Raises:
-        McpError: Neither exists, or the server is that of a project.
-    """
-    _require_own(host, name)
+def _removed(host: Host, name: str) -> Report:
+    """Remove a server's config, its tool file, its pins, and its sign-in unless another server uses it."""
     store = server_store(host)
     sign_ins = _sign_ins(host)  # whose they are is known as long as the server is configured
     warnings: list[Problem] = []
@@ -126,7 +110,17 @@ def remove_server(host: Host, name: str) -> Report:
     for warning in warnings:
         host.report(warning)
     sign_ins = _sign_ins(host, sign_ins)  # a login may have ended meanwhile
-    ended, kept_for, failures = _signed_out(host, sign_ins, name) if sign_ins else ((), (), ())
+    ended: list[EndedSignIn] = []
+    failures: list[PflowError] = []
+    kept_for: list[str] = []
+    if sign_ins:
+        from pflow_mcp_plugin.cli.auth import sign_out_of
+
+        users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
+        own = [entry for entry, names in users.items() if set(names) <= {name}]
+        others = (names for entry, names in users.items() if entry not in own)
+        kept_for = [user for names in others for user in names if user != name]
+        ended, failures = sign_out_of(host, sign_ins, own)
     data: dict[str, Any] = {"removed": name, "forgot_tools": synced}
     if ended:
         data["sign_ins"] = [each.to_dict() for each in ended]
@@ -138,12 +132,6 @@ def remove_server(host: Host, name: str) -> Report:
     return Report(data=data, text="\n".join(lines), error=failures[0] if failures else None)
 
 
-def _require_own(host: Host, name: str) -> None:
-    store = server_store(host)
-    if name not in catalog(host).servers() or name in store.project_folders():
-        store.require_own(name)
-
-
 def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns | None:
     """Return the sign-ins that are stored now, with the servers that they belonged to before."""
     if not sign_in_folder(host.paths).is_dir():  # most users have none, and the import takes a while
@@ -152,23 +140,6 @@ def _sign_ins(host: Host, before: StoredSignIns | None = None) -> StoredSignIns 
 
     now = stored_sign_ins(host)
     return now if before is None else attrs.evolve(now, servers=before.servers)
-
-
-def _signed_out(
-    host: Host, sign_ins: StoredSignIns, name: str
-) -> tuple[Sequence[EndedSignIn], Sequence[str], Sequence[PflowError]]:
-    """Sign out of a server that was removed.
-
-    Returns:
-        The sign-ins that were removed, the servers for which others stay, and the errors.
-    """
-    from pflow_mcp_plugin.cli.auth import sign_out_of
-
-    users = {entry: sign_ins.users(entry) for entry in sign_ins.of_name(name)}
-    own = [entry for entry, names in users.items() if set(names) <= {name}]
-    kept_for = [user for entry, names in users.items() if entry not in own for user in names if user != name]
-    ended, failures = sign_out_of(host, sign_ins, own)
-    return ended, kept_for, failures
 
 
 @click.command()
@@ -183,11 +154,7 @@ def edit(host: Host) -> Report:
 
 
 def edit_config(host: Host) -> Report:
-    """Let the user edit the server config, and return the report of what is wrong with it.
-
-    Raises:
-        PflowError: There is no terminal, the editor failed, the config has mistakes or was changed meanwhile.
-    """
+    """Let the user edit a copy of the server config until it is right, or mistakes are left, and save it."""
     path = server_file(host.paths)
     if not is_interactive():
         raise PflowError("An editor needs a terminal", suggestions=(f"Edit the file: {path}",), kind="usage")
@@ -226,16 +193,16 @@ def _copy(path: Path, content: bytes) -> Iterator[Path]:
 
 
 def _edited(copy: Path, path: Path) -> list[Problem]:
-    """Open the copy in an editor until it has no mistakes, or the user leaves them.
+    """Open the copy in an editor until it has no mistakes, or the user leaves them; return these.
 
-    Returns:
-        What is wrong with it.
-
-    Raises:
-        PflowError: The editor failed, or the copy is left as something that is not TOML.
+    What is not TOML is refused.
     """
     while True:
-        _open(copy)
+        try:
+            click.edit(filename=str(copy))
+        except click.ClickException as error:
+            step = "Set VISUAL or EDITOR to the command of an editor"
+            raise PflowError(error.format_message(), suggestions=(step,), kind="usage") from error
         try:
             toml_text.decode(path, storage.read_bytes(copy) or b"")
         except storage.CorruptFile as error:
@@ -255,11 +222,7 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
 
 
 def _save(copy: Path, path: Path, before: bytes | None) -> bool:
-    """Put the copy in place of the config; return whether that changed it.
-
-    Raises:
-        PflowError: The config is no longer what it was.
-    """
+    """Put the copy in place of the config, unless that has changed meanwhile; return whether it differs."""
     written = storage.read_bytes(copy)
     if written is None or written == (before or b""):
         return False
@@ -270,11 +233,3 @@ def _save(copy: Path, path: Path, before: bytes | None) -> bool:
             raise PflowError(message, suggestions=(step,), kind="config")
         storage.write_atomic(path, written)
     return True
-
-
-def _open(copy: Path) -> None:
-    try:
-        click.edit(filename=str(copy))
-    except click.ClickException as error:
-        step = "Set VISUAL or EDITOR to the command of an editor"
-        raise PflowError(error.format_message(), suggestions=(step,), kind="usage") from error

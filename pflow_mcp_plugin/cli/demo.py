@@ -47,62 +47,41 @@ def demo(host: Host) -> Report:
 
 
 def run_demo(host: Host) -> Report:
-    """Do the work of `pflow mcp demo`: add the bundled server, sync it, run `WORKFLOW` on it.
-
-    Returns:
-        The outputs of the steps, or the first failure.
-
-    Raises:
-        McpError: Another server is configured under the name `demo`.
-    """
+    """Add the bundled server, unless another is named demo, sync it, and run `WORKFLOW` on it."""
     if host.runner is None:
         raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
-    _refuse_another(host)
-    added = add_servers(host, Fitted(tables={SERVER: _table()}))
+    store = server_store(host)
+    if SERVER in store.names() and _MODULE not in store.get(SERVER).args:
+        message = f"Server {SERVER} is already configured, and is not the bundled one"
+        step = f"Rename it, or remove it first: pflow mcp remove {SERVER}"
+        raise McpError(message, where=Where(server=SERVER, phase="config"), next_step=step, kind="config")
+    # -P: a file in the current folder must not shadow a module.
+    table: dict[str, JSON] = {"command": sys.executable, "args": ["-P", "-m", _MODULE]}
+    added = add_servers(host, Fitted(tables={SERVER: table}))
     synced = sync_servers(host, [SERVER], shown=True)
     if synced.error:
         return synced
     outcome = host.runner.run(WORKFLOW, {}, name=SERVER)
-    data = {"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "workflow": WORKFLOW}
-    beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+
+    def text() -> str:
+        parts = [added.render().rpartition("\nNext:")[0], synced.render(), "\n".join(_summary(outcome))]
+        return "\n\n".join(parts)
+
     return Report(
-        data=data,
-        text=lambda: "\n\n".join(
-            [added.render().rpartition("\nNext:")[0], synced.render(), _summary(outcome)]
-        ),
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "workflow": WORKFLOW},
+        text=text,
         error=outcome.error,
-        beside=beside,
+        beside={"trace_path": str(outcome.trace_path)} if outcome.trace_path else {},
         exit_code=outcome.exit_code,
     )
 
 
-def _table() -> dict[str, JSON]:
-    # -P: a file in the current folder must not shadow a module.
-    return {"command": sys.executable, "args": ["-P", "-m", _MODULE]}
-
-
-def _refuse_another(host: Host) -> None:
-    """Refuse to replace a server of the user that is called demo."""
-    store = server_store(host)
-    if SERVER not in store.names() or _MODULE in store.get(SERVER).args:
-        return
-    message = f"Server {SERVER} is already configured, and is not the bundled one"
-    step = f"Rename it, or remove it first: pflow mcp remove {SERVER}"
-    raise McpError(message, where=Where(server=SERVER, phase="config"), next_step=step, kind="config")
-
-
-def _summary(outcome: Outcome) -> str:
-    return "\n".join([*_steps(outcome), "", *_next_steps()])
-
-
-def _steps(outcome: Outcome) -> Iterator[str]:
+def _summary(outcome: Outcome) -> Iterator[str]:
     yield "Ran a workflow of three steps on it:"
     for node in WORKFLOW["nodes"]:
         result = json.dumps(outcome.outputs.get(node["id"]), ensure_ascii=False)
         yield f"  {node['id']:6} {node['type']:20} {result}"
-
-
-def _next_steps() -> Iterator[str]:
+    yield ""
     yield "Try next:"
     for command, purpose in (
         ("pflow mcp tools demo", "what else the server can do"),

@@ -6,23 +6,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.expansion import Lookup
-    from pflow_mcp_plugin.discovery.pins import Pins
+    from pflow_mcp_plugin.trust.pins import Pins
 
 
 def server_store(host: Host) -> ServerStore:
-    """Return the store of the servers' config that a `pflow mcp` command works with.
-
-    Warnings about the config of a project are reported.
-    """
+    """Return the store of the servers' config, and report warnings about the config of a project."""
     store = servers(host.paths).store
     for problem in store.notices():
         host.report(problem)
@@ -30,25 +27,19 @@ def server_store(host: Host) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the catalog of synced tools that a `pflow mcp` command works with."""
+    """Return the catalog of synced tools."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return the pins that a `pflow mcp` command works with; imports `pins`."""
+    """Return what was approved of each server."""
     return servers(host.paths).pins
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
     """Approve the launches of servers that the user just configured; pins of other launches are removed.
 
-    Args:
-        host: The host.
-        names: The servers.
-        new: Those whose names were free before: nothing is left to them of a former server of that name.
-
-    Raises:
-        storage.StoreError: Pins could not be read or removed.
+    Those in `new` had free names: nothing is left to them of a former server of that name.
     """
     for name in new:
         _forget_former(host, name)
@@ -57,14 +48,9 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of the launch that a `pflow mcp` command would start a server with.
-
-    Raises:
-        McpError: The server is not configured, or its table has mistakes.
-        PflowError: The settings cannot be read.
-    """
+    """Return the identity of the launch that a server would be started with now."""
     from pflow_mcp_plugin.config.expansion import launch_variables
-    from pflow_mcp_plugin.discovery.launch_identity import launch_identity
+    from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
     server = servers(host.paths).store.get(name)
     return launch_identity(server, launch_variables(server, lookup(host)))
@@ -89,7 +75,7 @@ def forget_stderr(host: Host, name: str) -> None:
 
 
 def lookup(host: Host) -> Lookup:
-    """Return the lookup of variables that a `pflow mcp` command works with; imports `expansion`."""
+    """Return the lookup of variables in the environment and the settings."""
     from pflow_mcp_plugin.config.expansion import host_lookup
 
     return host_lookup(host)

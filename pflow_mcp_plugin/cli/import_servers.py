@@ -14,23 +14,29 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
 from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.config.field_checks import refusal
+from pflow_mcp_plugin.config import display, server_egress, server_schema
+from pflow_mcp_plugin.config.field_checks import advice, refusal
 from pflow_mcp_plugin.config.interchange import client_documents, transfer_plans
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Machine, client, found, places, this_machine
+from pflow_mcp_plugin.config.interchange.clients import CLIENTS, client, found, places, this_machine
 from pflow_mcp_plugin.config.interchange.transfer_plans import ImportPlan, PlannedServer
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust import server_egress
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "
     "manifest.json of an MCP bundle, or any JSON with mcpServers."
 )
 _MARKS = {"add": "+", "replace": "~", "same": "=", "skip": "-", "refuse": "!"}
+_ACTIONS = {
+    "add": "added",
+    "replace": "replaced",
+    "same": "unchanged",
+    "skip": "skipped",
+    "refuse": "refused",
+}
 _STEP = "Store it in the settings: pflow mcp import --secrets-to-settings"
 
 
@@ -69,8 +75,8 @@ def import_servers(
     Without CLIENT or FILE, every client's files on this machine are read. Configured servers are kept
     unless --force is given.
     """
-    files = _read(source or "", client_name)
     store = server_store(host)
+    files = _read(source or "", client_name)
     store.names()  # raises the error about a config without a table of servers
     plan = transfer_plans.plan_import(
         files,
@@ -82,7 +88,12 @@ def import_servers(
     moved = bool(plan.secrets) and _decided(host, plan, wish=move_secrets, dry_run=dry_run)
     if not dry_run:
         _apply(host, store, plan, moved=moved)
-    return Imported(plan=plan, config=store.path, moved=moved, dry_run=dry_run, host=host).report()
+    imported = Imported(plan=plan, config=store.path, moved=moved, dry_run=dry_run, host=host)
+    return Report(
+        data=imported.to_dict(),
+        text=lambda: "\n".join(map(one_line, imported.lines())),
+        error=imported.error(),
+    )
 
 
 def _read(source: str, client_name: str) -> list[FileContent]:
@@ -92,7 +103,10 @@ def _read(source: str, client_name: str) -> list[FileContent]:
     if source in CLIENTS and CLIENTS[source].files and not client_name:
         files = found(machine, CLIENTS[source])
         if not files:
-            raise _no_file(source, machine)
+            looked = ", ".join(str(file.path) for file in places(CLIENTS[source], machine))
+            step = f"Looked for {looked}. Name its file: pflow mcp import FILE --as {source}"
+            message = f"{CLIENTS[source].title} has no config file here"
+            raise PflowError(message, suggestions=(step,), kind="not_found")
         return [client_documents.read(file, machine) for file in files]
     if source:
         if not Path(source).exists() and "." not in source and "/" not in source:
@@ -101,12 +115,6 @@ def _read(source: str, client_name: str) -> list[FileContent]:
             client_documents.read_any(Path(source), machine, client(client_name) if client_name else None)
         ]
     return [client_documents.read(file, machine) for file in found(machine)]
-
-
-def _no_file(name: str, machine: Machine) -> PflowError:
-    looked = [str(file.path) for file in places(CLIENTS[name], machine)]
-    step = f"Looked for {', '.join(looked)}. Name its file: pflow mcp import FILE --as {name}"
-    return PflowError(f"{CLIENTS[name].title} has no config file here", suggestions=(step,), kind="not_found")
 
 
 def _is_taken(host: Host, name: str, value: str) -> bool:
@@ -153,26 +161,14 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
 def _kept_secrets(plan: ImportPlan) -> Iterator[Problem]:
     for each in plan.servers:
         for secret in each.secrets if each.is_stored else ():
-            yield Problem(
-                message=f"{each.server.name} keeps the secret {secret.field} in the config in plain text",
-                path=f"{server_schema.server_path(each.server.name)}.{secret.field}",
-                suggestion=f"{_STEP} --force, or pflow settings set {secret.variable} -",
-                severity="warning",
-                kind="config",
-            )
+            path = f"{server_schema.server_path(each.server.name)}.{secret.field}"
+            message = f"{each.server.name} keeps the secret {secret.field} in the config in plain text"
+            yield advice(path, message, f"{_STEP} --force, or pflow settings set {secret.variable} -")
 
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """What `pflow mcp import` reports: the import that was done, or would be.
-
-    Attributes:
-        plan: What it does.
-        config: Our config file.
-        moved: Whether the secrets go to the settings.
-        dry_run: Whether nothing was changed.
-        host: Tells which variables have a value.
-    """
+    """The import that was done, or would be; `moved` says whether secrets go to the settings."""
 
     plan: ImportPlan
     config: Path
@@ -180,16 +176,8 @@ class Imported:
     dry_run: bool
     host: Host
 
-    def report(self) -> Report:
-        """Return the report of `pflow mcp import`."""
-        return Report(
-            data=self.to_dict(),
-            text=lambda: "\n".join(map(one_line, self.lines())),
-            error=self.error(),
-        )
-
     def error(self) -> PflowError | None:
-        """Return the error of `pflow mcp import`: a file that was not read, or a server that was refused."""
+        """Return the error about servers that were refused, and files that could not be read."""
         failures = [file.error for file in self.plan.files if file.error]
         refused = [each for each in self.plan.servers if each.action == "refuse"]
         if refused:
@@ -207,21 +195,26 @@ class Imported:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `pflow mcp import --json` prints."""
-        named = {
-            key: [each.server.name for each in self.plan.servers if each.action == action]
-            for key, action in (
-                ("added", "add"),
-                ("replaced", "replace"),
-                ("unchanged", "same"),
-                ("skipped", "skip"),
+        files: list[dict[str, Any]] = []
+        for file in self.plan.files:
+            error = {"error": file.error.to_dict()} if file.error else {}
+            files.append(
+                {
+                    "client": file.client,
+                    "path": str(file.path),
+                    "project": file.is_project,
+                    "servers": len(file.servers),
+                    **error,
+                }
             )
-        }
+        named: dict[str, list[str]] = {name: [] for name in _ACTIONS.values()}
+        for each in self.plan.servers:
+            named[_ACTIONS[each.action]].append(each.server.name)
         return {
             "dry_run": self.dry_run,
             "config": str(self.config),
-            "files": [_file(file) for file in self.plan.files],
+            "files": files,
             **named,
-            "refused": [each.server.name for each in self.plan.servers if each.action == "refuse"],
             "servers": [self._server(each) for each in self.plan.servers],
             "secrets": "settings" if self.moved else "kept" if self.plan.secrets else "none",
             "variables_to_set": self._unset(),
@@ -304,13 +297,3 @@ class Imported:
             for name in dict.fromkeys(self.plan.variables())
             if name not in os.environ and name not in kept
         ]
-
-
-def _file(file: FileContent) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "client": file.client,
-        "path": str(file.path),
-        "project": file.is_project,
-        "servers": len(file.servers),
-    }
-    return data | ({"error": file.error.to_dict()} if file.error else {})

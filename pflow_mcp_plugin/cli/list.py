@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
 import click
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog import tool_catalog
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery import sync_failures
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
-from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
@@ -43,7 +42,7 @@ class ServerRow:
         tools: Number of tools of its last sync that become nodes, None if it was never synced.
         synced_at: Time of the last sync, ISO 8601, empty if never.
         sync_due: Whether its config changed since the last sync.
-        source: `user` for a server of the user's own config, `project` for one of a project's.
+        source: Whose config it comes from.
         changed: Number of its tools that are not approved as they are now.
         withheld: How many of these may not be used before they are.
         sync_failure: Why its last sync failed, empty if it worked.
@@ -63,7 +62,7 @@ class ServerRow:
     advice: Problem | None = None
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the listed server in JSON form."""
+        """Return the row in JSON form."""
         data: dict[str, JSON] = {"name": self.name, "source": self.source}
         if self.server:
             data |= {**display.shown(self.server), "disabled": self.server.disabled}
@@ -80,39 +79,35 @@ def list(host: Host) -> Report:  # noqa: A001 - each command function has the na
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
     rows = [*_rows(host)]
     if not rows:
-        _report_older_files(host)
-    return Report(data=[row.to_dict() for row in rows], text=lambda: (_table(rows) if rows else _EMPTY,))
+        from pathlib import Path
 
+        from pflow_mcp_plugin.config.server_input import unmigrated
 
-def _report_older_files(host: Host) -> None:
-    from pathlib import Path
-
-    from pflow_mcp_plugin.config.server_input import unmigrated
-
-    for problem in unmigrated(Path.home(), ()):
-        host.report(problem)
+        for problem in unmigrated(Path.home(), ()):
+            host.report(problem)
+        return Report(data=[], text=_EMPTY)
+    below = {number: [*_below(row)] for number, row in enumerate(rows)}
+    table = Table(columns=_COLUMNS, rows=[_cells(row) for row in rows], below=below)
+    return Report(data=[row.to_dict() for row in rows], text=(table,))
 
 
 def _rows(host: Host) -> Iterator[ServerRow]:
-    store = server_store(host)
-    known = catalog(host)
-    document = store.raw()
-    defaults = _usable_defaults(host, document.get(server_schema.DEFAULTS, {}))
-    of_project = store.project_folders()
-    for name in store.names():
-        row = _row(name, store.table(name), defaults, known)
-        source: Literal["user", "project"] = "project" if name in of_project else "user"
-        failure = sync_failures.read(known.folder_of(name), name)
-        started = row.server if row.server and not row.server.disabled else None
-        advice = advise(started) if started else None
-        yield attrs.evolve(row, source=source, sync_failure=failure, advice=advice)
-
-
-def _usable_defaults(host: Host, defaults: JSON) -> JSONObject:
+    store, known = server_store(host), catalog(host)
+    defaults = store.raw().get(server_schema.DEFAULTS, {})
     errors = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
     for problem in errors:
         host.report(attrs.evolve(problem, severity="warning"))
-    return defaults if isinstance(defaults, Mapping) and not errors else {}
+    if errors or not isinstance(defaults, Mapping):
+        defaults = {}
+    of_project = store.project_folders()
+    for name in store.names():
+        row = _row(name, store.table(name), defaults, known)
+        yield attrs.evolve(
+            row,
+            source="project" if name in of_project else "user",
+            sync_failure=tool_catalog.read_failure(known.folder_of(name), name),
+            advice=advise(row.server) if row.server and not row.server.disabled else None,
+        )
 
 
 def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> ServerRow:
@@ -134,11 +129,11 @@ def _row(name: str, table: JSON, defaults: JSONObject, known: Catalog) -> Server
     return ServerRow(
         name=name,
         server=server,
-        tools=sum(allows(server.tools, tool.name) for tool in content.tools),
+        tools=sum(server.tools.allows(tool.name) for tool in content.tools),
         synced_at=content.synced_at,
         sync_due=changed and not server.disabled,
-        changed=sum(allows(server.tools, name) for name in unapproved),
-        withheld=sum(allows(server.tools, name) for name in withheld),
+        changed=sum(server.tools.allows(name) for name in unapproved),
+        withheld=sum(server.tools.allows(name) for name in withheld),
     )
 
 
@@ -147,23 +142,18 @@ def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[st
         return set()
     whole = bool(content.unapproved)
     if not (whole or same_config):  # the config that was synced starts what was synced
-        from pflow_mcp_plugin.discovery.tool_approval import launch_changed
+        from pflow_mcp_plugin.trust.tool_approval import launch_changed
 
         whole = launch_changed(content, server) is not None
     return {tool.name for tool in content.tools} if whole else {*content.withheld}
 
 
-def _table(rows: Sequence[ServerRow]) -> Table:
-    cells = [
-        (row.name, _transport(row), _state(row), age_text(row.synced_at) if row.synced_at else "", _runs(row))
-        for row in rows
-    ]
-    below = {number: [*_below(row)] for number, row in enumerate(rows)}
-    return Table(columns=_COLUMNS, rows=cells, below=below)
-
-
-def _transport(row: ServerRow) -> str:
-    return row.server.transport if row.server else "?"
+def _cells(row: ServerRow) -> tuple[Cell, ...]:
+    transport, runs = "?", ""
+    if row.server:
+        transport, runs = row.server.transport, display.target(row.server)
+        runs = f"(project) {runs}" if row.source == "project" else runs
+    return row.name, transport, _state(row), age_text(row.synced_at) if row.synced_at else "", runs
 
 
 def _state(row: ServerRow) -> Cell:
@@ -177,12 +167,6 @@ def _state(row: ServerRow) -> Cell:
     if row.withheld:
         return f"{count}, {row.withheld} withheld", "warn"
     return f"{count}, {row.changed} not approved" if row.changed else count
-
-
-def _runs(row: ServerRow) -> str:
-    if row.server is None:
-        return ""
-    return ("(project) " if row.source == "project" else "") + display.target(row.server)
 
 
 def _below(row: ServerRow) -> Iterator[str]:

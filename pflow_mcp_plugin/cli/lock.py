@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.command_arguments import workflows_and_files
+from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import Entry, Host, NodeRef, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery import lock_check, lock_file
 from pflow_mcp_plugin.discovery.servers import Servers, servers
-from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -52,16 +53,9 @@ def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> 
 
 
 def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
-    """Write a lock file, and return the report of `pflow mcp lock`.
+    """Write a lock file with the tools of workflows, by name or file, or with all tools if none is given.
 
-    Args:
-        host: The host.
-        file: The file; an existing one must be a lock file.
-        workflows: Names or files of workflows; only their tools are locked. Without any, all tools are.
-
-    Raises:
-        PflowError: A workflow has mistakes or names a tool of a server that is not synced, nothing is synced,
-            or the file is not a lock file or cannot be written.
+    A file that exists is replaced only if it is a lock file.
     """
     known = servers(host.paths)
     if workflows:
@@ -76,8 +70,12 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     except ValueError as error:
         raise storage.StoreError(file, f"could not be written as TOML: {error}") from error
     changed = content != _existing(file)
-    for warning in _own_folders(locked):
-        host.report(warning)
+    home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` may raise
+    for name, server in sorted(locked.items()):
+        if len(home) > 1 and home in json.dumps(server.launch, ensure_ascii=False):
+            message = f"The launch of server {name} names {home}, a folder that other machines do not have"
+            step = "Write ${HOME} there, or a name that is found on PATH, and sync it again"
+            host.report(advice("", message, step))
     if changed:
         storage.write_output(file, content)
     data = _data(file, locked) | {"changed": changed}
@@ -85,16 +83,9 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
 
 
 def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
-    """Compare a lock file with the servers, and return the report of `pflow mcp lock --check`.
+    """Compare a lock file with the tools of workflows, by name or file, or with all servers that it locks.
 
-    Args:
-        host: The host.
-        file: The lock file.
-        workflows: Names or files of workflows; only their tools are compared. Without any, all that is
-            locked.
-
-    Raises:
-        PflowError: There is no lock file, or the file or a workflow has mistakes.
+    Raises `PflowError` with every difference.
     """
     known, lock = servers(host.paths), lock_check.read_lock(file)
     for warning in lock.warnings:
@@ -109,11 +100,7 @@ def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
 
 
 def _used_by(host: Host, workflows: Iterable[str]) -> Used:
-    """Return the tools that workflows use.
-
-    Raises:
-        PflowError: One is not there, or has mistakes, such as a node of a server that is not synced.
-    """
+    """Return the tools that workflows use; refuse one with mistakes, such as a server that is not synced."""
     types: dict[str, None] = {}
     for word in workflows:
         workflow = _workflow(host, word)
@@ -139,21 +126,18 @@ def _workflow(host: Host, word: str) -> JSONObject:
 
 
 def _all_tools(host: Host, known: Servers) -> Used:
-    """Return all synced tools, with a warning about each server that has none because it is not synced.
-
-    Raises:
-        PflowError: There are none, or some are outdated or not approved.
-    """
+    """Return all synced tools, with a warning about each server that has none because it is not synced."""
     source = ToolSource(known.catalog, known.store)
     entries = list(source.entries())
     used = _used(host, entries)
     for name in known.store.names():
-        problem = _not_lockable(known, source, name)
+        try:
+            problem = None if known.store.get(name).disabled else source.unsynced(name)
+        except McpError as error:
+            problem = Problem(message=error.message, suggestion="".join(error.suggestions[:1]))
         if problem:
             message = f"{problem.message}, so it is not in the lock file"
-            host.report(
-                Problem(message=message, suggestion=problem.suggestion, severity="warning", kind="config")
-            )
+            host.report(advice("", message, problem.suggestion))
     if not used:
         steps = ("Run: pflow mcp sync",)
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
@@ -162,13 +146,6 @@ def _all_tools(host: Host, known: Servers) -> Used:
     if withheld := dict.fromkeys(entry.withheld for entry in entries if entry.withheld):
         raise _refusal("Some tools are not approved and cannot be locked", [*withheld])
     return used
-
-
-def _not_lockable(known: Servers, source: ToolSource, name: str) -> Problem | None:
-    try:
-        return None if known.store.get(name).disabled else source.unsynced(name)
-    except McpError as error:
-        return Problem(message=error.message, suggestion="".join(error.suggestions[:1]))
 
 
 def _used(host: Host, entries: Iterable[Entry]) -> Used:
@@ -206,11 +183,7 @@ def _refuse_unapproved(known: Servers, used: Used) -> None:
 
 
 def _existing(file: Path) -> bytes | None:
-    """Return what is in the file to be written; None if it is new or a device.
-
-    Raises:
-        storage.StoreError: It is not a lock file, or a newer pflow wrote it.
-    """
+    """Return what is in the file to be written, None if it is new or a device; refuse any but a lock file."""
     if file.exists() and not file.is_file() and not file.is_dir():
         return None
     content = storage.read_bytes(file)
@@ -218,19 +191,6 @@ def _existing(file: Path) -> bytes | None:
         step = "Choose another name: pflow mcp lock FILE"
         raise storage.StoreError(file, "is not a lock file, so it is not overwritten", suggestion=step)
     return content
-
-
-def _own_folders(locked: lock_file.LockedServers) -> Iterator[Problem]:
-    """Yield a warning about each launch that names the home folder of the user."""
-    home = os.path.expanduser("~")  # noqa: PTH111 - `Path.home` may raise
-    for name, server in sorted(locked.items()):
-        if len(home) > 1 and home in json.dumps(server.launch, ensure_ascii=False):
-            yield Problem(
-                message=f"The launch of server {name} names {home}, a folder that other machines do not have",
-                suggestion="Write ${HOME} there, or a name that is found on PATH, and sync it again",
-                severity="warning",
-                kind="config",
-            )
 
 
 def _refusal(subject: str, problems: Sequence[Problem]) -> PflowError:

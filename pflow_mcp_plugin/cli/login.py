@@ -22,7 +22,7 @@ from pflow_mcp_plugin.cli.interaction import (
 from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.server_launch import launch
+from pflow_mcp_plugin.discovery.servers import launch
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 
@@ -75,7 +75,7 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
 
     async def action() -> SignIn:
         from pflow_mcp_plugin.client.oauth import login as oauth_login
-        from pflow_mcp_plugin.client.oauth.authorization_code import Person
+        from pflow_mcp_plugin.client.oauth.login_flows import Person
 
         person = Person(
             show=tell,

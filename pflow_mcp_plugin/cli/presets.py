@@ -22,9 +22,17 @@ from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.presets import input_values, missing_programs
-from pflow_mcp_plugin.presets.collection import OfferedPreset, PresetCollection, collect, is_launch_of
-from pflow_mcp_plugin.presets.input_values import server_table
+from pflow_mcp_plugin.presets import missing_programs
+from pflow_mcp_plugin.presets.collection import (
+    OfferedPreset,
+    PresetCollection,
+    collect,
+    is_launch_of,
+    lacking_inputs,
+    parse_inputs,
+    resolve_inputs,
+    server_table,
+)
 from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
@@ -189,13 +197,13 @@ def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: 
                 suggestions=(f"pflow mcp add {preset.name} --name NAME", f"pflow mcp remove {name}"),
                 kind="config",
             )
-    given = input_values.parse(preset, pairs)
-    values = input_values.resolve(preset, given, known)
+    given = parse_inputs(preset, pairs)
+    values = resolve_inputs(preset, given, known)
     if values.missing:
         if not is_interactive():
-            raise input_values.lacking(preset, values.missing)
+            raise lacking_inputs(preset, values.missing)
         answers = {each.name: _ask(each) for each in values.missing}
-        values = input_values.resolve(preset, {**given, **answers}, known)
+        values = resolve_inputs(preset, {**given, **answers}, known)
     notes = [
         _warning(f"{each} is set in the environment too, which takes precedence over the settings")
         for each in values.secrets

@@ -35,23 +35,21 @@ def add_mcp(
     if bool(command) == bool(url):
         raise PflowError("Give either --command or --url", kind="usage")
     table: dict[str, JSON] = {"type": transport}
-    table |= {"url": url} if url else _command_line(command)
+    if url:
+        table["url"] = url
+    else:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise PflowError(f"The command cannot be read: {error}: {command}", kind="usage") from error
+        if not words:
+            raise PflowError("The command is empty", kind="usage")
+        table["command"] = words[0]
+        if words[1:]:
+            table["args"] = [*words[1:]]
     if tools:
         table["tools"] = {"allow": [*tools]}
-    fitted = server_input.fitted_table(server, table)
-    return add_servers(host, fitted)
-
-
-def _command_line(text: str) -> dict[str, JSON]:
-    """Split a command line into `command` and `args`."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise PflowError(f"The command cannot be read: {error}: {text}", kind="usage") from error
-    if not words:
-        raise PflowError("The command is empty", kind="usage")
-    program, *args = words
-    return {"command": program, **({"args": [*args]} if args else {})}
+    return add_servers(host, server_input.fitted_table(server, table))
 
 
 @click.command()
@@ -112,15 +110,33 @@ def test_mcp_connections(host: Host) -> Report:
     """Connect to every enabled server, for the older spelling `pflow registry test-mcp-connections`."""
     from concurrent.futures import ThreadPoolExecutor
 
+    def tested(name: str) -> Report:
+        try:
+            return test_server(host, name, insecure=False, startup_timeout=None)
+        except PflowError as error:
+            return Report(error=error)
+
     names = enabled(server_store(host))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        reports = dict(zip(names, threads.map(lambda name: _tested(host, name), names), strict=True))
-    failed = [name for name, report in reports.items() if report.error]
-    return Report(
-        data=[_result(name, report) for name, report in reports.items()],
-        text="\n".join(_line(name, report) for name, report in reports.items()) or "No server is configured",
-        error=_failure(failed, len(names)) if failed else None,
+        reports = list(threads.map(tested, names))
+    data: list[dict[str, object]] = []
+    lines, failed = [], []
+    for name, report in zip(names, reports, strict=True):
+        if report.error:
+            failed.append(name)
+            data.append({"server": name, "success": False, "error": report.error.to_dict()})
+            lines.append(f"{name}: failed: {report.error}")
+        else:
+            found = report.data if isinstance(report.data, Mapping) else {}
+            data.append({"server": name, "success": True, **found})
+            lines.append(report.render())
+    error = PflowError(
+        f"{len(failed)} of {len(names)} servers failed: {', '.join(failed)}",
+        suggestions=tuple(f"Run: pflow mcp test {name}" for name in failed),
+        kind="connection",
     )
+    text = "\n".join(lines) or "No server is configured"
+    return Report(data=data, text=text, error=error if failed else None)
 
 
 def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
@@ -136,28 +152,3 @@ def _migrated(data: Mapping[str, JSON]) -> Iterator[str]:
         yield f"Already configured differently, and left unchanged: {names('differing')}"
     if data.get("backup"):
         yield f"The previous config is kept as {data['backup']}"
-
-
-def _tested(host: Host, name: str) -> Report:
-    try:
-        return test_server(host, name, insecure=False, startup_timeout=None)
-    except PflowError as error:
-        return Report(error=error)
-
-
-def _result(name: str, report: Report) -> dict[str, object]:
-    if report.error:
-        return {"server": name, "success": False, "error": report.error.to_dict()}
-    return {"server": name, "success": True, **(report.data if isinstance(report.data, Mapping) else {})}
-
-
-def _line(name: str, report: Report) -> str:
-    return f"{name}: failed: {report.error}" if report.error else report.render()
-
-
-def _failure(failed: Sequence[str], count: int) -> PflowError:
-    return PflowError(
-        f"{len(failed)} of {count} servers failed: {', '.join(failed)}",
-        suggestions=tuple(f"Run: pflow mcp test {name}" for name in failed),
-        kind="connection",
-    )

@@ -419,7 +419,11 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
     if options.issuer:
         if inherited is not None:
             raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
-        from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer, valid_issuer
+        from pflow_mcp_plugin.server.http.request_tokens import (
+            AccessTokens,
+            AuthorizationServer,
+            valid_issuer,
+        )
 
         issuer = AuthorizationServer(issuer=valid_issuer(options.issuer))
         return AccessTokens(server=issuer, audience=options.audience or "", scopes=options.scopes), ""

@@ -184,7 +184,11 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
             return attrs.evolve(found, state="none", note=f"its config has no auth{over}")
         note = f"credentials in the header {', '.join(credentials)}"
         found = attrs.evolve(found, type="headers", note=note)
-    variables = _variables(host, server, credentials)
+    texts = [value for value in credentials.values() if isinstance(value, str)]
+    references = [each for text in texts for each in variable_references.references(text)]
+    if "token_env" in credentials:
+        references.append(VariableReference(str(credentials["token_env"])))
+    variables = {each.name: _is_set(host, server, each) for each in references}
     state = found.state if all(variables.values()) else "lacks_variables"
     return attrs.evolve(found, variables=variables, state=state)
 
@@ -232,15 +236,6 @@ def _until(found: Access) -> str:
     if found.is_renewable:
         return f"signed in; its token is renewed at {_iso(tokens.expires_at)}"
     return f"signed in until {_iso(tokens.expires_at)}"
-
-
-def _variables(host: Host, server: Server, credentials: Mapping[str, Any]) -> dict[str, bool]:
-    """Return the variables of a server's credentials, and whether each is set."""
-    texts = [value for value in credentials.values() if isinstance(value, str)]
-    references = [each for text in texts for each in variable_references.references(text)]
-    if "token_env" in credentials:
-        references.append(VariableReference(str(credentials["token_env"])))
-    return {each.name: _is_set(host, server, each) for each in references}
 
 
 def _is_set(host: Host, server: Server, reference: VariableReference) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -16,14 +16,14 @@ from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.discovery import tool_changes
-from pflow_mcp_plugin.discovery.server_launch import launch, with_startup_timeout
+from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.terminal.human_units import duration_text
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
+from pflow_mcp_plugin.trust import tool_difference
 
-PHASES = ("start", "handshake", "list")
+_PHASES = ("start", "handshake", "list")
 
 
 @click.command()
@@ -37,22 +37,10 @@ def test(host: Host, name: str, *, insecure: bool, startup_timeout: float | None
 
 
 def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Report:
-    """Test a server as `pflow mcp test` does: connect to it and list its tools.
+    """Connect to a server and list its tools; report milliseconds for each phase, or the phase that failed.
 
-    Args:
-        host: The host.
-        name: The server.
-        insecure: Whether to allow plain http to another machine.
-        startup_timeout: Seconds for its start, in place of what the config says.
-
-    Returns:
-        Milliseconds of each phase, the server's name, version and protocol, and whether a sync is due;
-        or `error` with the phase that failed.
-
-    Raises:
-        McpError: The server is not configured.
-        McpError: Its config does not allow it to be started, or its URL to be connected to.
-        PflowError: `insecure` is given for a server that does not use plain http.
+    `startup_timeout` is in seconds; None stands for what the config says. A server that the config does not
+    allow to be connected to raises `McpError`.
     """
     try:
         listing = _listing(host, name, insecure=insecure, startup_timeout=startup_timeout)
@@ -64,7 +52,7 @@ def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float
         except ConnectionFailed as second:
             return Report(error=second)
     before = catalog(host).file(name)
-    due = before is None or bool(tool_changes.compare(before.tools, listing.tools))
+    due = before is None or bool(tool_difference.compare(before.tools, listing.tools))
     data = _data(name, listing, sync_due=due)
     return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(data))))
 
@@ -74,23 +62,19 @@ def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | 
 
     ready = launch(name, server_store(host), catalog(host), lookup(host))
     ready = with_startup_timeout(ready, startup_timeout)
+    server = ready.server
     if insecure:
-        ready = _with_plain_http(ready)
+        if not server.url:
+            message = f"--insecure allows plain http, and server {name} is reached over {server.transport}"
+            raise PflowError(message, suggestions=(f"pflow mcp test {name}",), kind="usage")
+        require_plain_http(server.url)
+        ready = attrs.evolve(ready, server=attrs.evolve(server, insecure=True))
     with Pool(
-        lambda line: _warn(host, line),
+        lambda line: host.report(Problem(message=line, severity="warning", kind="connection", source="mcp")),
         stderr_folder=stderr_folder(host.paths),
         sign_in_folder=sign_in_folder(host.paths),
     ) as pool:
         return pool.list_tools(ready)
-
-
-def _with_plain_http(ready: Launch) -> Launch:
-    server = ready.server
-    if not server.url:
-        message = f"--insecure allows plain http, and server {server.name} is reached over {server.transport}"
-        raise PflowError(message, suggestions=(f"pflow mcp test {server.name}",), kind="usage")
-    require_plain_http(server.url)
-    return attrs.evolve(ready, server=attrs.evolve(server, insecure=True))
 
 
 def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:
@@ -113,7 +97,7 @@ def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     says = " ".join(part for part in (data["server_name"], data["server_version"]) if part)
     yield f"{data['server']}: works" + (f" ({says})" if says else "")
-    for phase in PHASES:
+    for phase in _PHASES:
         if phase in data["milliseconds"]:
             yield f"  {phase:10} {duration_text(data['milliseconds'][phase])}"
     yield f"  {'protocol':10} {data['protocol']} ({data['era']})"
@@ -124,10 +108,6 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  ! {note}" for note in data["notes"])
     if data["sync_due"]:
         yield f"Its tools differ from those of the last sync. Run: pflow mcp sync {data['server']}"
-
-
-def _warn(host: Host, line: str) -> None:
-    host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
 
 
 @click.command()
@@ -145,42 +125,26 @@ def logs(host: Host, name: str, *, every: bool) -> Report:
 
 
 def show_logs(host: Host, name: str, *, every: bool) -> Report:
-    """Return the report of `pflow mcp logs`: the kept stderr of a server, oldest first.
-
-    Args:
-        host: The host.
-        name: The server.
-        every: Whether all files are shown, else the newest.
-
-    Raises:
-        McpError: Neither a configured server nor a kept file has this name.
-        PflowError: A file cannot be read.
-    """
+    """Return the report of `pflow mcp logs`: the newest kept stderr of a server, or all, oldest first."""
     folder = stderr_folder(host.paths) / naming.server_name(name)
     kept = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime_ns)
     if not kept and name not in catalog(host).servers():
-        server_store(host).table(name)  # raises if it is not configured
-    shown = kept if every else kept[-1:]
-    data = [{"path": str(path), "text": _text(path)} for path in shown]
-    if not data:
-        return Report(data=data, text=_nothing_kept(name, folder))
-    return Report(data=data, text="\n".join(f"{item['path']}\n{printable(item['text'])}" for item in data))
-
-
-def _nothing_kept(name: str, folder: Path) -> str:
-    from shlex import quote
-
-    return (
-        f"No stderr of server {name} is kept. pflow keeps it, in {folder},\n"
+        server_store(host).table(name)  # raises the error about an unknown server, with similar names
+    data = []
+    for path in kept if every else kept[-1:]:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror or error}"
+            raise PflowError(message, kind="config") from error
+        data.append({"path": str(path), "text": text})
+    if data:
+        lines = [f"{item['path']}\n{printable(item['text'])}" for item in data]
+        return Report(data=data, text="\n".join(lines))
+    return Report(
+        data=data,
+        text=f"No stderr of server {name} is kept. pflow keeps it, in {folder},\n"
         "when the server fails and the error shows only a part of it; a few lines stand in the error.\n"
         f"To see whether the server starts: pflow mcp test {quote(name)}; "
-        "to see failed runs: pflow trace list --failed"
+        "to see failed runs: pflow trace list --failed",
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror or error}"
-        raise PflowError(message, kind="config") from error

@@ -12,6 +12,7 @@ from functools import partial
 import attrs
 import click
 
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import (
@@ -30,24 +31,22 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.launch_identity import difference, same
-from pflow_mcp_plugin.discovery.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING
-from pflow_mcp_plugin.discovery.server_launch import with_startup_timeout
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
-from pflow_mcp_plugin.discovery.tool_approval import approval_command
+from pflow_mcp_plugin.discovery.servers import with_startup_timeout
 from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, live_lines, spinner
-from pflow_mcp_plugin.terminal.looks import Part
+from pflow_mcp_plugin.terminal.looks import Part, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
-from pflow_mcp_plugin.terminal.text_width import padded, text_width
+from pflow_mcp_plugin.trust.launch_identity import difference, same
+from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
+from pflow_mcp_plugin.trust.pins import NOTHING
 
 _NAMED = 10
 _NOTHING = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
@@ -77,8 +76,13 @@ def sync_servers(
     for name in chosen:
         store.table(name)  # raises the error about an unknown server, with similar names
     chosen = chosen or enabled(store)
-    refused = [*_refused(store, chosen, lock)] if lock else []
-    chosen = [name for name in chosen if name not in {synced.server for synced in refused}]
+    refused: dict[str, PflowError] = {}
+    for name in chosen:
+        # Nobody is asked about a launch that the lock file refuses. The sync itself reports other mistakes.
+        with suppress(PflowError):
+            if lock and (error := launch_refusal(lock, store.get(name))):
+                refused[name] = error
+    chosen = [name for name in chosen if name not in refused]
     declined = [] if shown else [*_declined(host, chosen)]
 
     ask = partial(_asked, host, lock=lock, startup_timeout=startup_timeout)
@@ -86,12 +90,11 @@ def sync_servers(
     asked |= ask([each.server for each in asked.values() if _retyped(host, store, each)])
     asked |= ask([each.server for each in asked.values() if logged_in(host, each.error)])
     results = [_reviewed(host, each) for each in asked.values()]
-    results += refused
     for name in declined:
         message = f"Server {name} was not started: its current launch is not approved"
         step = f"Correct its config, or run: pflow mcp approve {name}"
-        error = PflowError(message, suggestions=(step,), kind="validation")
-        results.append(Synced(server=name, error=error))
+        refused[name] = PflowError(message, suggestions=(step,), kind="validation")
+    results += [Synced(server=name, error=error) for name, error in refused.items()]
     host.refresh("mcp")
     found = notes(host, [synced.server for synced in results if not synced.error])
     results = [attrs.evolve(it, notes=(*it.notes, *found.get(it.server, ()))) for it in results]
@@ -112,14 +115,6 @@ def enabled(store: ServerStore) -> list[str]:
         if not disabled:
             names.append(name)
     return names
-
-
-def _refused(store: ServerStore, names: Iterable[str], lock: LockFile) -> Iterator[Synced]:
-    """Yield the servers that a lock file keeps from being started: nobody is asked about their launch."""
-    for name in names:
-        with suppress(PflowError):  # the sync itself reports what is wrong
-            if error := launch_refusal(lock, store.get(name)):
-                yield Synced(server=name, error=error)
 
 
 def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:

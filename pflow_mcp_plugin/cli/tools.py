@@ -13,21 +13,20 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.cli.command_arguments import servers, tool_nodes
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Entry, Field, Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.discovery.tool_approval import withheld
-from pflow_mcp_plugin.discovery.tool_file import Head
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.schemas.schema_document import ANY, SchemaDocument
-from pflow_mcp_plugin.schemas.schema_outline import limits, outline
-from pflow_mcp_plugin.schemas.schema_sample import sample
+from pflow_mcp_plugin.schemas.schema_outline import limits, outline, sample
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines, one_line
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.trust.tool_approval import withheld
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 _NONE = "No tools. See the servers: pflow mcp list"
@@ -284,7 +283,7 @@ def stubs(host: Host, output: Path | None) -> Report:
 
 def write_stubs(host: Host, output: Path | None) -> Report:
     """Write the stubs of all tools to a file, or return a report with their text."""
-    from pflow_mcp_plugin.registration.stub_file import POCKETFLOW, stub
+    from pflow_mcp_plugin.registration.class_signature import POCKETFLOW, stub
 
     entries = list(ToolSource(catalog(host), server_store(host)).entries())
     text = stub(entries)

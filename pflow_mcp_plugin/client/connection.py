@@ -30,7 +30,7 @@ from pflow_mcp_plugin.client.deadlines import (
 )
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
-from pflow_mcp_plugin.client.failures.process_failures import excess
+from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.tool_lists import (
@@ -82,14 +82,7 @@ class _State(IntEnum):
 
 @attrs.frozen(kw_only=True)
 class _Conversation:
-    """What a connection has once it can exchange messages with its server.
-
-    Attributes:
-        session: The SDK's session.
-        dispatcher: Its dispatcher.
-        info: The server's description of itself, redacted; an empty one before the handshake.
-        notes: A note if the redaction changed it.
-    """
+    """What a connection has once it can exchange messages with its server."""
 
     session: Session
     dispatcher: Dispatcher
@@ -98,15 +91,7 @@ class _Conversation:
 
 
 class Connection:
-    """One connection to a server, used from the event loop's thread only.
-
-    Args:
-        launch: The server, expanded.
-        process: The started process of a stdio server.
-        warn: Called with each warning for the user.
-        ask: Answers what the server asks; None declines.
-        files: Save its stderr when it fails.
-    """
+    """One connection to a server, used from the event loop's thread only."""
 
     def __init__(
         self,
@@ -152,7 +137,7 @@ class Connection:
         return "handshake" if self._state is _State.SHAKING_HANDS else "call"
 
     def _retire(self) -> None:
-        """Take no more calls; only an open connection does, any other ends with what opens or closes it."""
+        """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
 
@@ -173,7 +158,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before its server had read anything: no message is the reason."""
+        """Whether the server read nothing before the connection ended, so that no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -224,6 +209,9 @@ class Connection:
 
         from pflow_mcp_plugin.client.session import request_tool
 
+        # Only pflow itself is told which workflows have led to the call.
+        above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
+        meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
         started = time.perf_counter()
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
@@ -242,7 +230,7 @@ class Connection:
                 request = partial(
                     request_tool,
                     call=call,
-                    meta=self._meta(chain),
+                    meta=meta,
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
@@ -253,11 +241,18 @@ class Connection:
                     await self._learn_headers(error, bounds)  # raises it, if the call may have run
                     raw = await request(self._live_session())
         milliseconds = (time.perf_counter() - started) * 1000
-        return _call_result(raw, self.info, milliseconds)
-
-    def _meta(self, chain: Callable[[], Sequence[str]]) -> JSONObject:
-        is_pflow = self.info.name == workflow_chain.SERVER_NAME
-        return {workflow_chain.META_KEY: list(above)} if is_pflow and (above := chain()) else {}
+        structured = raw.get("structuredContent")
+        # In the handshake's versions, some libraries send null for results without structured content.
+        is_null = structured is None and self.info.era != "modern"
+        return CallResult(
+            content=tuple(raw.get("content") or ()),
+            structured=structured,
+            has_structured="structuredContent" in raw and not is_null,
+            is_error=bool(raw.get("isError")),
+            meta=raw.get("_meta") or {},
+            info=self.info,
+            milliseconds=milliseconds,
+        )
 
     async def _learn_headers(self, refusal: MCPError, bounds: Bounds) -> None:
         """Learn from the tool list which arguments must be sent as HTTP headers.
@@ -480,7 +475,7 @@ class Connection:
 
     @property
     def _era(self) -> str | None:
-        """The era the server is known to speak; over SSE it is always the handshake."""
+        """The era that the server is known to speak; over SSE always the handshake."""
         return "handshake" if self._server.transport == "sse" else self._launch.era
 
     @asynccontextmanager
@@ -512,17 +507,3 @@ class _Rounds:
 
 def _since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 1)
-
-
-def _call_result(raw: Mapping[str, Any], info: ServerInfo, milliseconds: float) -> CallResult:
-    # In the handshake's versions, some libraries send null for results without structured content.
-    none = raw.get("structuredContent") is None and info.era != "modern"
-    return CallResult(
-        content=tuple(raw.get("content") or ()),
-        structured=raw.get("structuredContent"),
-        has_structured="structuredContent" in raw and not none,
-        is_error=bool(raw.get("isError")),
-        meta=raw.get("_meta") or {},
-        info=info,
-        milliseconds=milliseconds,
-    )

@@ -24,23 +24,14 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Deadline:
-    """A deadline: how long a request or a start may take, and which field of the config says so.
-
-    Attributes:
-        seconds: The limit.
-        name: The config field that sets it.
-    """
+    """A deadline: how long a request or a start may take, and which field of the config says so."""
 
     seconds: float
     name: str
 
 
 class DeadlinePassed(Exception):
-    """A request exceeded a deadline.
-
-    Attributes:
-        deadline: The deadline that passed.
-    """
+    """A request exceeded a deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         super().__init__(deadline)
@@ -66,7 +57,7 @@ class Bounds:
         self.over = False
 
     def extend(self) -> None:
-        """Reset the idle deadline after a sign of life, unless the request is over or its time is."""
+        """Reset the idle deadline after a sign of life, unless the request has ended or timed out."""
         if not self.over and not self._deadline.expired():
             self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 

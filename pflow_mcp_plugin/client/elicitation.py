@@ -29,13 +29,7 @@ _REJECTED = -1
 
 
 class Elicitation:
-    """Answers what one server asks during calls.
-
-    Args:
-        ask: Asks a person; None declines.
-        warn: Called once, when the first question is declined.
-        redactor: Redacts the questions.
-    """
+    """Answers what one server asks during calls."""
 
     def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
         self._ask = ask
@@ -49,7 +43,7 @@ class Elicitation:
         return self._ask is not None
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
-        """Return the answer to a server's question, or an error where the protocol has no other refusal."""
+        """Answer a question, or return an error where the protocol has no other way to refuse."""
         from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
 
         if isinstance(request, ElicitRequest):
@@ -72,17 +66,16 @@ class Elicitation:
         given = await asyncio.to_thread(self._ask, question, form)
         if given is None:
             return ElicitResult(action="decline")
-        return ElicitResult(action="accept", content={**_defaults(schema), **given})
+        properties = schema.get("properties")
+        fields = properties.items() if isinstance(properties, Mapping) else ()
+        content = {
+            name: field["default"]
+            for name, field in fields
+            if isinstance(field, Mapping) and "default" in field
+        }
+        return ElicitResult(action="accept", content={**content, **given})
 
     def _decline(self, what: str) -> None:
         if not self._warned:
             self._warned = True
             self._warn(f"asks for {what}; declined, because nobody can answer")
-
-
-def _defaults(schema: JSONObject) -> dict[str, Any]:
-    properties = schema.get("properties")
-    fields = properties.items() if isinstance(properties, Mapping) else ()
-    return {
-        name: field["default"] for name, field in fields if isinstance(field, Mapping) and "default" in field
-    }

@@ -21,15 +21,14 @@ import attrs
 from pflow_mcp_plugin.client.background_loop import awaited, background_loop
 from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
+from pflow_mcp_plugin.config.server_egress import require_safe
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import Reaper, shared_reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.processes.system_calls import is_memory_known
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
-from pflow_mcp_plugin.trust.server_egress import require_safe
 from pflow_mcp_plugin.types import Server, ServerInfo
 
 if TYPE_CHECKING:
@@ -207,7 +206,9 @@ class Pool:
             for supervisor in self._supervisors.values():
                 supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
             if self._loop is not None and background_loop.serving:
-                self._await_end(self._submit_last(self._close_all()))
+                with self._lock:
+                    closing = self._scheduled(self._close_all())
+                self._await_end(closing)
             else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
@@ -282,14 +283,20 @@ class Pool:
 
     def _supervisor(self, launch: Launch) -> Supervisor:
         if os.getpid() != self._pid:
-            raise _forked(launch)
+            raise CallFailed(
+                "This process was forked from one that holds connections and cannot use them",
+                where=Where(server=launch.server.name, phase="connect"),
+                next_step="connect after the fork",
+            )
         with self._lock:
             if self._closed or self._cancelled:
                 raise closed(launch)
             if launch.key not in self._supervisors:
                 require_safe(launch.server)
                 _require_platform(launch.server)
-                self._see_limits(launch)
+                server = launch.server
+                if server.memory_limit_mb is not None and server.command and not is_memory_known():
+                    self._tell(f"server {server.name}: memory_limit_mb has no effect on {sys.platform}")
                 self._supervisors[launch.key] = Supervisor(
                     attrs.evolve(launch, sign_in_folder=self._sign_in_folder),
                     self._spawn,
@@ -299,11 +306,6 @@ class Pool:
                     self._on_start,
                 )
             return self._supervisors[launch.key]
-
-    def _see_limits(self, launch: Launch) -> None:
-        """Warn of a memory limit that has no effect: the platform does not tell what processes use."""
-        if launch.server.memory_limit_mb is not None and launch.server.command and not is_memory_known():
-            self._tell(f"server {launch.server.name}: memory_limit_mb has no effect on {sys.platform}")
 
     def _tell(self, text: str) -> None:
         """Warn, in the loop's thread, where an exception of the callback must not break a connection."""
@@ -318,7 +320,12 @@ class Pool:
     def _spawn(self, launch: Launch) -> ProcessGroup:
         with self._lock:
             if self._reaper is None:
-                self._reaper = _acquire_reaper(launch)
+                try:
+                    self._reaper = shared_reaper.acquire()
+                except OSError as error:
+                    message = f"No more processes can be started: {error.strerror}"
+                    where = Where(server=launch.server.name, phase="start")
+                    raise ConnectionFailed(message, where=where) from error
             reaper = self._reaper
         try:
             return spawn(launch.server, self._marked(reaper), reaper)
@@ -340,10 +347,6 @@ class Pool:
                 return future
         work.close()
         raise closed(launch)
-
-    def _submit_last(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._lock:
-            return self._scheduled(work)
 
     def _scheduled(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         import asyncio
@@ -378,14 +381,6 @@ class Pool:
                 background_loop.release()  # first; if Ctrl-C interrupts it, the callbacks run nevertheless
 
 
-def _forked(launch: Launch) -> CallFailed:
-    return CallFailed(
-        "This process was forked from one that holds connections and cannot use them",
-        where=Where(server=launch.server.name, phase="connect"),
-        next_step="connect after the fork",
-    )
-
-
 def _require_platform(server: Server) -> None:
     if server.transport == "pipe" and sys.platform != "win32":
         raise McpError(
@@ -396,17 +391,9 @@ def _require_platform(server: Server) -> None:
         )
 
 
-def _acquire_reaper(launch: Launch) -> Reaper:
-    try:
-        return shared_reaper.acquire()
-    except OSError as error:
-        where = Where(server=launch.server.name, phase="start")
-        raise ConnectionFailed(f"No more processes can be started: {error.strerror}", where=where) from error
-
-
 @contextmanager
 def watched_calls(on_start: OnCall) -> Iterator[None]:
-    """Have the function called with the future of each call that begins inside, in this context."""
+    """Call the function with the future of each call that begins inside."""
     token = _on_call.set(on_start)
     try:
         yield
@@ -415,7 +402,7 @@ def watched_calls(on_start: OnCall) -> Iterator[None]:
 
 
 def started(future: Future[Any]) -> None:
-    """Tell the watcher of this context, if there is one, that a call begins."""
+    """Tell the watcher, if any, that a call begins."""
     on_start = _on_call.get()
     if on_start is not None:
         on_start(future)

@@ -15,7 +15,7 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """Request failure: what is known about the exchange that failed.
+    """What is known about the exchange that failed.
 
     Attributes:
         unsent: Whether the server certainly did not receive the complete request.
@@ -43,11 +43,7 @@ class Exchange:
 
 
 class RequestFailed(Exception):
-    """A request over HTTP failed: it got no valid MCP answer.
-
-    Attributes:
-        exchange: What is known about the request.
-    """
+    """A request over HTTP failed: it got no valid MCP answer."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
@@ -61,11 +57,11 @@ class RequestFailed(Exception):
 
 
 class Undelivered(Exception):
-    """Request failure: the server did not receive it completely; the cause of the exception that ended it."""
+    """The server did not receive it completely; the cause of the exception that ended it."""
 
 
 class MessageTooLarge(Exception):
-    """Request failure: the answer is larger than the cap.
+    """The answer is larger than the cap.
 
     Args:
         what: What is too large: `an answer` or `an event`.
@@ -81,27 +77,27 @@ class MessageTooLarge(Exception):
 
 
 class AnswerTooSlow(Exception):
-    """Request failure: the HTTP exchange took longer than the server's `timeout`."""
+    """The HTTP exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
-    """Request failure: the server names another host as the address for requests."""
+    """The server names another host as the address for requests."""
 
 
 class BadEndpoint(Exception):
-    """Request failure: the server names an invalid address for requests; the argument is its beginning."""
+    """The server names an invalid address for requests; the argument is its beginning."""
 
 
 class InvalidJson(Exception):
-    """Request failure: the answer is invalid JSON; the arguments are its beginning and the reason."""
+    """The answer is invalid JSON; the arguments are its beginning and the reason."""
 
 
 class NotMessage(Exception):
-    """Request failure: the answer is JSON, but not a JSON-RPC message."""
+    """The answer is JSON, but not a JSON-RPC message."""
 
 
 class NoAccessToken(Exception):
-    """Request failure: there is no access token for it, and it was not sent.
+    """There is no access token for it, and it was not sent.
 
     Args:
         reason: What happened, to be read after the name of the server; it contains no secret of ours.
@@ -131,7 +127,7 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return an exception in a chain of exceptions as text: its message, redacted and cut, and its class."""
+    """Return an exception as text: its message, redacted and shortened, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 

@@ -27,8 +27,7 @@ from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.argument_sizes import too_long
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.presets.server_program import find_program
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import Reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper
 from pflow_mcp_plugin.processes.reaper_process import MARKER
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups
 from pflow_mcp_plugin.types import Server
@@ -93,7 +92,14 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
             raise _too_long(server, environment) from error
-        raise _not_started(server, error) from error
+        from pflow_mcp_plugin.config.display import command_line
+
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConnectionFailed(
+            f"Server {server.name} could not be started: {reason}: {server.command}",
+            where=Where(server=server.name, phase="start"),
+            next_step=f"run the command by itself to see why: {command_line(server)}",
+        ) from error
     enlarge_pipe(popen.stdout, _PIPE_SIZE)
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
 
@@ -114,17 +120,6 @@ def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
         f"Server {server.name} could not be started: {what}",
         where=Where(server=server.name, phase="start"),
         next_step="shorten it, or write the value to a file that the server can read",
-    )
-
-
-def _not_started(server: Server, error: Exception) -> ConnectionFailed:
-    from pflow_mcp_plugin.config.display import command_line
-
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ConnectionFailed(
-        f"Server {server.name} could not be started: {reason}: {server.command}",
-        where=Where(server=server.name, phase="start"),
-        next_step=f"run the command by itself to see why: {command_line(server)}",
     )
 
 
@@ -187,7 +182,16 @@ def incomplete_folder(server: Server, stderr: str) -> Path | None:
     if runner(server) not in _NPM_RUNNERS or named is None or not _SOMETHING_MISSING.search(stderr):
         return None
     folder = Path(named[0])
-    return folder if _is_folder(folder / "node_modules") and not _is_locked(folder) else None
+    try:
+        if not stat.S_ISDIR((folder / "node_modules").lstat().st_mode):
+            return None
+    except OSError:
+        return None
+    try:
+        is_locked = time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
+    except OSError:
+        is_locked = False
+    return None if is_locked else folder
 
 
 def remove_folder(folder: Path) -> bool:
@@ -201,17 +205,3 @@ def remove_folder(folder: Path) -> bool:
         return False
     shutil.rmtree(aside, ignore_errors=True)
     return True
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        return time.time() - (folder / _LOCK).stat().st_mtime < _LOCK_SECONDS
-    except OSError:
-        return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -120,23 +120,38 @@ class Dispatcher(ScreeningDispatcher):
 
     def accepts(self, notification: JSONRPCNotification) -> bool:
         """Drop progress numbers too large for a float, on which the SDK would end the session."""
-        return notification.method != "notifications/progress" or _is_measurable(notification.params or {})
+        if notification.method != "notifications/progress":
+            return True
+        progress = notification.params or {}
+        try:
+            for number in (progress.get("progress"), progress.get("total")):
+                if isinstance(number, int):
+                    float(number)
+        except OverflowError:
+            return False
+        return True
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
-        if self.version in MODERN_PROTOCOL_VERSIONS:
+        is_modern = self.version in MODERN_PROTOCOL_VERSIONS
+        if is_modern:
             raw = {**raw, **_usable_hints(raw)}
         broken = self._fault(raw) is not None  # tools are only validated one by one if the list is invalid
         kept = []
         for tool in tools:
             fault = self._fault({**raw, "tools": [tool]}) if broken else None
-            fault = fault or _name_fault(tool["name"]) or self._header_fault(tool)
+            if fault is None and len(tool["name"]) > _LONGEST_NAME:
+                fault = f"its name has {len(tool['name']):,} characters"
+            if fault is None and is_modern:  # 2026-07-28 requires tools with an invalid `x-mcp-header` to go
+                fault = find_invalid_x_mcp_header(tool["inputSchema"])
             if fault is None:
                 kept.append(tool)
-            else:
-                self.skipped.append((_tool_name(tool), fault))
+                continue
+            name = tool.get("name") if isinstance(tool, Mapping) else None
+            shown = name[:_LONGEST_NAME] if isinstance(name, str) else "(no name)"
+            self.skipped.append((shown, fault))
         return {**raw, "tools": kept}
 
     def _fault(self, raw: JSONObject) -> str | None:
@@ -148,22 +163,9 @@ class Dispatcher(ScreeningDispatcher):
             return f"{place}: {first['msg']}"
         return None
 
-    def _header_fault(self, tool: Mapping[str, Any]) -> str | None:
-        """Return why a tool's `x-mcp-header` is invalid: 2026-07-28 requires such tools to be removed."""
-        if self.version not in MODERN_PROTOCOL_VERSIONS:
-            return None
-        return find_invalid_x_mcp_header(tool["inputSchema"])
-
 
 class Session(OpenSession):
-    """The session with one server: answers its questions and reports changes of its tool list.
-
-    Args:
-        dispatcher: Sends and receives its messages.
-        client_version: The version of this package.
-        questions: Answers what the server asks.
-        on_list_changed: Called whenever the server reports that its tools have changed.
-    """
+    """The session with one server: answers its questions and reports changes of its tool list."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Dispatch a question that the session received, as a request or in an `input_required` result."""
+        """Answer a question of the server, asked as a request or in an `input_required` result."""
         return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -220,11 +222,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """A session cannot go on with a call: the server requires input, and none acceptable is available.
-
-    Attributes:
-        wanted: What it asks for.
-    """
+    """A call cannot go on: the server requires input that is not available."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__(wanted)
@@ -232,7 +230,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return how the server describes itself in an entered session of the SDK."""
+    """Return how the server describes itself; the session must be entered."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -257,19 +255,19 @@ async def listening(session: Session) -> AsyncIterator[None]:
     if session.discover_result is None or tools is None or not tools.list_changed:
         yield
         return
-    task = asyncio.create_task(_listen(session), name="listening for changed tools")
+
+    async def listening_on() -> None:
+        with suppress(MCPError, SubscriptionLost):
+            async with listen(session, tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    continue  # `Session` handles each change like any notification
+
+    task = asyncio.create_task(listening_on(), name="listening for changed tools")
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-async def _listen(session: Session) -> None:
-    with suppress(MCPError, SubscriptionLost):
-        async with listen(session, tools_list_changed=True) as subscription:
-            async for _ in subscription:
-                continue  # `Session` handles each change like any notification
 
 
 async def request_tool(
@@ -288,24 +286,26 @@ async def request_tool(
     """
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
-    for pause in _pauses():
+    for number in range(_MAX_ROUNDS):
         send = partial(session.send_request, request, answers, progress_callback=on_progress)
         answer, raw = await with_retry_after(send, until)
         if not isinstance(answer, InputRequiredResult):
-            return cast("Mapping[str, Any]", raw) if answers is _ANSWERS else _as_blocks(raw)
+            if answers is _ANSWERS:
+                return cast("Mapping[str, Any]", raw)
+            blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
+            return {"content": blocks, "_meta": raw.get("_meta") or {}}
         on_reply()
-        responses = await _responses(session, answer.input_requests or {})
+        responses: dict[str, InputResponse] = {}
+        for key, question in (answer.input_requests or {}).items():
+            response = await session.dispatch_input_request(None, question)
+            if isinstance(response, ErrorData):
+                raise InputRequired("the use of a language model")
+            responses[key] = response
         if not responses:  # it sent its state only, which asks for another call a little later
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(0.05 * 2**number, _LONGEST_PAUSE))
         update = {"input_responses": responses or None, "request_state": answer.request_state}
         request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
-
-
-def _as_blocks(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was read of a resource as the result of a tool that embeds it."""
-    blocks = [{"type": "resource", "resource": contents} for contents in raw["contents"]]
-    return {"content": blocks, "_meta": raw.get("_meta") or {}}
 
 
 def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResourceRequest:
@@ -324,24 +324,8 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
     return request
 
 
-def _pauses() -> Iterator[float]:
-    """Yield a growing pause, in seconds, for each round that a call may have."""
-    for number in range(_MAX_ROUNDS):
-        yield min(0.05 * 2**number, _LONGEST_PAUSE)
-
-
-async def _responses(session: Session, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
-    responses: dict[str, InputResponse] = {}
-    for key, request in requests.items():
-        answer = await session.dispatch_input_request(None, request)
-        if isinstance(answer, ErrorData):
-            raise InputRequired("the use of a language model")
-        responses[key] = answer
-    return responses
-
-
 async def has_resources(session: Session) -> bool:
-    """Return whether a session's server lists resources, or templates of URIs; asks for one page of each."""
+    """Return whether the server lists resources or URI templates; requests one page of each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False
@@ -374,22 +358,3 @@ def _usable_hints(raw: JSONObject) -> dict[str, JSON]:
         "ttlMs": milliseconds if usable else 0,
         "cacheScope": scope if scope in ("private", "public") else "private",
     }
-
-
-def _tool_name(tool: object) -> str:
-    name = tool.get("name") if isinstance(tool, Mapping) else None
-    return name[:_LONGEST_NAME] if isinstance(name, str) else "(no name)"
-
-
-def _name_fault(name: str) -> str | None:
-    return f"its name has {len(name):,} characters" if len(name) > _LONGEST_NAME else None
-
-
-def _is_measurable(progress: Mapping[str, object]) -> bool:
-    try:
-        for number in (progress.get("progress"), progress.get("total")):
-            if isinstance(number, int):
-                float(number)
-    except OverflowError:
-        return False
-    return True

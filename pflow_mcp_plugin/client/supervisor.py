@@ -95,7 +95,7 @@ class Supervisor:
 
     @property
     def list_changed(self) -> bool:
-        """Whether the supervised server reported a changed tool list over a live connection."""
+        """Whether the server reported a changed tool list over a live connection."""
         return any(each.list_changed and each.alive for each in self._connections)
 
     @property
@@ -122,12 +122,12 @@ class Supervisor:
             return self._failure is None
 
     def shut(self) -> None:
-        """Prevent further starts of the server; waits for one in progress, so that it can be closed."""
+        """Prevent further starts; waits for one in progress, so that it can be closed."""
         with self._lock:
             self._shut = True
 
     def abandon(self) -> None:
-        """End a supervised process that no connection has taken; call `shut` first."""
+        """End a process that no connection has taken; call `shut` first."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -139,7 +139,7 @@ class Supervisor:
         self._announce_end(_UNFINISHED)
 
     async def begin(self) -> None:
-        """Open the supervised connection, unless there is one; a failure is kept for the first use."""
+        """Open the connection unless there is one; a failure is kept for the first use."""
         if self._connection is None and not self._shut:
             import asyncio
 
@@ -241,7 +241,10 @@ class Supervisor:
                 raise await _recognized(self.launch, error)  # noqa: B904 - `_recognized` sets the cause
             if await self._can_be_reinstalled(connection):
                 return await self._connected()
-            if connection.unheard or not _died_on_probe(self.launch, error):
+            probed = self.launch.server.protocol == "auto" and self.launch.era != "handshake"
+            died = error.where.phase == "handshake" and error.facts.get("exit_code") is not None
+            # Some that know only the handshake exit on `server/discover`.
+            if connection.unheard or not (probed and died):
                 raise
             connection = self._started(attrs.evolve(self.launch, era="handshake"))
             await connection.open()
@@ -288,30 +291,20 @@ def _exits(process: ProcessGroup, seconds: float) -> bool:
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
-    """Return the failure of callers that come, or still wait, when a supervisor has been closed."""
+    """Return the failure of calls that begin or still wait when the connections have been closed."""
     where = Where(server=launch.server.name, phase="connect")
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
-def _died_on_probe(launch: Launch, error: ConnectionFailed) -> bool:
-    """Whether a server exited on `server/discover`, as some do that know only the handshake."""
-    probed = launch.server.protocol == "auto" and launch.era != "handshake"
-    return probed and error.where.phase == "handshake" and error.facts.get("exit_code") is not None
-
-
 class RestartLimit:
-    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes.
-
-    Args:
-        clock: Returns the time in seconds.
-    """
+    """Counts the starts of one server, and allows 5 within 3 minutes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start towards the restart limit."""
+        """Count a start; raise if there have been too many."""
         now = self._clock()
         if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
             raise ConnectionFailed(
@@ -330,8 +323,12 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     """
     from pflow_mcp_plugin.config import display
 
-    kind = _OTHER.get(launch.server.transport)
-    if kind is None or not _may_be_another(error) or not await _speaks(kind, launch):
+    kind, status = _OTHER.get(launch.server.transport), error.facts.get("status")
+    # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
+    may_be_another = (
+        isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)
+    )
+    if kind is None or not may_be_another or not await _speaks(kind, launch):
         return error
     server = launch.server
     url = launch.redactor.text(display.url(server.url, widely=True))
@@ -341,18 +338,10 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
         where=error.where,
         next_step=f'set type = "{kind}" for server {server.name}',
         speaks=kind,
-        status=error.facts.get("status"),
+        status=status,
     )
     failure.__cause__ = error
     return failure
-
-
-def _may_be_another(error: ConnectionFailed) -> bool:
-    """Whether something answered, and not with a refusal that either transport may return."""
-    status = error.facts.get("status")
-    if not isinstance(status, int) or status in _SAYS_NOTHING:
-        return False
-    return status // 100 in (2, 4) or status == 501  # not implemented
 
 
 async def _speaks(kind: HttpTransport, launch: Launch) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -51,7 +50,11 @@ class ToolPages:
         cursor, seen = None, set()
         for _ in range(_MAX_PAGES):
             cursor, page = await request(cursor)
-            self.fresh_seconds = min(self.fresh_seconds, _fresh_seconds(page))
+            hint = page.get("ttlMs")
+            # nan compares as not greater
+            milliseconds = hint if isinstance(hint, int | float) and hint > 0 else 0
+            # Compared before the division: a number may be too large for a float.
+            self.fresh_seconds = min(milliseconds, self.fresh_seconds * 1000) / 1000
             tools = page.get("tools", [])
             if tools not in self._pages:  # a repeated page must not make its tools duplicates
                 self._pages.append(tools)
@@ -78,13 +81,6 @@ class ToolPages:
         return tuple(_tool_of(tool) for tool in self.raw if count[tool["name"]] == 1), reasons
 
 
-def _fresh_seconds(page: JSONObject) -> float:
-    hint = page.get("ttlMs")
-    if not isinstance(hint, int | float) or not hint > 0:  # nan compares as not greater
-        return 0.0
-    return min(hint, _MAX_FRESH_SECONDS * 1000) / 1000
-
-
 def _tool_of(raw: Mapping[str, Any]) -> Tool:
     execution = raw.get("execution")
     support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
@@ -101,11 +97,7 @@ def _tool_of(raw: Mapping[str, Any]) -> Tool:
 
 
 class KeptList:
-    """The last tool list of a connection, while the server allows it to be cached.
-
-    Attributes:
-        changed: Whether the server has reported a changed list.
-    """
+    """The last tool list of a connection, while the server allows it to be cached."""
 
     def __init__(self) -> None:
         self.changed = False
@@ -113,16 +105,16 @@ class KeptList:
         self._until = 0.0
 
     def note_change(self) -> None:
-        """Note that the server has reported a changed list: the kept one is no longer good."""
+        """Drop the cached list, as the server has reported a change."""
         self.changed = True
         self._until = 0.0
 
     def fresh(self) -> Listing | None:
-        """Return the kept list, None if there is none that is still good."""
+        """Return the cached list, None if it has expired."""
         return self._listing if time.monotonic() < self._until else None
 
     def keep(self, listing: Listing, seconds: float) -> Listing:
-        """Keep a list for some seconds, and return it."""
+        """Cache a list for some seconds, and return it."""
         self._listing, self._until = listing, time.monotonic() + seconds
         return listing
 
@@ -153,10 +145,23 @@ def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
     """
     tools, skipped, changed = [], [], []
     for tool in listing.tools:
-        shown = _redacted_tool(tool, redactor)
-        fault = _fault(tool, redactor)
-        if fault:
-            skipped.append((shown.name, fault))
+        shown = attrs.evolve(
+            tool,
+            name=redactor.piece(tool.name),
+            title=redactor.piece(tool.title),
+            description=redactor.piece(tool.description),
+            input_schema=redactor.value(tool.input_schema),
+            output_schema=redactor.value(tool.output_schema),
+            annotations=redactor.value(tool.annotations),
+            meta=redactor.value(tool.meta),
+        )
+        if shown.name != tool.name:
+            skipped.append((shown.name, _IN_NAME))
+            continue
+        properties = tool.input_schema.get("properties")
+        names = properties if isinstance(properties, Mapping) else ()
+        if any(redactor.piece(name) != name for name in names):
+            skipped.append((shown.name, _IN_ARGUMENT))
             continue
         tools.append(shown)
         if shown != tool:
@@ -171,24 +176,3 @@ def redacted_listing(listing: Listing, redactor: Redactor) -> Listing:
         skipped=(*((redactor.piece(name), redactor.piece(why)) for name, why in listing.skipped), *skipped),
         notes=tuple(notes),
     )
-
-
-def _redacted_tool(tool: Tool, redactor: Redactor) -> Tool:
-    return attrs.evolve(
-        tool,
-        name=redactor.piece(tool.name),
-        title=redactor.piece(tool.title),
-        description=redactor.piece(tool.description),
-        input_schema=redactor.value(tool.input_schema),
-        output_schema=redactor.value(tool.output_schema),
-        annotations=redactor.value(tool.annotations),
-        meta=redactor.value(tool.meta),
-    )
-
-
-def _fault(tool: Tool, redactor: Redactor) -> str:
-    if redactor.piece(tool.name) != tool.name:
-        return _IN_NAME
-    properties = tool.input_schema.get("properties")
-    names = properties if isinstance(properties, Mapping) else ()
-    return _IN_ARGUMENT if any(redactor.piece(name) != name for name in names) else ""

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.redaction import MASK, mask
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.printable_text import one_line
@@ -64,33 +64,7 @@ _RUNNERS = (
 )
 _EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
-_ALONE = frozenset(
-    (
-        "-y",
-        "--yes",
-        "--no",
-        "-q",
-        "--quiet",
-        "--silent",
-        "-i",
-        "-t",
-        "-it",
-        "-ti",
-        "-d",
-        "--rm",
-        "--init",
-        "--offline",
-        "-B",
-        "-u",
-        "-E",
-        "-s",
-        "-S",
-        "-I",
-        "--",
-        "-l",
-        "-x",
-    )
-)
+_ALONE = re.compile(r"-(?:[yqitdBuEsSIlx-]|it|ti)|--(?:yes|no|quiet|silent|rm|init|offline)")
 """Options that no argument follows; that of any other may be the program, if the runner does not know it."""
 _NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
 """Options whose argument is the program."""
@@ -111,7 +85,12 @@ def target(server: Server) -> str:
 
 
 def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool = True) -> str:
-    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens."""
+    """Return a URL with its secrets masked: user info, query parameters such as `?api_key=`, and tokens.
+
+    `widely` hides also what stands in the place of a secret and may be something else, such as code. People
+    who approve a server have to see that; logs, errors and shared files do without. `tokens_too` hides what
+    has only the shape of a token.
+    """
     value = _DEFAULT.sub(lambda found: _without_default(found, hide, widely=widely), value)
     value = _USER_INFO.sub(lambda found: _hidden_user(found[0][:-1], hide, widely=widely) + "@", value)
     # From the end, so that the earlier positions stay valid.
@@ -153,7 +132,10 @@ def _without_default(reference: re.Match[str], hide: Hide, *, widely: bool) -> s
 def arguments(
     args: Sequence[str], hide: Hide = mask, *, command: str = "", widely: bool = False
 ) -> list[str]:
-    """Return a command's arguments for display, their secrets masked."""
+    """Return a command's arguments for display, their secrets masked; `widely` as for `url`.
+
+    What an interpreter or a package runner as `command` may start is shown, even if it looks like a secret.
+    """
     shown = list(args)
     started = set() if widely else startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -174,7 +156,7 @@ def arguments(
 
 
 def startable(words: Sequence[str]) -> set[int]:
-    """Return which arguments of a command may name what an interpreter or a package runner starts.
+    """Return the indexes of a command's arguments that may name what an interpreter or package runner starts.
 
     These are all that follow it, up to the first that is surely no option's.
     """
@@ -185,23 +167,23 @@ def startable(words: Sequence[str]) -> set[int]:
         if pending:
             found.add(index - 1)
             before = words[index - 1]
-            is_own = not before.startswith("-") or "=" in before or before in _ALONE | _NAMING
+            is_own = (
+                not before.startswith("-")
+                or "=" in before
+                or before in _NAMING
+                or _ALONE.fullmatch(before) is not None
+            )
             pending = word.startswith("-") or word in _SUBCOMMANDS or not is_own
-        runners = _RUNNERS if index in (0, *(each + 1 for each in found)) else _PACKAGE_RUNNERS
-        if _takes_code(words[index + 1 : index + 2]):  # whatever runs that interpreter
-            runners = _RUNNERS
+        after = words[index + 1] if index + 1 < len(words) else ""
+        takes_code = after in _NAMING or re.fullmatch(r"-[A-Za-z]*[ce]|/[ck]", after, re.IGNORECASE)
+        # What takes code is an interpreter, whatever runs it.
+        runners = _RUNNERS if takes_code or index == 0 or index - 1 in found else _PACKAGE_RUNNERS
         pending = (
             pending
             or (index == 0 and "${" in word)
             or re.fullmatch(runners + _EXTENSION, name, re.IGNORECASE) is not None
         )
     return found
-
-
-def _takes_code(option: Sequence[str]) -> bool:
-    return any(
-        re.fullmatch(r"-[A-Za-z]*[ce]|/[ck]", word, re.IGNORECASE) or word in _NAMING for word in option
-    )
 
 
 def shown(server: Server) -> dict[str, JSON]:
@@ -223,8 +205,11 @@ def shown(server: Server) -> dict[str, JSON]:
     if server.client_cert:
         data["client_cert"] = [*server.client_cert]
     if server.auth:
-        secrets = {key: mask(value) for key, value in _secret_part(server.auth).items()}
-        data["auth"] = {**server.auth, **secrets}
+        public = auth.FIELDS.keys() - set(auth.SECRET)
+        data["auth"] = {
+            key: value if key in public else mask(value if isinstance(value, str) else MASK)
+            for key, value in server.auth.items()
+        }
     return data
 
 
@@ -242,11 +227,3 @@ def _masked(name: str, value: str) -> str:
     if decides_code(name):
         return url(value, tokens_too=False)
     return mask(value) if is_random(value) else url(value)
-
-
-def _secret_part(table: JSONObject) -> dict[str, str]:
-    """Return the possible secrets of an `auth` table: every field that is not known to be public."""
-    public = set(auth.FIELDS) - set(auth.SECRET)
-    return {
-        key: value if isinstance(value, str) else MASK for key, value in table.items() if key not in public
-    }

@@ -1,6 +1,9 @@
-"""The text of a client's config file: parsed within limits, written, and changed in place.
+"""The text of a config file in JSON, TOML or YAML: parsed within limits, written, changed in place.
 
 JSON may contain comments and trailing commas, as in the settings of editors; a change keeps them.
+A change of TOML replaces one table: this module locates its text, and tomllib parses keys and values.
+tomlkit (0.15.2), which edits whole documents, drops the comments above the next table when one is removed
+or replaced, and mixes up tables that are written as dotted keys.
 """
 
 from __future__ import annotations
@@ -120,13 +123,10 @@ def _json5(path: Path, text: str, strict: json.JSONDecodeError | None = None) ->
             place = _PLACE.search(reason)
             before = text[: max(int(place["place"]) - 1, 0)] if place else ""
             line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise storage.CorruptFile(path, f"not JSON: {_plain(reason)}", line=line, column=column) from error
-
-
-def _plain(reason: str) -> str:
-    """Return the parser's words for people: without the Python of its token names."""
-    words = re.sub(r"b'(\w+)'", r"\1", _PLACE.sub("", reason)).replace("JSON5Value", "a value")
-    return _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), words)
+        # The parser's words for people: without the Python of its token names.
+        words = re.sub(r"b'(\w+)'", r"\1", _PLACE.sub("", reason)).replace("JSON5Value", "a value")
+        words = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), words)
+        raise storage.CorruptFile(path, f"not JSON: {words}", line=line, column=column) from error
 
 
 def _yaml(path: Path, text: str) -> Any:
@@ -178,11 +178,7 @@ class _Member:
 
 
 class JsonText:
-    """The text of a JSON object, perhaps with comments and trailing commas, to be edited.
-
-    Args:
-        text: The text.
-    """
+    """The text of a JSON object, perhaps with comments and trailing commas, to be edited."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -309,9 +305,6 @@ class Layout:
 
     Parse the result of an edit before you trust it: a table inside an inline table cannot be
     edited here.
-
-    Args:
-        text: The document.
     """
 
     def __init__(self, text: str) -> None:
@@ -332,7 +325,7 @@ class Layout:
             return
         line = self._lines[spans[0].start]
         text = _table_text(path, table) if line.is_header else _dotted_text(path[len(line.table) :], table)
-        self._lines[spans[0]] = [line._replace(text=self._with_line_ends(text), path=path)]
+        self._lines[spans[0]] = [line._replace(text=text.replace("\n", self._line_end), path=path)]
 
     def remove(self, path: Keys) -> None:
         """Remove a table's statements from the TOML text; comments above and below it stay."""
@@ -368,16 +361,13 @@ class Layout:
     def _append(self, path: Keys, table: JSONObject) -> None:
         siblings = [place for place, line in enumerate(self._lines) if line.path[:1] == path[:1]]
         place = self._section_end(siblings[-1]) if siblings else len(self._lines)
-        text = self._with_line_ends(_table_text(path, table))
+        text = _table_text(path, table).replace("\n", self._line_end)
         if place:
             above = self._lines[place - 1]
             ended = above.text if above.text.endswith("\n") else above.text + self._line_end
             self._lines[place - 1] = above._replace(text=ended)
             text = self._line_end + text
         self._lines.insert(place, _Line(text, path, path, is_header=True))
-
-    def _with_line_ends(self, text: str) -> str:
-        return text.replace("\n", self._line_end)
 
 
 def _lines(text: str) -> Iterator[_Line]:

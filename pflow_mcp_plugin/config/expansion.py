@@ -2,14 +2,14 @@
 
 In the `env` of a server that is started, a variable that is not set becomes the empty string and
 is reported. Anywhere else it is an error before anything starts: an empty token is never sent.
-Expanded values are never expanded again.
+Expanded values are never expanded again. How many servers are started at once is decided here too.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from string import punctuation
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -22,7 +22,6 @@ from pflow_mcp_plugin.config.display import decides_code
 from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Settings
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.types import Server
@@ -71,7 +70,7 @@ _FILES = ("ca_bundle", "client_cert", "tls_pins")
 class VariableLookup:
     """Looks variables up in the environment, then in the user's settings, if there are any."""
 
-    settings: Settings | None
+    settings: Settings | None = None
 
     def __call__(self, name: str) -> str | None:
         """Return the value of a variable, None when it is not set."""
@@ -85,14 +84,9 @@ class VariableLookup:
         return self.settings.names().get(name, "file") != "file"
 
 
-def environment_lookup(settings: Settings | None = None) -> VariableLookup:
-    """Return the lookup for the values that replace references: the environment, then the user's settings."""
-    return VariableLookup(settings)
-
-
-def host_lookup(host: Host) -> Lookup:
-    """Return the lookup for an expansion in this host: the environment, then the settings if it has any."""
-    return environment_lookup(host.settings)
+def host_lookup(host: Host) -> VariableLookup:
+    """Return the lookup of a host: the environment, then the settings if it has any."""
+    return VariableLookup(host.settings)
 
 
 def expand(
@@ -101,7 +95,11 @@ def expand(
     fingerprint: str = "",
     era: Literal["modern", "handshake"] | None = None,
 ) -> Launch:
-    """Expand every reference of a server, so that it is ready to be started or connected to."""
+    """Expand every reference of a server, so that it is ready to be started or connected to.
+
+    The error names every variable that is needed and not set or empty, and every value that cannot be used.
+    `auth` given by `token_env` becomes a bearer token.
+    """
     expansion = _Expansion(server, lookup)
     env = {key: expansion.lenient(value) for key, value in server.env.items()}
     if server.transport in ("http", "sse"):
@@ -115,9 +113,14 @@ def expand(
         *expansion.values,
         *_named_secrets(server, expanded),
         *_shown_secrets(server, expanded),
-        *_sent_secrets(expanded),
         *_proxy_secrets(),
     }
+    if expanded.auth.get("type") == "basic":
+        from base64 import b64encode
+
+        # As they are sent.
+        pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
+        secrets.add(b64encode(pair.encode("utf-8", "surrogatepass")).decode())
     for value in tuple(secrets):
         secrets |= {value, *secret_detection.within(value, is_secret_whole=True)}
     return Launch(
@@ -200,9 +203,10 @@ class _Expansion:
                 if ref.name in _OF_FOLDER_OR_TERMINAL or self._is_kept_apart(ref.name):
                     continue  # before its value is asked for: a keyring may be locked, a command may be slow
                 value = self._value(ref) or ""
-                named = secret_detection.is_secret(ref.name) and not (
-                    field == "url" and start < _path_of(text)
-                )
+                # What decides the host of a URL is no secret, whatever it is called.
+                path = re.search(r"(?<!:)(?<!/)[/?#]", text)
+                is_host = field == "url" and start < (path.start() if path else len(text))
+                named = secret_detection.is_secret(ref.name) and not is_host
                 placed = secret.get(field, len(text)) <= start or (
                     field == "url" and any(begin <= start < end for begin, end in in_query)
                 )
@@ -232,7 +236,10 @@ class _Expansion:
         def value(ref: VariableReference) -> str:
             found = self._value(ref)
             if found is None or (guarded and not found and ref.default is None):
-                name = self._culprit(ref.name)
+                # An `env` entry of the server may refer to another variable, which the user has to set.
+                behind = self.server.env.get(ref.name, "") if self.server.url else ""
+                unset = (it.name for it in variable_references.references(behind) if not self.outer(it.name))
+                name = next(unset, ref.name)
                 wrong = f"variable {name} is {'not set' if found is None else 'empty'}"
                 step = f"Set it: export {name}=..., or keep it: {setting(name)}"
                 self.problems.append(field_checks.fault(self._place(field), wrong, step))
@@ -249,7 +256,22 @@ class _Expansion:
     def reach(self) -> dict[str, Any]:
         """Expand every field that describes how to connect to the server."""
         server = self.server
-        files = self._files() if server.transport in ("http", "sse") else {}
+        credentials = dict(server.auth)
+        for key in (*auth.SECRET, *auth.PUBLIC):
+            if isinstance(text := server.auth.get(key), str):
+                credentials[key] = self._credential(f"auth.{key}", text)
+        if "token_env" in server.auth:
+            reference = f"${{{server.auth['token_env']}}}"
+            token = self._credential("auth.token_env", reference)
+            credentials |= {"type": "bearer", "token": token}
+        files: dict[str, Any] = {}
+        if server.transport in ("http", "sse"):
+            pins = server.tls_pins
+            files = {
+                "ca_bundle": self.strict("ca_bundle", server.ca_bundle),
+                "client_cert": tuple(self.strict("client_cert", file) for file in server.client_cert),
+                "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
+            }
         return {
             "command": self.strict("command", server.command),
             "args": tuple(self.strict(f"args[{index}]", arg) for index, arg in enumerate(server.args)),
@@ -260,27 +282,9 @@ class _Expansion:
                 name: self.strict(field_checks.join("headers", name), value)
                 for name, value in server.headers.items()
             },
-            "auth": self._auth(server.auth),
+            "auth": credentials,
             **files,
         }
-
-    def _files(self) -> dict[str, Any]:
-        pins = self.server.tls_pins
-        return {
-            "ca_bundle": self.strict("ca_bundle", self.server.ca_bundle),
-            "client_cert": tuple(self.strict("client_cert", file) for file in self.server.client_cert),
-            "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
-        }
-
-    def _auth(self, table: JSONObject) -> dict[str, JSON]:
-        expanded = dict(table)
-        for key in (*auth.SECRET, *auth.PUBLIC):
-            if isinstance(text := table.get(key), str):
-                expanded[key] = self._credential(f"auth.{key}", text)
-        if "token_env" in table:
-            reference = f"${{{table['token_env']}}}"
-            expanded |= {"type": "bearer", "token": self._credential("auth.token_env", reference)}
-        return expanded
 
     def _credential(self, field: str, text: str) -> str:
         before = len(self.problems)
@@ -301,11 +305,6 @@ class _Expansion:
 
     def _is_kept_apart(self, name: str) -> bool:
         return isinstance(self.outer, VariableLookup) and self.outer.is_secret(name)
-
-    def _culprit(self, name: str) -> str:
-        """Return the variable that the user has to set: an `env` entry of the server may refer to another."""
-        behind = variable_references.references(self.server.env.get(name, "")) if self.server.url else ()
-        return next((ref.name for ref in behind if not self.outer(ref.name)), name)
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
         is_given = value != ref.default or secret_detection.is_secret(ref.name)
@@ -335,12 +334,6 @@ class _Expansion:
 
     def _place(self, field: str) -> str:
         return f"{server_path(self.server.name)}.{field}"
-
-
-def _path_of(url: str) -> int:
-    """Return where the path of a URL begins, behind its host."""
-    found = re.search(r"(?<!:)(?<!/)[/?#]", url)
-    return found.start() if found else len(url)
 
 
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
@@ -405,13 +398,3 @@ def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:
             yield from (part, unquote(part))
         yield from secret_detection.within(text)
         yield from (text[token.start : token.end] for token in tokens(text))
-
-
-def _sent_secrets(expanded: Server) -> Sequence[str]:
-    """Return the credentials in the encoding in which they are sent."""
-    if expanded.auth.get("type") != "basic":
-        return ()
-    from base64 import b64encode
-
-    pair = f"{expanded.auth['username']}:{expanded.auth['password']}"
-    return (b64encode(pair.encode("utf-8", "surrogatepass")).decode(),)

@@ -75,7 +75,7 @@ def kind_of(value: object) -> str:
 
 
 def text(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string, in which every `${` is well formed."""
+    """Check that a value is a string, in which every `${` is well formed."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
         return
@@ -88,28 +88,28 @@ def text(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def filled(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string that is not blank."""
+    """Check that a value is a string that is not blank."""
     yield from text(path, value)
     if isinstance(value, str) and not value.strip():
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
 
 
 def line(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string of one line."""
+    """Check that a value is a string of one line."""
     yield from text(path, value)
     if isinstance(value, str) and has_control(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def credential(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a string of one line that is not blank."""
+    """Check that a value is a string of one line that is not blank."""
     yield from filled(path, value)
     if isinstance(value, str) and has_control(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
 def url(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: an http or https address, or one that begins with a reference."""
+    """Check that a value is an http or https address, or one that begins with a reference."""
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
@@ -118,7 +118,7 @@ def url(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def https_url(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: an https address, or one that begins with a reference."""
+    """Check that a value is an https address, or one that begins with a reference."""
     if isinstance(value, str) and value[:5].lower() == "http:":
         yield fault(path, "Must be an https address", "Give the address that begins with https://")
     else:
@@ -171,7 +171,7 @@ def _formed(rule: Any, wrong: str, step: str) -> Check:
 
 
 def variable(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: the bare name of a variable."""
+    """Check that a value is the bare name of a variable."""
     named = variable_references.references(value) if isinstance(value, str) else ()
     step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
     rule = _DEFS["auth"]["properties"]["token_env"]
@@ -179,7 +179,7 @@ def variable(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def port(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: the number of a port."""
+    """Check that a value is the number of a port."""
     last = _DEFS["auth"]["properties"]["redirect_port"]["maximum"]
     number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float) else value
     if not (1 <= number <= last and number == int(number)):
@@ -187,7 +187,7 @@ def port(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def flag(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: true or false."""
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
         wrong = f"Must be true or false, not {kind_of(value)}"
         yield fault(path, wrong, "Write true or false, without quotes")
@@ -216,16 +216,8 @@ def _number(rule: Any) -> Check:
     return check
 
 
-def _one_of(words: Sequence[str], step: str) -> Check:
-    def check(path: str, value: JSON) -> Iterator[Problem]:
-        if value not in words:
-            yield fault(path, f"Must be {' or '.join(words)}", step)
-
-    return check
-
-
 def environment(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of variables and their string values."""
+    """Check that a value is a table of variables and their string values."""
     yield from _table_of(text, path, value)
     name = _DEFS["server"]["properties"]["env"]["propertyNames"]
     for key in value if isinstance(value, Mapping) else ():
@@ -234,14 +226,14 @@ def environment(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def headers(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of HTTP headers and their values."""
+    """Check that a value is a table of HTTP headers and their values."""
     yield from _table_of(line, path, value)
     for key in value if isinstance(value, Mapping) else ():
         yield from _header_name(join(path, key), key)
 
 
 def pins(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a list of pinned keys, or the file with them."""
+    """Check that a value is a list of pinned keys, or the file with them."""
     if isinstance(value, str):
         yield from filled(path, value)
         return
@@ -253,7 +245,7 @@ def pins(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def client_cert(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a file with certificate and key, or a table of two files."""
+    """Check that a value is a file with certificate and key, or a table of two files."""
     if isinstance(value, str):
         yield from filled(path, value)
         return
@@ -269,7 +261,7 @@ def client_cert(path: str, value: JSON) -> Iterator[Problem]:
 
 
 def _host(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a glob over host names, an address or a network."""
+    """Check that a value is a glob over host names, an address or a network."""
     step = 'Write a name, address or network: "api.example.com", "*.example.com", "10.0.0.0/8"'
     if not isinstance(value, str):
         yield from _not_string(path, value)
@@ -294,7 +286,7 @@ def fields(
 
 
 def tool_filter(path: str, value: JSON) -> Iterator[Problem]:
-    """Field check: a table of two lists of globs, `allow` and `deny`."""
+    """Check that a value is a table of two lists of globs, `allow` and `deny`."""
     if isinstance(value, Mapping):
         yield from fields(path, value, checks_of(_DEFS["tools"]["properties"]))
     else:
@@ -325,7 +317,13 @@ def _check_of(key: str, rule: Any) -> Check:
         name = rule["$ref"].rpartition("/")[2]
         return _BY_DEFINITION.get(name) or _check_of(key, _DEFS[name])
     if "enum" in rule:
-        return _one_of(rule["enum"], _STEPS[key])
+        words = rule["enum"]
+
+        def one_of(path: str, value: JSON) -> Iterator[Problem]:
+            if value not in words:
+                yield fault(path, f"Must be {' or '.join(words)}", _STEPS[key])
+
+        return one_of
     if rule["type"] == "boolean":
         return flag
     if rule["type"] == "number":

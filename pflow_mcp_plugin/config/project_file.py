@@ -86,13 +86,19 @@ class ProjectFile:
         self._approvals = storage.JsonStore(
             path=locations.approvals_file(paths), schema_version=1, what="approvals", rebuildable=True
         )
-        self._seen: tuple[object, ProjectReading] = ((), self._absent())
+        absent = ProjectReading(path=self.path)
+        if self._asked:
+            message = f"There is no {self.path.name} in {self.path.parent}"
+            problem = advice("", message, "Run pflow in the folder of the project")
+            absent = attrs.evolve(absent, problems=(problem,))
+        self._absent = absent
+        self._seen: tuple[object, ProjectReading] = ((), absent)
 
     def reading(self) -> ProjectReading:
         """Return what is used of the project's file; nothing is read if it does not exist."""
         signature = self._signature()
         if self._seen[0] != signature:
-            self._seen = (signature, self._read() if signature else self._absent())
+            self._seen = (signature, self._read() if signature else self._absent)
         return self._seen[1]
 
     def stamp(self) -> str:
@@ -116,14 +122,21 @@ class ProjectFile:
         from hashlib import sha256  # OpenSSL is slow to load
 
         document = storage.decode_json(self.path, content, finite=True)
-        self._refuse_hidden(document)
+        if is_too_deep(document):
+            raise storage.CorruptFile(self.path, "nested too deeply")
+        hidden = next((key for key in _keys(document) if not key.isprintable()), None)
+        if hidden is not None:  # people could not see it when they approve the file
+            raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {hidden!a}")
         problems: list[Problem] = [*_check_root(document)]
         servers = document.get(server_schema.SERVERS)
         tables: dict[str, JSON] = {}
         for name, table in servers.items() if isinstance(servers, Mapping) else ():
-            problems += _check_name(name)
             if naming.is_server_name(name):
                 tables[name] = _without_trust(name, server_schema.clean(table), problems)
+                continue
+            wrong = f"The server {name!r} is left out: a server name may contain only a-z, 0-9 and hyphens"
+            near = naming.server_name(name)
+            problems.append(fault(server_schema.server_path(near), wrong, f"Name it {near}"))
         source = str(self._root() / self.path.name)
         return ProjectContent(
             digest=sha256(content).hexdigest(),
@@ -145,7 +158,7 @@ class ProjectFile:
         self._approvals.update(change)
 
     def offer(self, names: Iterable[str]) -> tuple[str, str] | None:
-        """Return the first of these servers that a project's file would have if it were approved."""
+        """Return the first of these servers that an unapproved project's file has, and how to get it."""
         reading = self.reading()
         if reading.state not in ("ignored", "changed"):
             return None
@@ -183,13 +196,6 @@ class ProjectFile:
             problems=content.problems,
         )
 
-    def _absent(self) -> ProjectReading:
-        if not self._asked:
-            return ProjectReading(path=self.path)
-        message = f"There is no {self.path.name} in {self.path.parent}"
-        problem = advice("", message, "Run pflow in the folder of the project")
-        return ProjectReading(path=self.path, problems=(problem,))
-
     def _bytes(self) -> bytes:
         try:
             if self.path.is_symlink():
@@ -201,14 +207,6 @@ class ProjectFile:
             raise PflowError(message, kind="not_found") from error
         except OSError as error:
             raise storage.StoreError(self.path, f"could not be read: {error.strerror}") from error
-
-    def _refuse_hidden(self, document: JSONObject) -> None:
-        """Refuse keys that people cannot see, and a nesting that no server needs."""
-        if is_too_deep(document):
-            raise storage.CorruptFile(self.path, "nested too deeply")
-        for key in _keys(document):
-            if not key.isprintable():
-                raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {key!a}")
 
     def _approved(self) -> tuple[str, Collection[str]]:
         """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""
@@ -225,13 +223,11 @@ class ProjectFile:
             status = self.path.lstat()
         except OSError:
             return ()
-        return *_identity(status), stat.S_IFMT(status.st_mode), *self._approvals_identity()
-
-    def _approvals_identity(self) -> tuple[object, ...]:
         try:
-            return _identity(self._approvals.path.stat())
+            approvals = _identity(self._approvals.path.stat())
         except OSError:
-            return ()
+            approvals = ()
+        return *_identity(status), stat.S_IFMT(status.st_mode), *approvals
 
     def _root(self) -> Path:
         """Return the real path of the project's folder, by which it is approved."""
@@ -258,13 +254,6 @@ def _check_root(document: JSONObject) -> Iterator[Problem]:
     for key in document:
         if key not in (server_schema.SERVERS, "$schema"):
             yield advice(join("", key), f"{key!r} has no effect in the file of a project")
-
-
-def _check_name(name: str) -> Iterator[Problem]:
-    if not naming.is_server_name(name):
-        wrong = f"The server {name!r} is left out: a server name may contain only a-z, 0-9 and hyphens"
-        near = naming.server_name(name)
-        yield fault(server_schema.server_path(near), wrong, f"Name it {near}")
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
@@ -308,11 +297,20 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
 
 def server_notices(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
     """Yield the warnings about a project's servers: those that are not used, or used without approval."""
+    path = reading.path
     for name, table in reading.tables.items():
+        place = server_schema.server_path(name)
         if name in own:
-            yield from _shadowed(name, table, own[name], reading.path, own_file)
-        elif reading.state == "asked":
-            yield from _unapproved(name, table, reading.path)
+            if server_schema.fingerprint(table) != server_schema.fingerprint(own[name]):
+                message = f"Server {name} is in {own_file} and in {path}: the one in {own_file.name} is used"
+                yield advice(place, message, f"To use the other: pflow mcp remove {name}")
+        elif reading.state == "asked" and isinstance(table, Mapping):
+            if any(problem.severity == "error" for problem in server_schema.check_server(name, table)):
+                continue
+            facts = _facts(server_schema.build(name, table, {}), table)
+            shown = "; ".join(f"{label}: {one_line(text)}" for label, text in facts)
+            message = f"Server {name} of {path} is not approved, and used because you asked for it ({shown})"
+            yield advice(place, message, f"To approve it: {APPROVE}")
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
@@ -354,18 +352,3 @@ def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:
         yield "settings", json.dumps(others)
     if names := variables(table):
         yield "receives", f"the values of {', '.join(names)}, from the environment or your settings"
-
-
-def _shadowed(name: str, table: JSON, own: JSON, path: Path, own_file: Path) -> Iterator[Problem]:
-    if server_schema.fingerprint(table) != server_schema.fingerprint(own):
-        message = f"Server {name} is in {own_file} and in {path}: the one in {own_file.name} is used"
-        yield advice(server_schema.server_path(name), message, f"To use the other: pflow mcp remove {name}")
-
-
-def _unapproved(name: str, table: JSON, path: Path) -> Iterator[Problem]:
-    found = server_schema.check_server(name, table)
-    if isinstance(table, Mapping) and not any(problem.severity == "error" for problem in found):
-        facts = _facts(server_schema.build(name, table, {}), table)
-        shown = "; ".join(f"{label}: {one_line(text)}" for label, text in facts)
-        message = f"Server {name} of {path} is not approved, and used because you asked for it ({shown})"
-        yield advice(server_schema.server_path(name), message, f"To approve it: {APPROVE}")

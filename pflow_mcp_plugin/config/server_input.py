@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -27,20 +27,16 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 URLS = ("serverUrl", "httpUrl")
 """Names that other clients use for `url`; the name implies the transport."""
 
-_TYPES = {
+_TRANSPORTS = {
     **{name.replace("-", ""): transport for name, transport in server_schema.SPELLINGS.items()},
+    "local": "stdio",
     "httpstream": "http",
 }
 
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables adapted from another client's dialect, with a note about each change.
-
-    Attributes:
-        tables: The tables by name.
-        notes: A warning for each change.
-    """
+    """Server tables adapted from another client's dialect, with a note about each change."""
 
     tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()
@@ -68,8 +64,35 @@ def fitted_table(name: str, table: JSON) -> Fitted:
     notes: list[Problem] = []
     is_older = "transport" in table and "type" not in table
     named = {"type" if is_older and key == "transport" else key: value for key, value in table.items()}
-    made = _with_url(name, _with_type(name, named, notes), notes)
-    return Fitted(tables={name: made}, notes=tuple(notes))
+    place = server_schema.server_path(name)
+    given = named.get("type")
+    transport = None if given in server_schema.SPELLINGS else transport_named(given)
+    if transport:
+        notes.append(advice(f"{place}.type", f"The type {given} is read as {transport}"))
+        named["type"] = transport
+    key = next((key for key in URLS if isinstance(named.get(key), str)), "")
+    if key and "url" not in named:
+        url = named[key]
+        implied = transport_of_url(url) if key == "serverUrl" else "http"
+        used = named.get("type", implied)
+        notes.append(advice(f"{place}.url", f"{key} is read as url, with the type {used}"))
+        rest = {other: value for other, value in named.items() if other not in (key, "type")}
+        named = {"type": used, "url": url, **rest}
+    return Fitted(tables={name: named}, notes=tuple(notes))
+
+
+def transport_named(spelling: object) -> str | None:
+    """Return the transport that another client's `type` names, None if it is unknown."""
+    return _TRANSPORTS.get(re.sub(r"[^a-z]", "", spelling.lower())) if isinstance(spelling, str) else None
+
+
+def transport_of_url(url: object) -> str:
+    """Return the transport of a server that has a URL, but no type: clients then try both.
+
+    The URL of an event stream ends in `/sse`.
+    """
+    is_stream = isinstance(url, str) and url.partition("?")[0].rstrip("/").endswith("/sse")
+    return "sse" if is_stream else "http"
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
@@ -82,32 +105,6 @@ def fitted_names(given: Iterable[str]) -> dict[str, str]:
             free = (near if number == 1 else f"{near}-{number}" for number in count(1))
             names[name] = next(candidate for candidate in free if candidate not in names.values())
     return names
-
-
-def _with_type(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
-    given = table.get("type")
-    if not isinstance(given, str) or given in server_schema.SPELLINGS:
-        return table
-    transport = _TYPES.get(re.sub(r"[^a-z]", "", given.lower()))
-    if transport is None:
-        return table
-    notes.append(
-        advice(f"{server_schema.server_path(name)}.type", f"The type {given} is read as {transport}")
-    )
-    return {**table, "type": transport}
-
-
-def _with_url(name: str, table: dict[str, JSON], notes: list[Problem]) -> dict[str, JSON]:
-    key = next((key for key in URLS if isinstance(table.get(key), str)), "")
-    if not key or "url" in table:
-        return table
-    url = str(table[key])
-    is_stream = key == "serverUrl" and url.partition("?")[0].rstrip("/").endswith("/sse")
-    transport = table.get("type", "sse" if is_stream else "http")
-    message = f"{key} is read as url, with the type {transport}"
-    notes.append(advice(f"{server_schema.server_path(name)}.url", message))
-    rest = {other: value for other, value in table.items() if other not in (key, "type")}
-    return {"type": transport, "url": url, **rest}
 
 
 _URL_FORM = "pflow mcp add NAME URL --bearer '${TOKEN}'"
@@ -187,25 +184,39 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
     """Turn the input of `pflow mcp add`, its arguments and options, into server tables."""
     first = words[0].strip() if words else ""
     if first.startswith(("{", "[")):
-        return _alone(words, flags, "JSON", lambda: from_json(words[0], "The JSON"))
+        _refuse_others(words, flags, "JSON")
+        return from_json(words[0], "The JSON")
     # Not Path.is_file, which fails for a name that is too long.
     if len(words) == 1 and (first.endswith((".json", ".toml")) or os.path.isfile(first)):  # noqa: PTH113
-        return _alone(words, flags, "a file", lambda: from_file(Path(first)))
+        _refuse_others(words, flags, "a file")
+        return from_file(Path(first))
     if len(words) < 2:
-        raise _no_form(first)
+        if _is_url(first):
+            step = f"pflow mcp add NAME {first}"
+            raise PflowError("A URL needs a name before it", suggestions=(step,), kind="usage")
+        about = f"{first} is neither JSON nor a file" if first else "Nothing to add"
+        raise PflowError(f"{about}; add a server in one of these forms", suggestions=FORMS, kind="usage")
     if words[1].lstrip().startswith(("{", "[")):
-        return _alone(words[1:], flags, "JSON", lambda: _named(words[0], words[1]))
+        _refuse_others(words[1:], flags, "JSON")
+        table = _decoded(words[1], "The JSON")
+        if _tables(table, "The JSON"):
+            message = "The JSON already contains the names of its servers"
+            raise PflowError(message, suggestions=("Leave NAME out",), kind="usage")
+        return fitted_table(words[0], table)
     if words[0] in _LAUNCHERS:
         raise nameless(words)
-    table = _remote(words, flags) if _is_url(words[1]) else _local(words, flags)
-    return Fitted(tables={words[0]: table})
+    made = _remote(words, flags) if _is_url(words[1]) else _local(words, flags)
+    return Fitted(tables={words[0]: made})
 
 
 def nameless(command: Sequence[str]) -> PflowError:
-    """Return the error for server input that is a command without a server name before it."""
+    """Return the error about a command without a server name before it."""
     package = next((word for word in command[1:] if not word.startswith("-")), "")
     is_known = command[0] in _LAUNCHERS and package
-    name = naming.server_name(_short(package)) if is_known else "NAME"
+    # A short name: `github` for `@modelcontextprotocol/server-github@1.2`.
+    bare = package.rpartition("/")[2].partition("@")[0].partition("==")[0]
+    short = re.sub(r"^(mcp-)?server-|-mcp(-server)?$", "", bare) or bare
+    name = naming.server_name(short) if is_known else "NAME"
     return PflowError(
         "The server needs a name, which is written before its command",
         kind="usage",
@@ -214,12 +225,12 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Turn input from a JSON or TOML file into server tables."""
+    """Turn a JSON or TOML file into server tables."""
     return servers_in(document(path), str(path))
 
 
 def document(path: Path) -> JSON:
-    """Return the server input in a JSON or TOML file, decoded."""
+    """Return the decoded content of a JSON or TOML file, which must exist."""
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
@@ -255,12 +266,12 @@ def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
 
 
 def from_json(text: str, origin: str) -> Fitted:
-    """Turn input from a JSON string into server tables."""
+    """Turn a JSON string into server tables; `origin` says in messages where it comes from."""
     return servers_in(_decoded(text, origin), origin)
 
 
 def servers_in(document: JSON, origin: str) -> Fitted:
-    """Turn input from a parsed document into server tables, adapted if another client wrote it."""
+    """Turn a parsed document into server tables, adapted if another client wrote it."""
     return fitted(tables_in(document, origin))
 
 
@@ -271,39 +282,35 @@ def tables_in(document: JSON, origin: str) -> JSONObject:
     server, or a list of servers, with a `name` field each.
     """
     tables = _tables(document, origin)
+    if tables is None and isinstance(document, Mapping) and _is_server(document):
+        step = 'Put it under a name: {"NAME": {"command": ...}}'
+        raise PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
     if tables is None:
-        raise _no_shape(document, origin)
+        wrong = f"{origin} is not a server config in any known form"
+        step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}'
+        raise PflowError(wrong, suggestions=(step,), kind="usage")
     if not tables:
         raise PflowError(f"{origin} contains no server", suggestions=FORMS, kind="usage")
     return tables
 
 
 def _decoded(text: str, origin: str) -> JSON:
+    too_deep = PflowError(f"{origin} is nested too deeply", kind="usage")
     try:
         decoded: JSON = json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
-        raise _not_json(origin, error) from error
-    except RecursionError as error:
-        raise _too_deep(origin) from error
-    if is_too_deep(decoded):
-        raise _too_deep(origin)
-    return decoded
-
-
-def _too_deep(origin: str) -> PflowError:
-    return PflowError(f"{origin} is nested too deeply", kind="usage")
-
-
-def _named(name: str, text: str) -> Fitted:
-    """Return the table of one server, whose name was given separately."""
-    table = _decoded(text, "The JSON")
-    if _tables(table, "The JSON"):
+        hint = next((hint for words, hint in _HINTS if words in error.msg), "")
         raise PflowError(
-            "The JSON already contains the names of its servers",
-            suggestions=("Leave NAME out",),
+            f"{origin} is not valid, line {error.lineno}, column {error.colno}: {error.msg}",
+            details={"line": error.lineno, "column": error.colno},
+            suggestions=(hint,) if hint else (),
             kind="usage",
-        )
-    return fitted_table(name, table)
+        ) from error
+    except RecursionError as error:
+        raise too_deep from error
+    if is_too_deep(decoded):
+        raise too_deep
+    return decoded
 
 
 def _tables(document: JSON, origin: str) -> JSONObject | None:
@@ -352,25 +359,6 @@ def _is_server(table: JSONObject) -> bool:
     return any(isinstance(table.get(key), str) for key in _DESCRIBING)
 
 
-def _no_shape(document: JSON, origin: str) -> PflowError:
-    if isinstance(document, Mapping) and _is_server(document):
-        step = 'Put it under a name: {"NAME": {"command": ...}}'
-        return PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
-    wrong = f"{origin} is not a server config in any known form"
-    step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}'
-    return PflowError(wrong, suggestions=(step,), kind="usage")
-
-
-def _not_json(origin: str, error: json.JSONDecodeError) -> PflowError:
-    hint = next((hint for words, hint in _HINTS if words in error.msg), "")
-    return PflowError(
-        f"{origin} is not valid, line {error.lineno}, column {error.colno}: {error.msg}",
-        details={"line": error.lineno, "column": error.colno},
-        suggestions=(hint,) if hint else (),
-        kind="usage",
-    )
-
-
 def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     table = dict(pairs)
     if len(table) < len(pairs):
@@ -386,18 +374,12 @@ def _is_url(word: str) -> bool:
     return word.lower().startswith(("http://", "https://"))
 
 
-def _short(package: str) -> str:
-    """Return the short name of a package: `github` for `@modelcontextprotocol/server-github@1.2`."""
-    words = package.rpartition("/")[2].partition("@")[0].partition("==")[0]
-    return re.sub(r"^(mcp-)?server-|-mcp(-server)?$", "", words) or words
-
-
-def _alone(words: Sequence[str], flags: Flags, what: str, read: Callable[[], Fitted]) -> Fitted:
+def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:
+    """Refuse options, and words after one that describes servers in full."""
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else _FILE_FORM
         raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
     refuse_flags(flags, what)
-    return read()
 
 
 def _local(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
@@ -465,12 +447,3 @@ def _refuse(flags: Flags, names: Sequence[str], what: str) -> None:
         if getattr(flags, name):
             option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
             raise PflowError(f"{option} cannot be used with {what}", suggestions=FORMS, kind="usage")
-
-
-def _no_form(word: str) -> PflowError:
-    if _is_url(word):
-        return PflowError(
-            "A URL needs a name before it", suggestions=(f"pflow mcp add NAME {word}",), kind="usage"
-        )
-    about = f"{word} is neither JSON nor a file" if word else "Nothing to add"
-    return PflowError(f"{about}; add a server in one of these forms", suggestions=FORMS, kind="usage")

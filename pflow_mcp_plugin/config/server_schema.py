@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -219,14 +220,21 @@ def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]
 
 def network_rules(document: JSONObject) -> NetworkRules:
     """Return the rules for the network in a server config: its `[network]` table, checked, and its hosts."""
+    from urllib.parse import urlsplit
+
     table: Mapping[str, Any] = mapping(document.get(NETWORK))
     urls = (mapping(server).get("url") for server in mapping(document.get(SERVERS)).values())
-    hosts = (_written_host(url) for url in urls if isinstance(url, str))
+    hosts = []
+    for url in urls:
+        if isinstance(url, str):
+            with suppress(ValueError):
+                hosts.append(urlsplit(variable_references.substitute(url, lambda _: "$")).hostname or "")
     return NetworkRules(
         policy=table.get("policy", "open"),
         allow=tuple(table.get("allow", ())),
         deny=tuple(table.get("deny", ())),
-        hosts=tuple(dict.fromkeys(filter(None, hosts))),
+        # Others are decided by a variable.
+        hosts=tuple(dict.fromkeys(host for host in hosts if host and "$" not in host)),
     )
 
 
@@ -346,17 +354,6 @@ def _check_deadlines(path: str, table: JSONObject, defaults: JSON) -> Iterator[P
     if idle > whole and "call_timeout" in table:
         wrong = f"call_timeout ({idle}) is longer than call_timeout_max ({whole}), the limit of a whole call"
         yield advice(join(path, "call_timeout"), wrong, f"Set call_timeout_max to at least {idle}")
-
-
-def _written_host(url: str) -> str:
-    """Return the host of a URL in the config, an empty string if a variable decides it."""
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(variable_references.substitute(url, lambda _: "$")).hostname or ""
-    except ValueError:
-        return ""
-    return "" if "$" in host else host
 
 
 def _converted(key: str, value: Any) -> Any:

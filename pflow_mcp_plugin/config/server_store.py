@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.config import field_checks, server_schema
-from pflow_mcp_plugin.config.field_checks import refuse_errors
+from pflow_mcp_plugin.config import server_schema
+from pflow_mcp_plugin.config.field_checks import advice, refuse_errors
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -27,14 +28,7 @@ if TYPE_CHECKING:  # few folders have a project's file
 
 @attrs.frozen(kw_only=True)
 class StoreChange:
-    """What a change did to `mcp-servers.toml`.
-
-    Attributes:
-        added: Names of new servers.
-        replaced: Names of servers whose table changed.
-        removed: Names of removed servers.
-        warnings: Warnings about the change.
-    """
+    """What a change did to `mcp-servers.toml`."""
 
     added: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -65,6 +59,11 @@ class _Seen:
         return {name: table for name, table in tables.items() if name not in self.own}
 
     @property
+    def defaults(self) -> JSON:
+        """The table of fields for all servers, as written."""
+        return self.document.get(server_schema.DEFAULTS, {})
+
+    @property
     def own(self) -> JSONObject:
         """The tables of the servers in the user's own config."""
         return mapping(self.document.get(server_schema.SERVERS))
@@ -80,10 +79,6 @@ class ServerStore:
     comments, order and unknown fields are preserved. Where that is impossible, e.g. for a server
     inside an inline table, the whole file is rewritten; if comments get lost, a backup of the file is
     kept. A corrupt file is never overwritten.
-
-    Args:
-        path: The file; it need not exist.
-        project: Returns the file of a project, None if there is none.
     """
 
     def __init__(self, path: Path, project: Callable[[], ProjectFile | None] = lambda: None) -> None:
@@ -165,7 +160,7 @@ class ServerStore:
 
     def raw(self) -> dict[str, Any]:
         """Return a copy of everything in the store's own `mcp-servers.toml`, `{}` if there is no file."""
-        return copy.deepcopy(self._document())
+        return copy.deepcopy(self._read().document)
 
     def get(self, name: str) -> Server:
         """Return a server of the store, with the file's defaults filled in.
@@ -180,36 +175,36 @@ class ServerStore:
 
     def network(self) -> NetworkRules:
         """Return the rules for hosts in the store."""
-        refuse_errors(str(self.path), server_schema.check_network(self._document()))
+        refuse_errors(str(self.path), server_schema.check_network(self._read().document))
         return self._read().network
 
     def serve(self) -> JSONObject:
         """Return the `[serve]` table, `{}` if there is none."""
         refuse_errors(str(self.path), self.check_serve())
-        return mapping(self._document().get(server_schema.SERVE, {}))
+        return mapping(self._read().document.get(server_schema.SERVE, {}))
 
     def check_serve(self) -> list[Problem]:
         """Return the problems of the store's `[serve]` table."""
-        return server_schema.check_serve(self._document().get(server_schema.SERVE, {}))
+        return server_schema.check_serve(self._read().document.get(server_schema.SERVE, {}))
 
     def fingerprint(self, name: str) -> str:
         """Return the fingerprint of a server in the store; see `server_schema.fingerprint`."""
-        return server_schema.fingerprint(self.table(name), self._defaults())
+        return server_schema.fingerprint(self.table(name), self._read().defaults)
 
     def check(self) -> list[Problem]:
         """Return every problem of the store's files: read errors, content, permissions."""
         try:
-            found = server_schema.check_document(self._document())
+            found = server_schema.check_document(self._read().document)
         except (storage.CorruptFile, storage.StoreError) as error:
             found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
         if storage.is_open_to_others(self.path):
             message = f"{self.path} may contain secrets and can be read by others"
-            found.append(field_checks.advice("", message, f"chmod 600 {self.path}"))
+            found.append(advice("", message, f"chmod 600 {self.path}"))
         return [*(attrs.evolve(problem, source=str(self.path)) for problem in found), *self._check_project()]
 
     def _check_project(self) -> list[Problem]:
         try:
-            seen, defaults = self._read(), self._defaults()
+            seen, defaults = self._read(), self._read().defaults
         except PflowError:  # reported by the check of the store's own file
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
@@ -226,7 +221,7 @@ class ServerStore:
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return by name the servers that the store would refuse to add, with their errors."""
         found = {
-            name: server_schema.check_server(name, server_schema.clean(table), self._defaults())
+            name: server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
             for name, table in tables.items()
         }
         errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
@@ -240,7 +235,15 @@ class ServerStore:
 
         def change(document: dict[str, Any]) -> None:
             servers = document.setdefault(server_schema.SERVERS, {})
-            problems.extend(_check_added(servers, cleaned, document.get(server_schema.DEFAULTS, {})))
+            if not isinstance(servers, Mapping):
+                refuse_errors(
+                    "Nothing was added", server_schema.check_document({server_schema.SERVERS: servers})
+                )
+            defaults = document.get(server_schema.DEFAULTS, {})
+            found = server_schema.check_defaults(defaults)
+            problems.extend(problem for problem in found if problem.severity == "error")
+            for name, table in cleaned.items():
+                problems.extend(server_schema.check_server(name, table, defaults))
             refuse_errors("Nothing was added", problems)
             before.update(servers)
             servers.update(cleaned)
@@ -300,38 +303,38 @@ class ServerStore:
             if _is_same(new, old):
                 return ()
             written = self._encoded(content or b"", old, new)
-            warnings = self._keep_comments(content, written)
+            warnings: tuple[Problem, ...] = ()
+            if content is not None and not toml_text.comments(content) <= toml_text.comments(written):
+                backup = storage.keep_backup(self.path, content)
+                message = (
+                    f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
+                )
+                warnings = (attrs.evolve(advice("", message), source=str(self.path)),)
             storage.write_atomic(self.path, written)
             return warnings
 
     def _encoded(self, content: bytes, old: JSONObject, new: JSONObject) -> bytes:
         """Return the text with the servers' tables replaced; the whole file is rewritten if that fails."""
+        from pflow_mcp_plugin.config.document_text import Layout
+
         try:
-            edited = _edited(
-                content, mapping(old.get(server_schema.SERVERS)), mapping(new[server_schema.SERVERS])
-            )
+            layout = Layout(content.decode("utf-8-sig"))
+            before, after = mapping(old.get(server_schema.SERVERS)), mapping(new[server_schema.SERVERS])
+            for name in before.keys() - after.keys():
+                layout.remove((server_schema.SERVERS, name))
+            for name, table in after.items():
+                if name not in before or not _is_same(before[name], table):
+                    layout.put((server_schema.SERVERS, name), mapping(table))
+            mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+            edited = mark + str(layout).encode()
             # The edited text is used only if it parses to exactly the intended document.
-            return edited if self._holds(edited, new) else toml_text.encode(new)
+            with suppress(storage.CorruptFile):
+                if _is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
+                    return edited
+            return toml_text.encode(new)
         except ValueError as error:
             wrong = f"{self.path}: nothing was written, because TOML cannot represent a value: {error}"
             raise McpError(wrong, where=Where(phase="config"), kind="config") from error
-
-    def _holds(self, content: bytes, document: JSONObject) -> bool:
-        try:
-            found = toml_text.decode(self.path, content)
-        except storage.CorruptFile:
-            return False
-        return _is_same({server_schema.SERVERS: {}, **found}, document)
-
-    def _keep_comments(self, content: bytes | None, written: bytes) -> tuple[Problem, ...]:
-        if content is None or toml_text.comments(content) <= toml_text.comments(written):
-            return ()
-        backup = storage.keep_backup(self.path, content)
-        message = f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
-        return (Problem(message=message, severity="warning", kind="config", source=str(self.path)),)
-
-    def _document(self) -> dict[str, JSON]:
-        return self._read().document
 
     def _read(self) -> _Seen:
         """Return the content of the files, which are read again only when they have changed."""
@@ -366,41 +369,25 @@ class ServerStore:
         )
 
     def _checked(self, name: str) -> Server:
-        table, defaults = self.table(name), self._defaults()
+        table, defaults = self.table(name), self._read().defaults
         problems = [
             *server_schema.check_defaults(defaults),
             *server_schema.check_server(name, table, defaults),
-            *server_schema.check_flows(self._document()),
+            *server_schema.check_flows(self._read().document),
         ]
         is_remote = server_schema.is_remote(table)
         if is_remote:
-            problems += server_schema.check_network(self._document())
+            problems += server_schema.check_network(self._read().document)
         of_project = f" of {self.file_of(name)}" if name in self._read().of_project else ""
         refuse_errors(f"Server {name}{of_project}", problems, server=name)
         rules = self._read().network if is_remote else NetworkRules()
         return server_schema.build(name, mapping(table), mapping(defaults), rules)
 
     def _servers(self) -> JSONObject:
-        servers = self._document().get(server_schema.SERVERS, {})
+        servers = self._read().document.get(server_schema.SERVERS, {})
         if not isinstance(servers, Mapping):
             refuse_errors(str(self.path), server_schema.check_document({server_schema.SERVERS: servers}))
         return mapping(servers)
-
-    def _defaults(self) -> JSON:
-        return self._document().get(server_schema.DEFAULTS, {})
-
-
-def _edited(content: bytes, old: JSONObject, new: JSONObject) -> bytes:
-    from pflow_mcp_plugin.config.document_text import Layout
-
-    layout = Layout(content.decode("utf-8-sig"))
-    for name in old.keys() - new.keys():
-        layout.remove((server_schema.SERVERS, name))
-    for name, table in new.items():
-        if name not in old or not _is_same(old[name], table):
-            layout.put((server_schema.SERVERS, name), mapping(table))
-    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
-    return mark + str(layout).encode()
 
 
 def _is_same(value: JSON, other: JSON) -> bool:
@@ -410,12 +397,3 @@ def _is_same(value: JSON, other: JSON) -> bool:
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(_is_same, value, other))
     return type(value) is type(other) and (value == other or (value != value and other != other))  # noqa: PLR0124 - nan
-
-
-def _check_added(servers: JSON, added: JSONObject, defaults: JSON) -> list[Problem]:
-    if not isinstance(servers, Mapping):
-        return server_schema.check_document({server_schema.SERVERS: servers})
-    problems = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
-    for name, table in added.items():
-        problems += server_schema.check_server(name, table, defaults)
-    return problems

@@ -10,9 +10,9 @@ A plugin author needs this package and nothing else from the host:
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
   It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
-- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`.
-- `progress`, `outcomes`, `runners`: how far a run has come: `Progress`; and how it ended: `Outcome`; for a
-  single node `NodeOutcome` with `ValuePath`.
+- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`; and how it ended:
+  `Outcome`.
+- `progress`, `runners`: how far a run has come: `Progress`; for a single node `NodeOutcome` with `ValuePath`.
 - `libraries`: what a host finds for a task in words, too: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
 - `json_types`: `JSON` and `JSONObject`, the types of JSON values.
@@ -45,9 +45,8 @@ from pflow_mcp_plugin.contract.hookspecs import (
 )
 from pflow_mcp_plugin.contract.hosts import API, Host, Paths, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
-from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow

@@ -67,37 +67,37 @@ class Host(ABC):
     @property
     @abstractmethod
     def hook(self) -> pluggy.HookRelay:
-        """Any host's hooks, for plugins that specify hooks of their own."""
+        """The host's hooks, for plugins that specify hooks of their own."""
 
     @property
     @abstractmethod
     def registry(self) -> Registry:
-        """Any host's registry."""
+        """The host's registry."""
 
     @property
     def runner(self) -> Runner | None:
-        """Any host's runner; None if the host cannot run workflows."""
+        """The host's runner; None if the host cannot run workflows."""
         return None
 
     @property
     def settings(self) -> Settings | None:
-        """Any host's settings; None if the host saves none."""
+        """The host's settings; None if the host saves none."""
         return None
 
     @property
     def library(self) -> Library | None:
-        """Any host's library; None if the host saves no workflows."""
+        """The host's library; None if the host saves no workflows."""
         return None
 
     @property
     def traces(self) -> Traces | None:
-        """Any host's traces; None if the host writes none."""
+        """The host's traces; None if the host writes none."""
         return None
 
     def save_workflow(
         self, workflow: JSONObject, name: str, description: str = ""
     ) -> tuple[SavedWorkflow, Sequence[Problem]]:
-        """Any host: check a workflow and save it in the library, in its normal form.
+        """Check a workflow and save it in the library, in its normal form.
 
         Args:
             workflow: The workflow as loaded.
@@ -128,7 +128,7 @@ class Host(ABC):
         return self.library.save(name, normal, description), problems
 
     def run_chain(self, words: Sequence[str], prog_name: str) -> Report:
-        """Any host: run nodes as typed on a command line, each with its flags, `then` between them.
+        """Run nodes as typed on a command line, each with its flags, `then` between them.
 
         The required text of a node that no flag sets is the result of the node before, or what is piped in.
         The words may also ask for the help of a node, or to save or print the chain as a workflow: what they
@@ -149,7 +149,7 @@ class Host(ABC):
         raise PflowError("This pflow does not run nodes from the command line", kind="usage")
 
     def complete_chain(self, words: Sequence[str], incomplete: str) -> Sequence[Suggestion]:
-        """Any host: return what may stand at the cursor of a line for `run_chain`; nothing by default.
+        """Return what may stand at the cursor of a line for `run_chain`; nothing by default.
 
         It starts no server and asks nobody: it is called while somebody types.
 
@@ -161,10 +161,10 @@ class Host(ABC):
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Any host: show a warning to the user, once for each message."""
+        """Show a warning to the user, once for each message."""
 
     def refresh(self, source: str) -> None:
-        """Any host: rebuild what is derived from a node source, such as an index, after its entries changed.
+        """Rebuild what is derived from a node source, such as an index, after its entries changed.
 
         Does nothing by default.
         """
@@ -172,28 +172,28 @@ class Host(ABC):
 
 
 class Settings(ABC):
-    """Base class of any host's settings: the user's saved keys and values, e.g. tokens."""
+    """Base class of a host's settings: the user's saved keys and values, e.g. tokens."""
 
     @abstractmethod
     def get(self, key: str) -> str | None:
-        """Any host's settings: return a value, or None if it is not set."""
+        """Return a value, or None if it is not set."""
 
     def names(self) -> Mapping[str, str]:
-        """Any host's settings: return every key, with a word for where its value is stored, such as `file`.
+        """Return every key, with a word for where its value is stored, such as `file`.
 
         Empty by default: the host does not list its settings.
         """
         return {}
 
     def fingerprint(self) -> str:
-        """Any host's settings: return a text that changes when a setting is saved, changed or deleted.
+        """Return a text that changes when a setting is saved, changed or deleted.
 
         Empty by default: the host cannot tell without reading them.
         """
         return ""
 
     def set(self, key: str, value: str) -> None:
-        """Any host's settings: save a value.
+        """Save a value.
 
         Raises:
             PflowError: Kind `usage` if `key` is invalid; or the value cannot be saved. Always raised by
@@ -202,20 +202,20 @@ class Settings(ABC):
         raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
 
     def unset(self, key: str) -> bool:
-        """Any host's settings: delete a value; return whether it was set. By default, False."""
+        """Delete a value; return whether it was set. By default, False."""
         return False
 
 
 class Traces(ABC):
-    """Base class of any host's traces of earlier runs."""
+    """Base class of a host's traces of earlier runs."""
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
-        """Any host's traces: return the trace files, newest first."""
+        """Return the trace files, newest first."""
 
     @abstractmethod
     def find(self, run: str = "latest", *, owner: str | None = None) -> Path:
-        """Any host's traces: return the trace of a run, by its id, the beginning of one, or `latest`.
+        """Return the trace of a run, by its id, the beginning of one, or `latest`.
 
         Args:
             run: The run. A path to one of the host's trace files stands for that file.
@@ -227,7 +227,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Any host's traces: return the `run_id`, `owner`, `success`, `error`, `steps` and more of one.
+        """Return the `run_id`, `owner`, `success`, `error`, `steps` and more of one.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

@@ -67,7 +67,7 @@ class Discovery(Generic[Found]):
 
 
 def share_of_words(words: str, where: str) -> tuple[float, str]:
-    """Return the share of a host's search words that occur in a text, and which ones, as a reason."""
+    """Return the share of search words that occur in a text, and which ones, as a reason."""
     wanted = dict.fromkeys(words.lower().split())
     found = [word for word in wanted if word in where.lower()]
     return (len(found) / len(wanted) if wanted else 0.0), f"contains {', '.join(found)}" if found else ""
@@ -75,7 +75,7 @@ def share_of_words(words: str, where: str) -> tuple[float, str]:
 
 @attrs.frozen(kw_only=True)
 class SavedWorkflow:
-    """A saved workflow, as any host's library describes it.
+    """A saved workflow, as a library describes it.
 
     Attributes:
         name: Its name in the library.
@@ -98,20 +98,20 @@ class SavedWorkflow:
     problem: str = attrs.field(default="", validator=text)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the JSON form of a saved workflow's description, for any host's lists."""
+        """Return the JSON form of the description, for lists."""
         return {**attrs.asdict(self, recurse=False), "path": str(self.path)}
 
 
 class Library(ABC):
-    """Base class of any host's library of saved workflows."""
+    """Base class of a host's library of saved workflows."""
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Any host's library: return the names of the saved workflows, sorted."""
+        """Return the names of the saved workflows, sorted."""
 
     @abstractmethod
     def get(self, name: str, version: int | None = None) -> JSONObject:
-        """Any host's library: return a saved workflow as JSON, by default its current version.
+        """Return a saved workflow as JSON, by default its current version.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest name; or its file is corrupt.
@@ -119,14 +119,14 @@ class Library(ABC):
 
     @abstractmethod
     def describe(self, name: str) -> SavedWorkflow:
-        """Any host's library: return a saved workflow's name, description, version, file and time.
+        """Return a saved workflow's name, description, version, file and time.
 
         Raises:
             PflowError: As for `get`.
         """
 
     def saved(self, pattern: str = "") -> Sequence[SavedWorkflow]:
-        """Any host's library: describe the saved workflows, sorted by name; broken ones with their problem.
+        """Describe the saved workflows, sorted by name; broken ones with their problem.
 
         Args:
             pattern: Only those whose name or description contains it, in any case.
@@ -142,7 +142,7 @@ class Library(ABC):
             return SavedWorkflow(name=name, path=Path(name), problem=error.message)
 
     def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
-        """Any host's library: return the saved workflows that do what a task in words asks for, best first.
+        """Return the saved workflows that do what a task in words asks for, best first.
 
         By default, those that contain words of the task, with their share as confidence.
         """
@@ -155,12 +155,12 @@ class Library(ABC):
         return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
 
     def fingerprint(self) -> str:
-        """Any host's library: return a text that changes when a workflow is saved, changed or deleted."""
+        """Return a text that changes when a workflow is saved, changed or deleted."""
         return repr([(saved.name, saved.version, saved.saved) for saved in self.saved()])
 
     @abstractmethod
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Any host's library: save a workflow under a name; the one it replaces is kept as an older version.
+        """Save a workflow under a name; the one it replaces is kept as an older version.
 
         Args:
             name: Its name in the library.
@@ -173,7 +173,7 @@ class Library(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Any host's library: delete a workflow with all its versions.
+        """Delete a workflow with all its versions.
 
         Raises:
             PflowError: Kind `not_found`.

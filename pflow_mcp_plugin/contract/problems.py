@@ -66,7 +66,7 @@ class Problem:
 
 
 class PortableError(Exception):
-    """Base class of any host's failures: `pickle` and `copy` rebuild them with all their fields.
+    """Base class of a host's failures: `pickle` and `copy` rebuild them with all their fields.
 
     By default Python calls the class with `args`, which fails if `__init__` takes something else; for a
     result from another process, `multiprocessing.Pool` then waits forever.

@@ -9,7 +9,7 @@ from pflow_mcp_plugin.contract.validators import text
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far any host's run has come.
+    """How far a run has come.
 
     Attributes:
         done: The number of node executions that have ended.

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Registry(ABC):
-    """Base class of any host's registry: every node type that is known, from all sources."""
+    """Base class of a host's registry: every node type that is known, from all sources."""
 
     @abstractmethod
     def get(self, node_type: str) -> Entry:
-        """Any host's registry: return the entry of a node type or alias.
+        """Return the entry of a node type or alias.
 
         Raises:
             PflowError: Kind `not_found`, with the nearest names and what provides the node.
@@ -27,10 +27,10 @@ class Registry(ABC):
 
     @abstractmethod
     def entries(self, pattern: str = "") -> Iterator[Entry]:
-        """Any host's registry: yield entries sorted by name, only those whose name contains `pattern`."""
+        """Yield entries sorted by name, only those whose name contains `pattern`."""
 
     def find(self, node_type: str) -> Entry | None:
-        """Any host's registry: return the entry of a node type or alias, None if it does not exist."""
+        """Return the entry of a node type or alias, None if it does not exist."""
         try:
             return self.get(node_type)
         except PflowError as error:
@@ -39,7 +39,7 @@ class Registry(ABC):
             return None
 
     def describe(self, node_types: Iterable[str]) -> list[Entry]:
-        """Any host's registry: return the entries of several node types or aliases, in this order.
+        """Return the entries of several node types or aliases, in this order.
 
         Raises:
             PflowError: Kind `not_found`: names every unknown one as `get` does, with a problem for each;
@@ -60,7 +60,7 @@ class Registry(ABC):
         return known
 
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
-        """Any host's registry: return entries that match, best first, each with its score (higher is better).
+        """Return entries that match, best first, each with its score (higher is better).
 
         By default, the score is the share of the words that occur in the name or the description.
         """
@@ -70,14 +70,14 @@ class Registry(ABC):
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
     def count(self, words: str) -> int:
-        """Any host's registry: return how many entries `search` finds without a limit.
+        """Return how many entries `search` finds without a limit.
 
         By default, it searches without one.
         """
         return len(self.search(words, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Any host's registry: return the entries that a task in words needs, each complete.
+        """Return the entries that a task in words needs, each complete.
 
         By default, those of `search`, with the share of the words that they contain as confidence.
         """
@@ -90,7 +90,7 @@ class Registry(ABC):
         )
 
     def withhold_code(self, reason: Problem) -> None:
-        """Any host's registry: withhold every node that runs programs or code of the workflow's choice.
+        """Withhold every node that runs programs or code of the workflow's choice.
 
         From then on, until the process ends, their entries are `withheld`, so that nothing which uses them
         runs, and lists and searches leave them out.

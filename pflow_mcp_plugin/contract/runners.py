@@ -11,25 +11,24 @@ import attrs
 
 from pflow_mcp_plugin.contract.entries import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.outcomes import Outcome
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.contract.outcomes import Outcome
     from pflow_mcp_plugin.contract.problems import Problem
+    from pflow_mcp_plugin.contract.run_requests import Outcome
 
 
 class Runner(ABC):
-    """Base class of any host's runner, which checks and runs workflows."""
+    """Base class of a host's runner, which checks and runs workflows."""
 
     @abstractmethod
     def validate(self, workflow: JSONObject) -> Sequence[Problem]:
-        """Any host's runner: return every problem of a workflow; nothing runs."""
+        """Return every problem of a workflow; nothing runs."""
 
     @abstractmethod
     def run(
@@ -42,7 +41,7 @@ class Runner(ABC):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Any host's runner: run a workflow to its end.
+        """Run a workflow to its end.
 
         Args:
             workflow: The workflow as loaded; the host normalises it.
@@ -64,7 +63,7 @@ class Runner(ABC):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> NodeOutcome:
-        """Any host's runner: run a single node and describe what it wrote; by default, without structure.
+        """Run a single node and describe what it wrote; by default, without structure.
 
         Args:
             node_type: The node type, or an alias.
@@ -83,7 +82,7 @@ class Runner(ABC):
         return NodeOutcome(node=node_type, outcome=outcome)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Any host's runner: parse the text of a workflow; by default, JSON only.
+        """Parse the text of a workflow; by default, JSON only.
 
         Args:
             content: The text.
@@ -101,7 +100,7 @@ class Runner(ABC):
         return workflow
 
     def read_file(self, path: Path) -> JSONObject:
-        """Any host's runner: read a workflow from its file, whole: what it refers to beside it is included.
+        """Read a workflow from its file, whole: what it refers to beside it is included.
 
         Args:
             path: The file.
@@ -115,15 +114,15 @@ class Runner(ABC):
             raise PflowError(f"{path} cannot be read: {error}", kind="not_found") from error
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
-        """Any host's runner: return a workflow in its normal form; by default, the same workflow."""
+        """Return a workflow in its normal form; by default, the same workflow."""
         return workflow
 
     def schema(self) -> JSONObject:
-        """Any host's runner: return the JSON Schema of its workflows; by default, of any object."""
+        """Return the JSON Schema of its workflows; by default, of any object."""
         return {"type": "object"}
 
     def interface(self, workflow: JSONObject) -> Interface:
-        """Any host's runner: return the inputs and outputs of a valid workflow, with their types.
+        """Return the inputs and outputs of a valid workflow, with their types.
 
         By default the inputs have the types that the workflow declares, and its outputs any type.
 

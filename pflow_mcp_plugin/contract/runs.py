@@ -70,7 +70,7 @@ class LockCheck:
 
 
 class Run(ABC):
-    """Base class of any host's run of a workflow; a node reaches it as `shared["__run__"]`.
+    """Base class of a host's run of a workflow; a node reaches it as `shared["__run__"]`.
 
     Attributes:
         run_id: Unique; names the trace.
@@ -91,14 +91,14 @@ class Run(ABC):
 
     @abstractmethod
     def add_secrets(self, values: Iterable[str]) -> None:
-        """Any host's run: redact these values from the run's trace, logs and errors."""
+        """Redact these values from the run's trace, logs and errors."""
 
     def cancelled(self) -> bool:
-        """Any host's run: return whether the user has stopped it; by default, False."""
+        """Return whether the user has stopped it; by default, False."""
         return False
 
     def on_cancel(self, stop: Callable[[], object]) -> None:
-        """Any host's run: call `stop` when the run is cancelled from another thread; by default, never.
+        """Call `stop` when the run is cancelled from another thread; by default, never.
 
         Args:
             stop: Ends what a node or plugin is waiting for; must return at once and not raise. Called
@@ -107,7 +107,7 @@ class Run(ABC):
         return
 
     def distinguish(self, node_id: str, state: Callable[[], str]) -> None:
-        """Any host's run: use the result of an earlier run for a node only if `state` returned the same then.
+        """Use the result of an earlier run for a node only if `state` returned the same then.
 
         Does nothing by default, as in a host that keeps no results.
 
@@ -124,7 +124,7 @@ class Run(ABC):
         return
 
     def name_file(self, value: str, file: Path) -> None:
-        """Name a file wherever any host's run shows a string shortened; does nothing by default.
+        """Name a file wherever the run shows a string shortened; does nothing by default.
 
         Args:
             value: The string, as it is among the outputs of a node.
@@ -133,7 +133,7 @@ class Run(ABC):
         return
 
     def begin_preparation(self, label: str, node_ids: Iterable[str] = ()) -> Callable[[str], object]:
-        """Tell any host's run that something begins which nodes wait for, such as the start of a program.
+        """Tell the run that something begins which nodes wait for, such as the start of a program.
 
         Does nothing by default. A host that shows or records it keeps its time apart from that of the nodes.
 
@@ -150,7 +150,7 @@ class Run(ABC):
     def report_progress(
         self, node_id: str, done: float, total: float | None = None, message: str = ""
     ) -> None:
-        """Report how far a node of any host's run has come; does nothing by default.
+        """Report how far a node has come; does nothing by default.
 
         Args:
             node_id: The node that runs.

@@ -7,6 +7,7 @@ on time or place. Reading it is a function of its content alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,15 +16,15 @@ from typing import Any, TypeGuard, cast
 import attrs
 
 from pflow_mcp_plugin import naming, storage, variable_references
+from pflow_mcp_plugin.catalog.json_values import tool_hash
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kind_of, nearest, refuse_errors
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.discovery.launch_identity import launch_identity
-from pflow_mcp_plugin.discovery.tool_hashes import tool_hash
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.types import Server, Tool
+from pflow_mcp_plugin.trust.launch_identity import launch_identity
+from pflow_mcp_plugin.types import Server, Tool, plain_version
 
 NAME = "mcp-lock.toml"
 """The name under which a lock file is looked for."""
@@ -69,13 +70,7 @@ class LockFile:
 
 
 def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> LockedServer:
-    """Return a server as a lock file has it, from its config and what it says of itself.
-
-    Args:
-        server: Its config, references not expanded.
-        version: The version that it reports.
-        tools: The tools to lock.
-    """
+    """Return a server as a lock file has it, from its unexpanded config and what it says of itself."""
     return LockedServer(
         launch=dict(_launch(server)), version=version, tools={tool.name: tool_hash(tool) for tool in tools}
     )
@@ -84,23 +79,17 @@ def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> Locked
 def encode(servers: LockedServers) -> bytes:
     """Return the bytes of a lock file, in which invisible characters are escaped.
 
-    Raises:
-        ValueError: A string has no form in UTF-8.
+    Raises `ValueError` for a string that UTF-8 cannot represent.
     """
     tables = {name: _table(servers[name]) for name in sorted(servers)}
     written = toml_text.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
     # Whatever is not printable is inside a quoted string.
-    return _HEAD + "".join(map(_escaped, written)).encode()
+    printable = (it if it.isprintable() or it == "\n" else f"\\U{ord(it):08x}" for it in written)
+    return _HEAD + "".join(printable).encode()
 
 
 def decode(path: Path, content: bytes) -> LockFile:
-    """Return the content of a lock file.
-
-    Raises:
-        storage.CorruptFile: It is not TOML; the error has line and column.
-        storage.StoreError: A newer pflow wrote it.
-        McpError: It has mistakes; `problems` lists them all.
-    """
+    """Decode a lock file; an `McpError` lists all its mistakes in `problems`."""
     document = _document(path, content)
     found = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
     refuse_errors(str(path), found)
@@ -113,12 +102,7 @@ def decode(path: Path, content: bytes) -> LockFile:
 
 
 def is_lock_file(path: Path, content: bytes) -> bool:
-    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it.
-
-    Raises:
-        storage.CorruptFile: It is not TOML.
-        storage.StoreError: A newer pflow wrote it.
-    """
+    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it."""
     document = _document(path, content)
     tables = document.get("servers")
     if not (_is_whole(document.get("schema_version")) and isinstance(tables, Mapping)):
@@ -160,10 +144,6 @@ def _table(server: LockedServer) -> dict[str, JSON]:
     return {**launch, **version, "tools": {name: server.tools[name] for name in sorted(server.tools)}}
 
 
-def _escaped(char: str) -> str:
-    return char if char.isprintable() or char == "\n" else f"\\U{ord(char):08x}"
-
-
 def _document(path: Path, content: bytes) -> dict[str, JSON]:
     document = toml_text.decode(path, content)
     version = document.get("schema_version")
@@ -181,7 +161,11 @@ def _server(table: Mapping[str, Any]) -> LockedServer:
 
 
 def _check(document: JSONObject) -> Iterator[Problem]:
-    yield from _version(document.get("schema_version"))
+    version = document.get("schema_version")
+    if version is None:
+        yield fault("schema_version", "Missing, so this is not a lock file", _AGAIN)
+    elif not _is_whole(version) or version < 1:
+        yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
     yield from _unknown("", document, ("schema_version", "servers"))
     servers = document.get("servers", {})
     if not isinstance(servers, Mapping):
@@ -198,13 +182,6 @@ def _check(document: JSONObject) -> Iterator[Problem]:
         for key, value in table.items():
             if key in _FIELDS:
                 yield from _FIELDS[key](place(path, key), value)
-
-
-def _version(value: JSON) -> Iterator[Problem]:
-    if value is None:
-        yield fault("schema_version", "Missing, so this is not a lock file", _AGAIN)
-    elif not _is_whole(value) or value < 1:
-        yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
 
 
 def _is_whole(value: JSON) -> TypeGuard[int]:
@@ -254,3 +231,85 @@ LAUNCH: Mapping[str, Check] = {
 }
 """The fields of a launch in a lock file, in the order in which differences are told."""
 _FIELDS: Mapping[str, Check] = {**LAUNCH, "version": _text, "tools": _hashes}
+
+
+_LONGEST = 200
+"""Characters of a value that a difference shows."""
+_STEP = "If the change is wanted, run pflow mcp lock again and commit the file"
+
+_Value = str | tuple[str, ...]
+
+
+def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
+    """Yield an error for each difference between a lock file and the servers as they are now.
+
+    With `whole`, every locked tool of these servers must still be there, not only those in `present`.
+    """
+    for name in sorted(present):
+        locked = lock.servers.get(name)
+        if locked is None:
+            yield _problem(lock, place("servers", name), f"Server {name} is not in {lock.path.name}")
+        else:
+            yield from _of_server(lock, name, locked, present[name], whole=whole)
+
+
+def launch_differences(lock: LockFile, name: str, present: LockedServer) -> Iterator[Problem]:
+    """Yield an error if the launch of a server differs from the locked one; its version does not matter."""
+    locked = lock.servers[name]
+    if parts := list(_launch_parts(locked.launch, present.launch)):
+        yield _not_as_locked(lock, name, parts)
+
+
+def _of_server(
+    lock: LockFile, name: str, locked: LockedServer, now: LockedServer, *, whole: bool
+) -> Iterator[Problem]:
+    parts = [*_launch_parts(locked.launch, now.launch)]
+    if locked.version != now.version:
+        shown = plain_version(now.version) or (now.version and "another")
+        parts.append(f"the version it reports: {_change(locked.version, shown)}")
+    if parts:
+        yield _not_as_locked(lock, name, parts)
+    why = "; ".join(parts) or "its launch and version are as locked"
+    for tool in sorted({*now.tools, *(locked.tools if whole else ())}):
+        path = place(place(place("servers", name), "tools"), tool)
+        told = f"Tool {one_line(tool)} of server {name}"
+        before, after = locked.tools.get(tool), now.tools.get(tool)
+        if before is None:
+            yield _problem(lock, path, f"{told} is not in {lock.path.name}: it is {after}; {why}")
+        elif after is None:
+            yield _problem(lock, path, f"{told} is locked ({before}) but no longer exists; {why}")
+        elif before != after:
+            yield _problem(lock, path, f"{told} differs from the locked one: {before} → {after}; {why}")
+
+
+def _not_as_locked(lock: LockFile, name: str, parts: list[str]) -> Problem:
+    message = f"Server {name} differs from {lock.path.name}: {'; '.join(parts)}"
+    return _problem(lock, place("servers", name), message)
+
+
+def _launch_parts(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> Iterator[str]:
+    for key in LAUNCH:
+        before, after = old.get(key, ""), new.get(key, "")
+        if before == after:
+            continue
+        same_length = isinstance(before, tuple) and isinstance(after, tuple) and len(before) == len(after)
+        if key == "args" and same_length:
+            for index, (was, now) in enumerate(zip(before, after, strict=True)):
+                if was != now:
+                    yield f"{key}[{index}]: {_change(was, now)}"
+        else:
+            yield f"{key}: {_change(before, after)}"
+
+
+def _change(old: _Value, new: _Value) -> str:
+    return f"{_shown(old)} → {_shown(new)}"
+
+
+def _shown(value: _Value) -> str:
+    # ASCII only: what is hidden in a value must be seen.
+    text = json.dumps(value) if value else "none"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _problem(lock: LockFile, path: str, message: str) -> Problem:
+    return Problem(path=path, message=message, suggestion=_STEP, source=str(lock.path))

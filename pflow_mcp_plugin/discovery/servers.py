@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog, forget_failure
+from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.locations import pin_folder, project_file, server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, PflowError
-from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.exchange import Launch
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.config.project_file import ProjectFile
-    from pflow_mcp_plugin.discovery.pins import Pins
+    from pflow_mcp_plugin.trust.pins import Pins
 
 
 @attrs.frozen(kw_only=True)
@@ -38,19 +41,10 @@ class Servers:
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
         """Delete the tools and pins of a server that is not in the user's own config, or no longer.
 
-        Args:
-            server: Its name.
-            begin: Called while no sync stores anything of the server, to remove it from the config or to look
-                at it; returns whether to go on.
-
-        Returns:
-            Whether it was synced.
-
-        Raises:
-            storage.StoreError: A file could not be removed.
+        `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
+        and returns whether to go on. Returns whether the server was synced.
         """
-        from pflow_mcp_plugin.discovery import sync_failures
-        from pflow_mcp_plugin.discovery.pins import Pins
+        from pflow_mcp_plugin.trust.pins import Pins
 
         with self.catalog.locked(server) as path:
             if not begin():
@@ -58,13 +52,13 @@ class Servers:
             was_synced = path.exists()
             storage.remove(path, is_locked=True)
             Pins(self.pin_folder).forget(server)  # a project's server may have the name now
-            sync_failures.forget(path.parent, server)
+            forget_failure(path.parent, server)
         return was_synced
 
     @property
     def pins(self) -> Pins:
         """What was approved of the servers."""
-        from pflow_mcp_plugin.discovery.pins import Pins  # not needed to list or look up
+        from pflow_mcp_plugin.trust.pins import Pins  # not needed to list or look up
 
         return Pins(self.pin_folder, self.catalog.apart)
 
@@ -110,3 +104,28 @@ def _project_file(paths: Paths) -> ProjectFile:
     from pflow_mcp_plugin.config.project_file import ProjectFile
 
     return ProjectFile(paths)
+
+
+def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
+    """Return what a pool needs to connect to a server, with the protocol era of its last sync.
+
+    Raises `McpError` if it is not configured or disabled, has mistakes, or a variable is not set.
+    """
+    server = store.get(name)
+    if server.disabled:
+        raise McpError(
+            f"Server {name} is disabled",
+            where=Where(server=name, phase="config"),
+            next_step=store.enabling_step(name),
+            kind="config",
+        )
+    fingerprint = store.fingerprint(name)
+    ready = expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
+    return attrs.evolve(ready, config_file=store.file_of(name))
+
+
+def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
+    """Return a launch with this time to start; None leaves what the server's config says."""
+    if seconds is None:
+        return ready
+    return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

@@ -11,22 +11,19 @@ from typing import Protocol
 
 import attrs
 
+from pflow_mcp_plugin.catalog.tool_catalog import forget_failure, keep_failure
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery import pin_comparison, sync_failures
-from pflow_mcp_plugin.discovery.launch_identity import completed, launch_identity
-from pflow_mcp_plugin.discovery.pin_comparison import NOTHING, Comparison
-from pflow_mcp_plugin.discovery.pins import Pinned
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
-from pflow_mcp_plugin.discovery.server_launch import launch
-from pflow_mcp_plugin.discovery.servers import Servers
-from pflow_mcp_plugin.discovery.tool_approval import task_only
-from pflow_mcp_plugin.discovery.tool_changes import Changes
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
-from pflow_mcp_plugin.discovery.tool_filter import allows
+from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.trust import pins as approvals
+from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity
+from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
+from pflow_mcp_plugin.trust.tool_approval import task_only
+from pflow_mcp_plugin.trust.tool_difference import Changes, compare
 from pflow_mcp_plugin.types import Server
 
 
@@ -102,18 +99,8 @@ def sync(
 
     A server that fails neither stops the others nor loses the tools of its previous sync. What the first
     sync of a launch finds is approved; what differs from it later is stored beside the approved version,
-    unless the config says `trust = "auto"`.
-
-    Args:
-        names: The servers.
-        known: Their config, and where their tools are stored.
-        pool: Talks to the servers.
-        lookup: Returns the values of variables.
-        on_done: Called in the calling thread with the result of each server when it is done.
-        at_once: The most servers that are asked at the same time.
-
-    Returns:
-        One result for each name, in the order given.
+    unless the config says `trust = "auto"`. `on_done` is called in the calling thread as each server is done;
+    the results stand in the order of the names.
     """
     wanted = list(dict.fromkeys(names))
     results: dict[str, Synced] = {}
@@ -138,17 +125,17 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         redactor.add(ready.secrets)
         known.pins.read(name)  # what cannot be compared is not started
         listing = pool.list_tools(ready)
-        changes = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
+        before, found = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
         return _failed(name, error, known, started)
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
         return _failed(name, _unexpected(name, error, redactor), known, started)
-    sync_failures.forget(known.catalog.folder_of(name), name)
+    forget_failure(known.catalog.folder_of(name), name)
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
-        tools_registered=sum(allows(ready.server.tools, tool.name) for tool in listing.tools),
-        changes=changes,
+        tools_registered=sum(ready.server.tools.allows(tool.name) for tool in listing.tools),
+        changes=compare(before.tools if before else (), found.tools),
         milliseconds=_since(started),
         skipped=listing.skipped,
         notes=(
@@ -165,7 +152,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
 def _failed(name: str, error: PflowError, known: Servers, started: float) -> Synced:
     with suppress(PflowError), known.catalog.locked(name) as path:
         known.store.table(name)  # of a server that was removed meanwhile, nothing is kept
-        sync_failures.keep(path.parent, name, error.message)
+        keep_failure(path.parent, name, error.message)
     return Synced(server=name, error=error, milliseconds=_since(started))
 
 
@@ -181,8 +168,7 @@ class _Approval:
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
         """Return what was found, with what was approved of it; see `Catalog.save`.
 
-        Raises:
-            McpError: The server was removed or changed while it was asked: another one may have its name now.
+        Refuses a server whose config changed while it was asked: another one may have its name now.
         """
         name = self.launch.server.name
         server = self.known.store.get(name)
@@ -195,8 +181,8 @@ class _Approval:
             )
         found = attrs.evolve(found, launch=launch_identity(server, self.launch.variables))
         pins = self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
-        self.comparison = pin_comparison.compare(pins, found)
-        return pin_comparison.reviewed(found, pins, self.comparison)
+        self.comparison = approvals.compare(pins, found)
+        return approvals.reviewed(found, pins, self.comparison)
 
     def _pinned(
         self, server: Server, pinned: Pinned | None, before: ToolFile | None, found: ToolFile
@@ -205,11 +191,11 @@ class _Approval:
             # The previous sync or a run may have noted the values of variables that older pins lack.
             known = completed(pinned.launch, (before.launch if before else None, found.launch))
             pinned = attrs.evolve(pinned, launch=known)
-        pinned = pinned or pin_comparison.older_pins(before, found)
+        pinned = pinned or approvals.older_pins(before, found)
         self.is_first = pinned is None
         if server.trust == "auto":
-            return pin_comparison.approved(found)
-        return pinned or pin_comparison.first_pins(found)
+            return approvals.approved(found)
+        return pinned or approvals.first_pins(found)
 
 
 def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:
@@ -234,7 +220,7 @@ def _unset(ready: Launch) -> Iterator[str]:
 
 def _task_only(server: Server, listing: Listing) -> Iterator[str]:
     for tool in listing.tools:
-        if tool.task_support == "required" and allows(server.tools, tool.name):
+        if tool.task_support == "required" and server.tools.allows(tool.name):
             yield task_only(tool, server.name).message
 
 

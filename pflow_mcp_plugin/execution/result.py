@@ -1,26 +1,29 @@
-"""Turns the answer of a tool into the values that a node writes."""
+"""Turns the answer of a tool into the values and files that a node writes."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import NoReturn
 
 import attrs
 
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.json_values import is_same
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch
-from pflow_mcp_plugin.execution.artifacts import Artifacts
-from pflow_mcp_plugin.execution.failure_words import action_of
+from pflow_mcp_plugin.execution.failure_actions import action_of
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.schemas.schema_properties import CONTENT_BLOCKS, ResultForm
+from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.trust.json_equality import is_same
 
 JSON_TYPE = "application/json"
 TEXT = "text/plain"
@@ -63,19 +66,11 @@ def read(
     launch: Launch | None = None,
     form: ResultForm = UNKNOWN,
 ) -> ToolResult:
-    """Read the result of a tool: return the values for the shared store.
+    """Return the values of a result for the shared store.
 
-    Args:
-        result: The answer of the tool.
-        where: The tool, for errors.
-        artifacts: Writes content that is not text, and texts that are too long to be shown.
-        inline_limit: Bytes of a string above which it is also written to a file; None for no file.
-        launch: Its server: errors name the variables that were empty there, and hide its secrets.
-        form: What the output schema decides. Without one, a lone `{"result": ...}` is removed.
-
-    Raises:
-        CallFailed: The tool reports a failure, whatever else the result contains.
-        CallFailed: The result is malformed, or a file for it could not be written.
+    Content that is not text, and strings of more than `inline_limit` bytes (None for no limit), are also
+    written to files. Errors name the variables that were empty in `launch`, and hide its secrets. Raises
+    `CallFailed` if the tool reports a failure, or if the result is malformed or cannot be written.
     """
     reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
@@ -108,7 +103,7 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
 
 def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: Blanks) -> McpError:
     """Return the failure that a tool reports: its text is the message, what else it answered the details."""
-    from pflow_mcp_plugin.client.failures.protocol_failures import says_tool_is_gone
+    from pflow_mcp_plugin.client.failures.server_failures import says_tool_is_gone
 
     redactor = reader.redactor
     texts = (block.get("text") for block in result.content if block.get("type") == "text")
@@ -137,13 +132,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: B
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error in place of a result if the server does not have the tool.
-
-    Args:
-        where: Server and tool.
-        note: When it disappeared, if known.
-        near: The most similar tool of the server, if any.
-    """
+    """Return the error in place of a result if the server does not have the tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -301,10 +290,6 @@ def _is_repeated(result: CallResult, value: JSON) -> bool:
 
     Servers add it for clients that do not read structures: the JSON of the whole or of what is wrapped in
     `result`, one of its strings, or a text for each item of a list.
-
-    Args:
-        result: The result.
-        value: Its structure, unwrapped.
     """
     texts = [block.get("text") for block in result.content if block.get("type") == "text"]
     if len(texts) != len(result.content):
@@ -379,3 +364,49 @@ def _finite(number: str) -> float:
 def _refuse(number: str) -> NoReturn:
     message = f"{number} is not a JSON number"
     raise ValueError(message)
+
+
+_EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
+_KNOWN = {
+    "application/json": ".json",
+    "audio/mpeg": ".mp3",
+    "audio/wav": ".wav",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/webp": ".webp",
+    "text/plain": ".txt",
+}
+
+
+@attrs.frozen
+class Artifacts:
+    """Writes artifacts: files in one folder, named after their content.
+
+    Attributes:
+        folder: Created (mode 0700) with the first file.
+    """
+
+    folder: Path
+
+    def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
+        """Write content to a private file, unredacted; return its `path`, `mimeType`, `size` and `sha256`."""
+        digest = sha256(content).hexdigest()
+        path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
+        if path.is_file() and not path.is_symlink():
+            with suppress(OSError):
+                path.touch()  # a host may remove files by their age
+        else:
+            storage.write_atomic(path, content, follow=False)
+        return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
+
+
+def _extension(mime_type: str) -> str:
+    """Return the usual extension of a MIME type, or `.bin`."""
+    plain = mime_type.partition(";")[0].strip().lower()
+    if plain in _KNOWN:
+        return _KNOWN[plain]
+    from mimetypes import MimeTypes
+
+    # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
+    found = MimeTypes().guess_extension(plain) or ""
+    return found if _EXTENSION.fullmatch(found) else ".bin"

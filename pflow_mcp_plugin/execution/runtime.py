@@ -12,29 +12,27 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin import naming, workflow_chain
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.launch_identity import completed, is_complete, launch_identity
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
-from pflow_mcp_plugin.discovery.server_launch import launch
-from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.discovery.tool_approval import launch_changed, withheld
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.schemas.schema_properties import Declaration, ResultForm, declaration, result_form
+from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, declaration, result_form
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.trust.launch_identity import completed, is_complete, launch_identity
+from pflow_mcp_plugin.trust.tool_approval import launch_changed, withheld
 from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
 from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
-    from pflow_mcp_plugin.discovery.tool_use import ToolUse
+    from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 ProgressCallback = Callable[[float, float | None, str | None], None]
 """Called by the runtime's pool with the progress of a call: amount done, total, message."""
@@ -55,14 +53,7 @@ class Caller(Protocol):
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """The runtime's way to call a tool, once; blocks.
-
-        Args:
-            launch: The server.
-            call: The tool and its arguments.
-            on_progress: Called with progress, from any thread.
-            safe_to_repeat: Whether the call may be sent again when its outcome is unknown.
-        """
+        """Call a tool, again only if the outcome is unknown and that is safe; blocks."""
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
@@ -184,21 +175,11 @@ class Runtime:
         self._cancelled = False
 
     def prepare(self, server: str) -> None:
-        """Start a server in the background that nodes of the runtime's run will need.
-
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started, or starts another program than was approved.
-        """
+        """Start a server in the background that nodes of the run will need."""
         self._pool.prepare(self._launch(server))
 
     def launch_key(self, server: str) -> str:
-        """Return a hash of all that a server of the runtime's run is started or reached with.
-
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started.
-        """
+        """Return a hash of all that a server is started or reached with."""
         launch = self._launch(server)
         if not launch.server.command:
             return launch.key
@@ -224,10 +205,7 @@ class Runtime:
     def target(self, server: str, tool: str) -> Target:
         """Return the target for a tool, resolved once for each run.
 
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started, or starts another program than was approved.
-            McpError: The last sync did not find the tool, or found a change that is not approved.
+        Raises `McpError` if the server must not be started, or if the tool is gone or not approved as it is.
         """
         with self._lock:
             if (server, tool) not in self._targets:
@@ -237,18 +215,9 @@ class Runtime:
     def call(
         self, server: str, tool: str, arguments: JSONObject, node_id: str = "", run_id: str = ""
     ) -> CallResult:
-        """Check the arguments of a node of the run and call its tool, once.
+        """Check the arguments and call a tool, by its raw name or as spelled in node types, once.
 
-        Args:
-            server: The server's name.
-            tool: The tool's name, raw or as spelled in node types.
-            arguments: The arguments.
-            node_id: Id of the node that calls, for hooks and progress.
-            run_id: Id of its run, for hooks.
-
-        Raises:
-            McpError: The arguments are invalid; nothing was sent.
-            McpError: The call failed; `ran` says whether it reached the tool.
+        Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
         return self.call_target(self.target(server, tool), arguments, node_id, run_id)
 
@@ -300,7 +269,7 @@ class Runtime:
                 )
 
     def _differs(self, ready: Launch) -> bool:
-        from pflow_mcp_plugin.discovery.tool_changes import compare  # few servers announce a change
+        from pflow_mcp_plugin.trust.tool_difference import compare  # few servers announce a change
 
         synced = self._catalog.file(ready.server.name)
         try:
@@ -356,12 +325,7 @@ class Runtime:
         return self._of_record(ready, record)
 
     def resource_target(self, server: str) -> Target:
-        """Return the target that reads the resources of a server, also if a tool has its name.
-
-        Raises:
-            McpError: The server offers no resources, or was never synced.
-            McpError: As for `target`.
-        """
+        """Return the target that reads the resources of a server, also if a tool has its name."""
         ready = self._launch(server)
         record = self._catalog.resource_reader(server)
         if record is None:
@@ -388,7 +352,7 @@ class Runtime:
         problem = withheld(record, self._store.get(record.server))
         if problem:
             raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
-        from pflow_mcp_plugin.discovery.tool_use import ToolUse
+        from pflow_mcp_plugin.trust.tool_use import ToolUse
 
         where = attrs.evolve(target.where, phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))
@@ -435,13 +399,7 @@ def _not_approved(problem: Problem, where: Where) -> McpError:
 
 @contextmanager
 def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime with its own connections, and close them at the end.
-
-    Args:
-        host: Its settings are used to look up variables, its plugins can change calls.
-        notices: Callbacks for warnings, secrets and progress.
-        run: The run that calls; None outside one.
-    """
+    """Open a runtime with its own connections, and close them at the end."""
     from pflow_mcp_plugin.client import Pool
 
     known = servers(host.paths)
@@ -461,11 +419,7 @@ def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterat
 
 @contextmanager
 def standalone(run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime for nodes that share none, and close it after their calls.
-
-    Args:
-        run: The run of the nodes, if they are in one.
-    """
+    """Open a runtime for nodes that share none, and close it after their calls."""
     host = run.host if run else current_host()
     secrets = run.add_secrets if run else lambda _: None
     with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets), run) as runtime:

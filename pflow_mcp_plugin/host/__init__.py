@@ -3,23 +3,20 @@
 Where to start reading:
 
 - `embedded_host`: `open_host`, and `EmbeddedHost`, the handle that plugins receive
-- `plugins`, `entrypoints`: how plugins are found, loaded and called; one bad plugin
-  never brings down the rest
+- `plugins`: how plugins are found, loaded and called; one bad plugin never brings down the rest
 - `foreign_code`: the one way in which the code of plugins and nodes is called
 - `registry`: which node types there are
 - `matching`: what fits a task in words, for the discovery of nodes and of saved workflows
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
 - `nodes`: the host's own nodes, registered through the same hooks as any plugin's
-- `stored_settings`, `system_keyring`, `workflow_library`, `workflow_name`, `trace_files`: what the user
-  saves, and what runs leave behind
-- `config_checks`: problems in the host's own files and its installation
-- `model_keys`: API keys for the models of the `llm` library
+- `stored_settings`, `workflow_library`, `trace_files`: what the user saves, and what runs leave behind
+- `language_model`: the models of the `llm` library
 - `rendering`: workflows and traces as pictures, pages and programs
 - `direct`: nodes run from the command line, each with its flags
 - `cli`: the command line
 - `python_workflow`: workflows written in Python
-- `standard_streams`, `printable_json`: what is printed and read
+- `standard_streams`: what is printed and read
 - `ctrl_c`: Ctrl-C
 
 It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.

@@ -96,9 +96,6 @@ class EmbeddedHost(Host):
         """Let plugins use the config of the project in the current folder, too.
 
         Call it before any part of the host is used.
-
-        Raises:
-            PflowError: The current folder was deleted.
         """
         try:
             self.paths = attrs.evolve(self.paths, project=Path.cwd())
@@ -170,10 +167,7 @@ def open_host(
 ) -> Iterator[EmbeddedHost]:
     """Open an embedded host: load and configure the plugins, and unconfigure them at the end.
 
-    Args:
-        manager: Plugins to use instead of the installed ones, see `hook_matching.create_manager`; the
-            host's own are added.
-        show: Shows a warning to the user; by default on standard error.
+    `manager` replaces the installed plugins; `show` receives warnings, which otherwise go to standard error.
     """
     host = EmbeddedHost(default_paths(), manager, show or print_warning)
     host.plugins.load()

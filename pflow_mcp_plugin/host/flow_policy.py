@@ -70,11 +70,7 @@ def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
 
 
 def read_policy(config: Path) -> FlowPolicy | None:
-    """Read the policy; without its file, that is one `stat`.
-
-    Raises:
-        PflowError: Kind `config`: the file cannot be read, or has mistakes; with every one of them.
-    """
+    """Read the policy; one error has every mistake in it. A missing file costs one `stat`."""
     path = config / POLICY_FILE
     document = read_toml(path)
     if document is None:
@@ -93,11 +89,7 @@ def read_policy(config: Path) -> FlowPolicy | None:
 
 
 def read_toml(path: Path) -> Mapping[str, Any] | None:
-    """Read the file of the policy, which has tables of others too; None if it does not exist.
-
-    Raises:
-        PflowError: It cannot be read, or is not TOML.
-    """
+    """Read the file of the policy, which other tables share; None if it does not exist."""
     try:
         os.lstat(path)  # not `stat`: a link that leads nowhere is no reason to go without a policy
     except FileNotFoundError:

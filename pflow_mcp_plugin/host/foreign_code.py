@@ -45,13 +45,8 @@ def foreign_code(
 ) -> Iterator[None]:
     """Call foreign code inside the `with` block; what it raises becomes a failure of the host's.
 
-    Args:
-        failure: Returns the error to raise, which names whose code it was.
-        passing: The exceptions that may pass as they are.
-
-    Raises:
-        PflowError: From `failure`.
-        KeyboardInterrupt: The user interrupted the program.
+    `failure` returns the error to raise, which names whose code it was. KeyboardInterrupt passes, and so do
+    the exceptions in `passing`.
     """
     try:
         yield

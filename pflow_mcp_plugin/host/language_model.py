@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import Message
 from http import HTTPStatus
 from socket import gaierror
 from typing import Any
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.entrypoints import own_distribution
+from pflow_mcp_plugin.host.plugins import own_distribution
 
 _TURNED_AWAY = (429, 503, 529)
 """HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
 
 
 def llm_library() -> Any:
-    """Import the `llm` library.
-
-    Raises:
-        PflowError: It is not installed.
-    """
+    """Import the `llm` library; an error says how to install it."""
     try:
         import llm
     except ImportError as error:
@@ -100,3 +97,12 @@ def _retry_after(chain: Sequence[BaseException]) -> float | None:
         if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
             return float(headers["Retry-After"])
     return None
+
+
+def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:
+    """Return a model's API key from the settings, where it has the name of its environment variable.
+
+    None if that variable is set, since the library reads it itself.
+    """
+    variable = getattr(model, "key_env_var", None)
+    return None if not variable or variable in os.environ else settings(variable)

@@ -99,9 +99,8 @@ class Script:
         """
         from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
         from pflow_mcp_plugin.host.cli.output import Output
-        from pflow_mcp_plugin.host.printable_json import to_json
-        from pflow_mcp_plugin.host.running.shown_run import outcome_report
-        from pflow_mcp_plugin.host.standard_streams import Streams
+        from pflow_mcp_plugin.host.running.run_report import outcome_report
+        from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 
         with Streams() as streams:
             output = Output(streams, as_json=False)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout, suppress
 from io import UnsupportedOperation
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:
     from typing import Self
+
 
 _CHUNK = 1 << 20
 _PATIENCE = 2.0
@@ -62,11 +68,9 @@ class Streams:
         return self._out if is_terminal(self._out) else None
 
     def answer(self, text: str, *, as_it_is: bool = False) -> int:
-        """Write an answer to the standard output stream; return 1 on failure, 0 also if the reader left.
+        """Write an answer to standard output; return 1 on failure, but 0 if the reader left.
 
-        Args:
-            text: What could steer a terminal is escaped if it goes to one; anywhere else it is unaltered.
-            as_it_is: Whether the text is printable but for the codes of its colours.
+        On a terminal, codes that could steer it are escaped, unless the text is printable as it is.
         """
         shown = printable(text) if is_terminal(self._out) and not as_it_is else text
         try:
@@ -81,8 +85,7 @@ class Streams:
         """Write lines for people to the program's own standard error, printable, and fitting a terminal."""
         shown = printable(text)  # such lines quote untrusted output and files
         if shown and is_terminal(self._err):
-            from pflow_mcp_plugin.terminal.looks import columns_of
-            from pflow_mcp_plugin.terminal.text_width import wrapped
+            from pflow_mcp_plugin.terminal.looks import columns_of, wrapped
 
             shown = wrapped(shown, columns_of(self._err))
         try:
@@ -198,9 +201,6 @@ def input_text() -> str:
 
     Whoever waits for it is told so after two seconds: a program that is started by another often inherits
     a pipe into which nobody writes.
-
-    Raises:
-        PflowError: It is larger than `LIMIT`, or cannot be read.
     """
     from pflow_mcp_plugin.contract import PflowError
     from pflow_mcp_plugin.storage import LIMIT
@@ -233,19 +233,12 @@ def piped_text() -> str:
     """Return what is piped in, a single line without its end; empty if nothing is, or if it is a terminal.
 
     `echo word | pflow ...` is then the same as the word itself; text of several lines keeps every end.
-
-    Raises:
-        PflowError: See `input_text`.
     """
     return "" if sys.stdin is None or is_terminal(sys.stdin) else whole_input()
 
 
 def whole_input() -> str:
-    """Return all of standard input, a terminal's too, a single line without its end.
-
-    Raises:
-        PflowError: See `input_text`.
-    """
+    """Return all of standard input, a terminal's too, a single line without its end."""
     text = input_text()
     line = text.removesuffix("\n")
     return line.removesuffix("\r") if "\n" not in line else text
@@ -253,3 +246,54 @@ def whole_input() -> str:
 
 def _say_what_it_waits_for() -> None:
     write(sys.stderr, "Waiting for standard input; if there is none, end the command with < /dev/null")
+
+
+_DEEPEST = 200
+"""Levels of nesting that are printed."""
+_LARGEST = 10**4_000
+"""Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
+
+
+def to_json(value: object, *, strict: bool = False) -> str:
+    """Return any value as JSON; what JSON cannot represent becomes a string.
+
+    With `strict`, an exception of an object that is read is raised; otherwise the class of the object is
+    written.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    except BaseException as error:
+        end_if_interrupted(error)
+        if strict and not isinstance(error, TypeError | ValueError | RecursionError):
+            raise
+        return json.dumps(_jsonable(value, (), strict=strict), ensure_ascii=False, indent=2)
+
+
+def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
+    """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
+    try:
+        return _represented(value, above, strict=strict)
+    except BaseException as error:
+        end_if_interrupted(error)
+        if strict:
+            raise
+        return f"<{type(value).__name__}>"
+
+
+def _represented(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        if id(value) in above or len(above) == _DEEPEST:
+            return "..."
+        within = (*above, id(value))
+        if isinstance(value, Mapping):
+            return {_text(key): _jsonable(item, within, strict=strict) for key, item in value.items()}
+        return [_jsonable(item, within, strict=strict) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int) and abs(value) < _LARGEST:
+        return value
+    return value if value is None or isinstance(value, str) else _text(value)
+
+
+def _text(value: object) -> str:
+    return hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)

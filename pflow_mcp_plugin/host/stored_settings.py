@@ -1,19 +1,197 @@
-"""The user's saved keys and values, in a file that only the user can read."""
+"""The user's saved keys and values: in a private file, in the keyring, or printed by a command."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.secret_commands import CommandAnswers
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
+from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+_SERVICE = "pflow"
+
+
+def keyring_secret(key: str) -> str | None:
+    """Return the secret that the keyring has for a key, or None."""
+    value: str | None = _ask("get_password", key)
+    return value
+
+
+def store_in_keyring(key: str, value: str) -> None:
+    """Store a secret, and read it back: a disabled keyring accepts everything silently."""
+    _ask("set_password", key, value)
+    if keyring_secret(key) != value:
+        message = f"The keyring accepted {key} but did not store it"
+        raise PflowError(
+            message, suggestions=("Enable it, or keep the value in the settings file",), kind="config"
+        )
+
+
+def remove_from_keyring(key: str) -> None:
+    """Delete the secret of a key from the keyring, if it has one."""
+    if keyring_secret(key) is not None:
+        _ask("delete_password", key)
+
+
+def _ask(question: str, key: str, *more: str) -> Any:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError as error:
+        message = f"{key} needs the keyring, but the package keyring is not installed"
+        mine = own_distribution()
+        package = f"'{mine.name}[keyring]'" if mine else "keyring"
+        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
+    try:
+        with plugin_code(Plugin("keyring"), "could not be used", passing=(KeyringError,)):
+            return getattr(keyring, question)(_SERVICE, key, *more)
+    except (KeyringError, PluginFailed) as error:
+        reason = error.reason if isinstance(error, PluginFailed) else str(error) or type(error).__name__
+        message = f"The keyring refuses {key}: {reason}"
+        raise PflowError(
+            message, suggestions=("Unlock it, or keep the value in the settings file",), kind="config"
+        ) from error
+
+
+DEADLINE = 30.0
+"""Seconds that a command may take."""
+LARGEST = 1 << 20
+"""Bytes that a command may print."""
+
+
+def command_words(command: str) -> list[str]:
+    """Split a command line as a shell does; nothing is expanded."""
+    import shlex
+
+    try:
+        found = shlex.split(command)
+    except ValueError as error:
+        raise PflowError(f"The command is not complete: {error}", kind="usage") from error
+    if not found or not found[0]:
+        raise PflowError("The command is empty", kind="usage")
+    return found
+
+
+class CommandAnswers:
+    """What the commands of settings printed; each is asked once, whether it succeeds or fails.
+
+    Args:
+        deadline: Seconds that a command may take.
+    """
+
+    def __init__(self, deadline: float = DEADLINE) -> None:
+        self._deadline = deadline
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[str, ...], str | PflowError] = {}
+
+    def ask(self, key: str, command: Sequence[str]) -> str:
+        """Return what a command prints, without its last line end; no shell interprets the words.
+
+        An error names the setting and the program, never what it printed.
+        """
+        asked = tuple(command)
+        with self._lock:  # a second thread waits for the answer to the first
+            if asked not in self._answers:
+                self._answers[asked] = self._answer(key, command)
+            answer = self._answers[asked]
+        if isinstance(answer, PflowError):
+            raise PflowError(answer.message, kind="config", suggestions=answer.suggestions)
+        return answer
+
+    def _answer(self, key: str, command: Sequence[str]) -> str | PflowError:
+        try:
+            output = _output(command, self._deadline)
+        except PflowError as error:
+            message = f"The command for {key} failed: {os.path.basename(command[0])} {error.message}"  # noqa: PTH119 - on a word
+            step = f"Run it yourself, or set it anew: pflow settings set {key} --from-command 'COMMAND'"
+            return PflowError(message, suggestions=(step,), kind="config")
+        return output
+
+
+def _output(command: Sequence[str], deadline: float) -> str:
+    import subprocess
+
+    end = time.monotonic() + deadline
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what the user saved as a setting
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its words cannot be those of a command"
+        raise PflowError(f"could not be started: {reason}") from error
+    try:
+        content = _read(process, deadline)
+        code = process.wait(max(end - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired as error:
+        raise PflowError(f"took longer than {deadline:g} seconds") from error
+    finally:
+        _end(process)
+    if code:
+        raise PflowError(f"was ended by signal {-code}" if code < 0 else f"exited {code}")
+    return _text(content)
+
+
+def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """Return what a process prints; a timeout raises `subprocess.TimeoutExpired`."""
+    from subprocess import TimeoutExpired
+
+    content = bytearray()
+
+    def read() -> None:
+        with suppress(OSError, ValueError):  # the pipe is closed below it
+            while process.stdout and len(content) <= LARGEST and (part := process.stdout.read1(1 << 16)):  # type: ignore[attr-defined]
+                content.extend(part)
+
+    reader = threading.Thread(target=read, name="secret-command", daemon=True)
+    reader.start()
+    reader.join(deadline)
+    if reader.is_alive():
+        raise TimeoutExpired(process.args, deadline)
+    if len(content) > LARGEST:
+        raise PflowError(f"printed more than {LARGEST // 1024} KiB")
+    return bytes(content)
+
+
+def _text(content: bytes) -> str:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise PflowError("printed something that is not UTF-8") from error
+    value = text.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise PflowError("printed nothing")
+    return value
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started."""
+    if not signal_group(process.pid, signal.SIGKILL):
+        process.kill()
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
 
 Place = Literal["file", "keyring", "command"]
 """Where a setting's value is stored, or that a command prints it."""
@@ -40,11 +218,7 @@ class StoredSettings(Settings):
         return JsonStore(path=self.path, schema_version=1, what="settings")
 
     def values(self) -> dict[str, str]:
-        """Return the settings whose values are in the file, not in the keyring.
-
-        Raises:
-            PflowError: The file is corrupt or cannot be read.
-        """
+        """Return the settings whose values are in the file, not in the keyring."""
         return self._values(self.store.read())
 
     def names(self) -> dict[str, Place]:
@@ -69,38 +243,20 @@ class StoredSettings(Settings):
         return {key: words[0] for key, words in self._commands(self.store.read()).items()}
 
     def get(self, key: str) -> str | None:
-        """Return a value stored in the file or in the keyring, or None if it is not set.
-
-        Raises:
-            PflowError: The file is corrupt or cannot be read, the keyring cannot be read, or the command
-                for the value fails.
-        """
+        """Return a value from the file, the keyring or the command that prints it; None if it is not set."""
         data = self.store.read()
         command = self._commands(data).get(key)
         if command:
             return self.answers.ask(key, command)
         if key not in self._in_keyring(data):
             return self._values(data).get(key)
-        from pflow_mcp_plugin.host import system_keyring
-
-        return system_keyring.read(key)
+        return keyring_secret(key)
 
     def set(self, key: str, value: str, *, keyring: bool = False) -> None:
-        """Store a value in the settings file or in the keyring.
-
-        Args:
-            key: A name of letters, digits, `_`, `.` and `-`, not beginning with a digit.
-            value: Any string.
-            keyring: Whether to store it in the keyring instead of the file.
-
-        Raises:
-            PflowError: `key` is invalid, or the value cannot be saved.
-        """
+        """Store a value in the file, or in the keyring."""
         _check_key(key)
         if keyring:
-            from pflow_mcp_plugin.host import system_keyring
-
-            system_keyring.write(key, value)
+            store_in_keyring(key, value)
         else:
             self._forget_in_keyring(key)
 
@@ -117,11 +273,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
-        """Store a setting as the words of a command that prints its value; the command is not run.
-
-        Raises:
-            PflowError: `key` is invalid, or the command cannot be saved.
-        """
+        """Store the words of a command that prints the value; it is not run."""
         _check_key(key)
         self._forget_in_keyring(key)
 
@@ -133,11 +285,7 @@ class StoredSettings(Settings):
         self.store.update(change)
 
     def unset(self, key: str) -> bool:
-        """Delete a stored value from the file or the keyring; return whether it was set.
-
-        Raises:
-            PflowError: It cannot be removed.
-        """
+        """Delete a value from the file or the keyring; return whether it was set."""
         place = self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
@@ -153,9 +301,7 @@ class StoredSettings(Settings):
         """Remove a value from the keyring if it is there, and return where it was stored."""
         place = self.names().get(key)
         if place == "keyring":
-            from pflow_mcp_plugin.host import system_keyring
-
-            system_keyring.remove(key)
+            remove_from_keyring(key)
         return place
 
     def _values(self, data: dict[str, JSON]) -> dict[str, str]:

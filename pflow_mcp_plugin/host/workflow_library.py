@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,6 @@ import attrs
 
 from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -20,6 +20,15 @@ from pflow_mcp_plugin.storage import (
     read_own,
     write_atomic,
 )
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+"""Names that stand for devices on Windows, with any suffix; a library may be shared with it."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether a string is a valid name for a saved workflow."""
+    return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
 
 
 def _unset(key: str) -> None:
@@ -50,11 +59,7 @@ class WorkflowLibrary(Library):
         return self.folder / f"{name}.json"
 
     def get(self, name: str, version: int | None = None) -> dict[str, JSON]:
-        """Read a workflow from the library's folder, by default its current version.
-
-        Raises:
-            PflowError: It does not exist (kind `not_found`), or its file is corrupt.
-        """
+        """Read a saved workflow, by default its current version."""
         path = self.path(name)
         content = read_own(path) if is_name(name) else None
         if content is None:
@@ -68,11 +73,7 @@ class WorkflowLibrary(Library):
         return decode_json(path, content, finite=True)
 
     def describe(self, name: str) -> SavedWorkflow:
-        """Describe a workflow in the library: its purpose, version, file, time, inputs and outputs.
-
-        Raises:
-            PflowError: As for `get`.
-        """
+        """Describe a saved workflow: purpose, version, file, time, inputs and outputs."""
         return self._load(name)[0]
 
     def _load(self, name: str) -> tuple[SavedWorkflow, JSONObject]:
@@ -116,7 +117,7 @@ class WorkflowLibrary(Library):
         As for nodes, the model that `PFLOW_DISCOVER_MODEL` names chooses among those whose words match.
         """
         from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-        from pflow_mcp_plugin.host.matching.workflow_match import match_workflows
+        from pflow_mcp_plugin.host.matching.task_fit import match_workflows
 
         matches = {match.item.name: match for match in match_workflows(task, self._loaded())}
         ranking = ModelRanking("saved workflows", self.setting)
@@ -134,17 +135,7 @@ class WorkflowLibrary(Library):
         return sha256("\n".join(states).encode("utf-8", "surrogateescape")).hexdigest()
 
     def save(self, name: str, workflow: JSONObject, description: str = "") -> SavedWorkflow:
-        """Write a workflow to the library; the file it replaces is kept under `versions`.
-
-        Args:
-            name: Its name in the library.
-            workflow: The workflow as loaded.
-            description: Replaces the workflow's own description unless empty.
-
-        Raises:
-            PflowError: The name is invalid, the workflow cannot be written, or the existing file is corrupt
-                and would be lost.
-        """
+        """Save a workflow; the replaced file is kept under `versions`. `description` replaces its own."""
         check_name(name)
         path = self.path(name)
         content = encode_json(
@@ -161,11 +152,7 @@ class WorkflowLibrary(Library):
             return self.describe(name)
 
     def delete(self, name: str) -> None:
-        """Delete a workflow from the library's folder, with all its versions.
-
-        Raises:
-            PflowError: It does not exist, or a file cannot be deleted.
-        """
+        """Delete a saved workflow with all its versions."""
         with locked(self.folder / "library"):
             if name not in self.names():
                 raise self._not_saved(name)
@@ -211,11 +198,7 @@ def _state(path: Path) -> str:
 
 
 def check_name(text: str) -> None:
-    """Check that a string is a valid name for a workflow in the library.
-
-    Raises:
-        PflowError: It is not.
-    """
+    """Raise an error if a string is not a valid name for a saved workflow."""
     if not is_name(text):
         raise PflowError(
             f"{text!r} is not a valid workflow name",

@@ -102,36 +102,22 @@ def pins_of(endpoint: Endpoint) -> frozenset[str]:
     """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`."""
     if not isinstance(endpoint.tls_pins, str):
         return frozenset(map(_bare, endpoint.tls_pins))
-    file = Path(endpoint.tls_pins).expanduser()
+    file, setting = Path(endpoint.tls_pins).expanduser(), f"tls_pins of {endpoint.owner}"
     try:
         text = read_regular(file).decode()
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     except (OSError, ValueError) as error:
-        raise _unreadable(endpoint, f"{file}: {error}") from error
+        raise CertificatesUnreadable("pins", f"{file}: {error}", setting) from error
     pins = frozenset(_bare(line) for line in lines if line)
     wrong = next((number for number, line in enumerate(lines, 1) if line and not _PIN.fullmatch(line)), 0)
     if wrong or not pins:
         reason = f"line {wrong} is not a SHA-256 hash in base64" if wrong else "it has no pin"
-        raise _unreadable(endpoint, f"{file}: {reason}")
+        raise CertificatesUnreadable("pins", f"{file}: {reason}", setting)
     return pins
 
 
 def pin_of(certificate: bytes) -> str:
     """Return the pin of a certificate's key: SHA-256 of its SubjectPublicKeyInfo, as base64."""
-    return base64.b64encode(hashlib.sha256(_public_key(certificate)).digest()).decode()
-
-
-def _bare(pin: str) -> str:
-    match = _PIN.fullmatch(pin)
-    return match[1] if match else pin  # which is the pin of no key
-
-
-def _unreadable(endpoint: Endpoint, reason: str) -> CertificatesUnreadable:
-    return CertificatesUnreadable("pins", reason, f"tls_pins of {endpoint.owner}")
-
-
-def _public_key(certificate: bytes) -> bytes:
-    """Return the SubjectPublicKeyInfo of a certificate, the bytes as they stand in it."""
     _, _, start, end = next(_elements(certificate, 0, len(certificate)))
     _, _, start, end = next(_elements(certificate, start, end))  # what is signed
     fields = [
@@ -139,7 +125,12 @@ def _public_key(certificate: bytes) -> bytes:
         for tag, begin, _, after in _elements(certificate, start, end)
         if tag != _VERSION
     ]
-    return fields[_BEFORE_KEY]
+    return base64.b64encode(hashlib.sha256(fields[_BEFORE_KEY]).digest()).decode()
+
+
+def _bare(pin: str) -> str:
+    match = _PIN.fullmatch(pin)
+    return match[1] if match else pin  # which is the pin of no key
 
 
 def _elements(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -40,13 +40,6 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     """The transport of one endpoint's HTTP client: every URL is checked, and every address connected to.
 
     Through a proxy only the host in the URL can be checked, since the proxy looks it up.
-
-    Args:
-        endpoint: What connects, with its rules.
-        context: The TLS context of connections to it.
-
-    Raises:
-        CertificatesUnreadable: The file with its pins cannot be read.
     """
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext) -> None:

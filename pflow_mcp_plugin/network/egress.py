@@ -107,11 +107,7 @@ class Refusal:
 
 
 class HostRefused(Exception):
-    """A host, or every address that was found for it, is not allowed; nothing was sent.
-
-    Args:
-        refusal: The rule that forbids it.
-    """
+    """A host, or every address that was found for it, is not allowed; nothing was sent."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
@@ -163,11 +159,11 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         what = f'host {host} has the address {found}, denied by deny = ["{denied}"] in [network]'
         return _refused(endpoint, what, _UNDENY, host, str(found))
     if is_loopback(host):
-        return (
-            None
-            if "loopback" in map(special_kind, reached(found))
-            else _refusal_of_stray(endpoint, host, found)
-        )
+        if "loopback" in map(special_kind, reached(found)):
+            return None
+        what = f"host {host} has the address {found}, which does not belong to this machine"
+        step = "correct the entry for this name in the hosts file or in DNS"
+        return _refused(endpoint, what, step, host, str(found))
     is_written = host == str(found) and host in _written_hosts(endpoint)
     kind = "" if is_written else _unnamed_kind(endpoint, found)
     if not kind:
@@ -215,16 +211,14 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
     if rules.policy == "registered" and not allowed and host not in _written_hosts(endpoint, own=False):
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(endpoint, what, f'if you trust it, add "{host}" to allow in [network]', host)
-    if is_loopback(host) and not (is_loopback(_own_host(endpoint)) or _is_named(rules.allow, host, address)):
+    # `allow` must name a host of this machine itself, not by a glob.
+    is_named = any(
+        entry.lower() == host or (address is not None and contains(entry, address)) for entry in rules.allow
+    )
+    if is_loopback(host) and not (is_named or is_loopback(_own_host(endpoint))):
         what = f"host {host} is this machine, but its own host is not"
         return _refused(endpoint, what, f'if that is intended, add "{host}" to allow in [network]', host)
     return None if address is None else refusal_of_address(endpoint, host, host)
-
-
-def _refusal_of_stray(endpoint: Endpoint, host: str, address: Address) -> Refusal:
-    what = f"host {host} has the address {address}, which does not belong to this machine"
-    step = "correct the entry for this name in the hosts file or in DNS"
-    return _refused(endpoint, what, step, host, str(address))
 
 
 def _refused(endpoint: Endpoint, what: str, step: str, host: str, address: str = "") -> Refusal:
@@ -246,13 +240,6 @@ def _own_host(endpoint: Endpoint) -> str:
 def _written_hosts(endpoint: Endpoint, *, own: bool = True) -> set[str]:
     """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
     return {*map(canonical, endpoint.network.hosts), *([_own_host(endpoint)] if own else [])}
-
-
-def _is_named(entries: Iterable[str], host: str, address: Address | None) -> bool:
-    """Whether `allow` names a host of loopback itself, not by a glob."""
-    return any(
-        entry.lower() == host or (address is not None and contains(entry, address)) for entry in entries
-    )
 
 
 def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:

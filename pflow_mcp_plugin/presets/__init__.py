@@ -1,8 +1,9 @@
 """Ready-made servers that users add by name.
 
-- `collection`: the presets of all plugins, and whether a server still has the tools that its preset's author
-  saw; `builtin`: our own, an ordinary plugin, which gets them from `builtin_servers`
-- `input_values`: the values that a user gives to a preset's inputs, and the config of a server made with them
+- `collection`: the presets of all plugins; the config of a server made with the values that a user gives, and
+  whether such a server still has the tools that the preset's author saw
+- `builtin`: our own, an ordinary plugin, which gets them from `builtin_servers`
+- `package_template`: the package that `pflow mcp new-preset` writes
 - `server_program`: the program that the process of a server runs, and a warning where it is missing
 - `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
 

@@ -1,28 +1,24 @@
-"""The presets of all plugins, and whether a server still has the tools that its preset's author saw."""
+"""The presets of all plugins, what the config of a server made from one is, and whether it still fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, Host, PflowError, Problem
-from pflow_mcp_plugin.types import Server, ServerPreset
-from pflow_mcp_plugin.variable_references import references
+from pflow_mcp_plugin.types import PresetInput, Server, ServerPreset
+from pflow_mcp_plugin.variable_references import references, substitute
 
 _HOOK = "pflow_mcp_presets"
 
 
 @attrs.frozen(kw_only=True)
 class OfferedPreset:
-    """A preset and the plugin that offers it.
-
-    Attributes:
-        preset: The preset.
-        plugin: The name of the plugin's entry point.
-    """
+    """A preset, and the name of the entry point of the plugin that offers it."""
 
     preset: ServerPreset
     plugin: str
@@ -48,26 +44,16 @@ class PresetCollection:
     problems: tuple[Problem, ...]
 
     def get(self, name: str) -> OfferedPreset:
-        """Return a preset.
-
-        Raises:
-            PflowError: No plugin offers it, with the nearest name; or several do, with their names.
-        """
+        """Return a preset; refuse one that no plugin offers, with the nearest name, or that several do."""
         if name in self.offered:
             return self.offered[name]
         if name in self.clashes:
             problem = _clash(name, self.clashes[name])
             raise PflowError(problem.message, suggestions=(problem.suggestion,), kind="config")
-        near = self.nearest(name)
+        near = nearest(name, self.offered)
         steps = [f"Did you mean {near}?"] if near else []
         steps += ["See all: pflow mcp presets", f"Another server: pflow mcp add {name} -- COMMAND ARGS..."]
         raise PflowError(f"No preset is named {name}", suggestions=tuple(steps), kind="not_found")
-
-    def nearest(self, name: str) -> str:
-        """Return the most similar name of a preset, an empty string if there is none."""
-        from difflib import get_close_matches
-
-        return next(iter(get_close_matches(name.lower(), [*self.offered], n=1, cutoff=0.6)), "")
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
         """Return the presets of the collection in which every word occurs, sorted by name."""
@@ -177,3 +163,117 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
 
 def _short(value: str) -> str:
     return value[: len("sha256:") + 12]
+
+
+Lookup = Callable[[str], str | None]
+"""Returns the value of a variable from the environment or the settings, None if it is not set."""
+
+
+@attrs.frozen(kw_only=True)
+class InputValues:
+    """What the inputs of a preset stand for.
+
+    Attributes:
+        texts: By input name, what replaces its references; a secret is replaced by a reference. Optional
+            inputs without a value are left out.
+        secrets: Secrets that were given as values, by name; they belong into the settings.
+        missing: Required inputs without a value.
+    """
+
+    texts: Mapping[str, str]
+    secrets: Mapping[str, str] = attrs.field(repr=False)
+    missing: tuple[PresetInput, ...]
+
+
+def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
+    """Return the values of a preset's inputs from `NAME=VALUE` pairs; an empty value is the same as none."""
+    values = {}
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise PflowError("--input takes NAME=VALUE", suggestions=(_inputs(preset),), kind="usage")
+        if name not in {given.name for given in preset.inputs}:
+            message = f"Preset {preset.name} has no input {name}"
+            raise PflowError(message, suggestions=(_inputs(preset),), kind="usage")
+        values[name] = value
+    return {name: value for name, value in values.items() if value}
+
+
+def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Lookup) -> InputValues:
+    """Return what each input stands for, and which values are missing; `lookup` returns set secrets."""
+    texts: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    missing = []
+    for each in preset.inputs:
+        value = given.get(each.name) or each.default
+        # A value that consists of references only stays as it is.
+        is_reference = bool(references(value)) and not substitute(value, lambda _: "").strip()
+        if each.secret and not is_reference:
+            if value:
+                secrets[each.name] = value
+            value = f"${{{each.name}}}" if value or lookup(each.name) else ""
+        if value:
+            texts[each.name] = _checked(preset, each, value)
+        elif each.required:
+            missing.append(each)
+    return InputValues(texts=texts, secrets=secrets, missing=tuple(missing))
+
+
+def lacking_inputs(preset: ServerPreset, missing: Iterable[PresetInput]) -> PflowError:
+    """Return the error that names all preset inputs without a value, each with a way to give it."""
+    missing = tuple(missing)
+    named = ", ".join(f"{each.name} ({each.description})" for each in missing)
+    plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
+    steps = [f"pflow mcp add {preset.name} {plain}"] if plain else []
+    steps += [f"pflow settings set {each.name} -" for each in missing if each.secret]
+    return PflowError(
+        f"Preset {preset.name} needs: {named}",
+        details={"preset": preset.name, "missing": [each.name for each in missing]},
+        suggestions=tuple(steps),
+        kind="usage",
+    )
+
+
+def _checked(preset: ServerPreset, each: PresetInput, value: str) -> str:
+    if each.choices and value not in each.choices:
+        message = f"{each.name} of preset {preset.name} cannot be {value!r}"
+        raise PflowError(message, suggestions=(f"Choose from: {', '.join(each.choices)}",), kind="usage")
+    if each.path and value != each.default and not references(value):
+        return str(Path(value).expanduser().absolute())
+    return value
+
+
+def _inputs(preset: ServerPreset) -> str:
+    names = ", ".join(given.name for given in preset.inputs)
+    return f"Its inputs: {names}" if names else "It has no inputs"
+
+
+_TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
+
+
+def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the table of a server made from a preset, as the config file holds it.
+
+    An argument, variable or header is left out if it refers to an input that stands for nothing.
+    """
+    table: dict[str, Any] = {} if preset.transport == "stdio" else {"type": preset.transport}
+    table |= {key: _filled(getattr(preset, key), texts) for key in ("command", "url") if getattr(preset, key)}
+    args = [_filled(value, texts) for value in preset.args if _is_complete(value, texts)]
+    table |= {"args": args} if args else {}
+    for key in ("env", "headers"):
+        pairs = getattr(preset, key).items()
+        filled = {name: _filled(value, texts) for name, value in pairs if _is_complete(value, texts)}
+        table |= {key: filled} if filled else {}
+    table |= {"tools": {"allow": [*preset.tools]}} if preset.tools else {}
+    table |= {"rename": dict(preset.rename)} if preset.rename else {}
+    table |= {key: getattr(preset, key) for key in _TIMES if getattr(preset, key) is not None}
+    return {**table, "preset": preset.name}
+
+
+def _is_complete(value: str, texts: Mapping[str, str]) -> bool:
+    return all(reference.name in texts for reference in references(value))
+
+
+def _filled(value: str, texts: Mapping[str, str]) -> str:
+    escaped = value.replace("$${", "$$${")  # the config file holds an escaped ${ as escaped
+    return substitute(escaped, lambda reference: texts[reference.name])

@@ -42,12 +42,7 @@ _SOURCES = {
 
 @attrs.frozen(kw_only=True)
 class FoundProgram:
-    """A program that is missing from PATH but was found in another folder.
-
-    Attributes:
-        path: Its full path.
-        source: What installed it, such as nvm, or `your login shell`.
-    """
+    """A program that is not on PATH but was found elsewhere; `source` is what installed it, such as nvm."""
 
     path: str
     source: str
@@ -62,9 +57,7 @@ class FoundProgram:
 def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
     """Find a program that is missing from PATH: in known tools' folders, then by the login shell.
 
-    Args:
-        command: The program's name; a path is never looked for.
-        ask_shell: Whether to start the user's login shell, which may take up to five seconds.
+    A path is never looked for. The login shell may take up to five seconds.
     """
     if not command or os.sep in command:
         return None
@@ -117,17 +110,16 @@ def _root(variable: str, default: Path) -> Path:
 
 
 def _versions(root: Path, pattern: str) -> list[Path]:
-    return sorted(root.glob(pattern), key=lambda path: _numbers(str(path.relative_to(root))), reverse=True)
+    def numbers(path: Path) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", str(path.relative_to(root)))]
 
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", text)]
+    return sorted(root.glob(pattern), key=numbers, reverse=True)
 
 
 def _from_login_shell(command: str) -> str:
     """Return the path that the user's login shell has for a command, an empty string if it has none."""
-    shell = _login_shell()
-    if not shell:
+    shell = os.environ.get("SHELL", "")
+    if PurePath(shell).name not in _SHELLS or not os.access(shell, os.X_OK):
         return ""
     question = [shell, "-l", "-i", "-c", f"command -v {shlex.quote(command)}"]
     for line in reversed(_output(question).splitlines()):
@@ -135,11 +127,6 @@ def _from_login_shell(command: str) -> str:
         if path.is_absolute() and path.name == command and os.access(path, os.X_OK):
             return str(path)
     return ""
-
-
-def _login_shell() -> str:
-    shell = os.environ.get("SHELL", "")
-    return shell if PurePath(shell).name in _SHELLS and os.access(shell, os.X_OK) else ""
 
 
 def _output(command: list[str]) -> str:

@@ -20,8 +20,7 @@ from pflow_mcp_plugin.variable_references import VariableReference, substitute
 def advise(server: Server) -> Problem | None:
     """Warn of a server whose program, or working folder, a start would not find; nothing is started.
 
-    Args:
-        server: The server as configured. One with a variable that is not in the environment is not judged.
+    A server with a variable that is not in the environment is not judged.
     """
     if not server.command:
         return None
@@ -47,11 +46,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def _expanded(text: str) -> str:
-    """Return a config value with the values of environment variables.
-
-    Raises:
-        KeyError: One of them is not set or is empty.
-    """
+    """Return a config value with the values of environment variables, `KeyError` if one has none."""
 
     def value(reference: VariableReference) -> str:
         found = os.environ.get(reference.name)
@@ -63,14 +58,9 @@ def _expanded(text: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str]) -> str:
-    """Return the path of the program that starts a server.
+    """Return the path of the program that starts a server with expanded values, in this environment.
 
-    Args:
-        server: The server, with expanded values.
-        environment: The variables of its process; `PATH` says where programs are.
-
-    Raises:
-        ConnectionFailed: `Command not found: X`, a missing working folder, no permission.
+    Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
     """
     where = Where(server=server.name, phase="start")
     if server.cwd is not None and not _is_dir(server.cwd):
@@ -83,7 +73,9 @@ def find_program(server: Server, environment: Mapping[str, str]) -> str:
 
     found = shutil.which(server.command, path=environment.get("PATH"))
     if found is None:
-        _refuse_not_executable(server, environment, where)
+        not_executable = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
+        if not_executable is not None:
+            raise _denied(not_executable, server, where)
         from pflow_mcp_plugin.presets import missing_programs
 
         # The login shell is not asked: other servers' connections would wait for it.
@@ -105,15 +97,6 @@ def _exists(path: str | Path) -> bool:
 
 def _is_dir(path: str | Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112  # likewise
-
-
-def _refuse_not_executable(server: Server, environment: Mapping[str, str], where: Where) -> None:
-    """Raise if the program is on PATH but not executable; return if it is not there at all."""
-    import shutil
-
-    there = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
-    if there is not None:
-        raise _denied(there, server, where)
 
 
 def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:

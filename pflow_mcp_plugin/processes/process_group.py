@@ -3,13 +3,119 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from pflow_mcp_plugin.processes.reaper import Reaper
-from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, signal_group
+from pflow_mcp_plugin.processes import reaper_process
+from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, high_pipe, signal_group
+
+_FIRST_FREE = 3
+"""The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""
+
+
+class Reaper:
+    """Starts a reaper process that outlives this one, and registers process groups with it.
+
+    Attributes:
+        marker: Prefix of the marker in the environment of every server of this host.
+    """
+
+    def __init__(self) -> None:
+        self.marker = f"{os.getpid()}-{os.urandom(8).hex()}"
+        self._process, lifeline = _start(self.marker)
+        self._lifeline: int | None = lifeline
+        self._lock = threading.Lock()
+
+    def register(self, group: int, seconds: float | None = None) -> None:
+        """Have the reaper end a process group if this process dies."""
+        self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
+
+    def unregister(self, group: int) -> None:
+        """Make the reaper forget a group, before its leader is waited for: then, its id may be reused."""
+        self._send(b"-%d\n" % group)
+
+    def close(self) -> None:
+        """End the reaper; it first ends all registered groups and marked processes."""
+        with self._lock:
+            lifeline, self._lifeline = self._lifeline, None
+        if lifeline is not None:
+            os.close(lifeline)
+        self._process.wait()
+
+    def _send(self, line: bytes) -> None:
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            if self._lifeline is not None:  # once closed, the descriptor may belong to another file
+                os.write(self._lifeline, line)  # shorter than PIPE_BUF, so that it is written whole
+
+
+def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
+    # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
+    # opens gets descriptor 0, and the reaper would find its lifeline replaced by the null device.
+    reading, writing = high_pipe(_FIRST_FREE)
+    arguments = [str(reading), str(os.getpid()), marker]
+    try:
+        # A stream inherited from the host would block `$(pflow run ...)` until the reaper exits, and a
+        # session of its own keeps the terminal's Ctrl-C away from it.
+        process = subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, "-I", "-S", str(Path(reaper_process.__file__)), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/" if os.name == "posix" else None,
+            env={},
+            pass_fds=[reading],
+            start_new_session=True,
+        )
+    except BaseException:  # Ctrl-C too: a reaper that did start exits without its lifeline
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+    return process, writing
+
+
+class SharedReaper:
+    """Shares one `Reaper` among its users, and closes it when the last one releases it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._reaper: Reaper | None = None
+        self._owner = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._replace_lock)
+
+    def _replace_lock(self) -> None:
+        """Replace the lock in a forked child: a thread that held it exists in the parent only."""
+        self._lock = threading.Lock()
+
+    def acquire(self) -> Reaper:
+        """Return the shared reaper, started if necessary; every call needs one `release`."""
+        with self._lock:
+            # A forked child must not use the reaper of its parent, which watches the parent's life only.
+            if self._reaper is None or self._owner != os.getpid():
+                self._reaper, self._users, self._owner = Reaper(), 0, os.getpid()
+            self._users += 1
+            return self._reaper
+
+    def release(self) -> None:
+        """Stop using the shared reaper; the last user closes it."""
+        with self._lock:
+            self._users -= 1
+            if self._users or self._reaper is None:
+                return
+            reaper, self._reaper = self._reaper, None
+        reaper.close()
+
+
+shared_reaper = SharedReaper()
+
 
 _REAP_SECONDS = 2.0
 """How long a process may take to end once it is killed."""
@@ -81,17 +187,13 @@ def end_groups(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> No
     ending = [process for process in processes if signal_group(process.pid, signal.SIGTERM)]
     end = time.monotonic() + grace
     pause = _SHORTEST_LOOK
-    while time.monotonic() < end and any(map(_goes_on, ending)):
+    while time.monotonic() < end and any(
+        process.poll() is None or (signal_group(process.pid, 0) and has_members(process.pid))
+        for process in ending
+    ):
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_LOOK)
     for process in ending:
         signal_group(process.pid, signal.SIGKILL)
     for process in processes:
         process.wait()
-
-
-def _goes_on(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process, or another one of its group, still runs."""
-    if process.poll() is None:
-        return True
-    return signal_group(process.pid, 0) and has_members(process.pid)

@@ -1,15 +1,17 @@
-"""A registry entry as a Python class: its name, docstring and signature."""
+"""A registry entry as a Python class, and these classes as a stub file."""
 
 from __future__ import annotations
 
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.registration.tool_entry import tool_config
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
@@ -60,8 +62,8 @@ def rest(entry: Entry) -> str:
 
 def hint(field: Field) -> str:
     """Return the type hint of a param in the signature of a node class."""
-    choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
-    if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
+    choices = list_of(table_of(field.schema).get("enum"))
+    if choices and all(it is None or isinstance(it, str | bool | int) for it in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"
     return " | ".join(dict.fromkeys(_HINTS.get(name, name) for name in field.types))
 
@@ -102,5 +104,50 @@ def _param(field: Field) -> str:
     return f"{field.key} (default {default!r})" if field.has_default else field.key
 
 
-def _is_literal(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int)
+POCKETFLOW = Path(__file__).parent / "typings" / "pocketflow.pyi"
+"""The stub file of pocketflow, which ships no types that type checkers read."""
+
+_HEAD = '''\
+"""Every registered tool as a class; written by `pflow mcp stubs`, as of the last sync."""
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any, ClassVar, Literal
+
+from pflow_mcp_plugin.calls import session as session
+from pflow_mcp_plugin.contract import Entry
+from pflow_mcp_plugin.execution.node import MCPNode
+
+class ToolNode(MCPNode):
+    entry: ClassVar[Entry]
+    def __init__(self, **params: Any) -> None: ...
+    def set_params(self, params: Mapping[str, Any]) -> None: ...
+    def run(self, shared: MutableMapping[str, Any]) -> str: ...
+
+def class_for(node_type: str) -> type[ToolNode]: ...
+'''
+
+
+def stub(entries: Iterable[Entry]) -> str:
+    """Return the text of the stub file for `pflow_mcp_plugin.nodes`, with a class for each entry."""
+    ordered = sorted(entries, key=lambda entry: entry.node)
+    return "\n".join([_HEAD, *("\n".join(_class(entry)) for entry in ordered)])
+
+
+def _class(entry: Entry) -> Iterator[str]:
+    arguments = [f"{field.key}: {hint(field)} = ..." for field in entry.interface.params if named(field)]
+    keyword_only = ["*", *arguments] if arguments else []
+    others = [f"**{rest(entry)}: Any"] if has_others(entry) else []
+    yield f"class {class_name(entry.node)}(ToolNode):"
+    yield from _quoted(docstring(entry))
+    yield f"    def __init__({', '.join(['self', *keyword_only, *others])}) -> None: ..."
+    yield ""
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Return the lines of a docstring, with the text escaped."""
+    # A lone surrogate, which a server's JSON may contain, could not be written as UTF-8.
+    safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    first, *lines = safe.splitlines()
+    yield f'    """{first}'
+    yield from (f"    {line}".rstrip() for line in lines)
+    yield '    """'

@@ -6,13 +6,23 @@ as it is now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
-from pflow_mcp_plugin.contract import Entry, Sketch
-from pflow_mcp_plugin.discovery import tool_approval
-from pflow_mcp_plugin.registration.node_interface import changed_interface, described, interface
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, Field, Interface, Sketch
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import (
+    ANY,
+    CONTENT_BLOCKS,
+    Declaration,
+    SchemaDocument,
+    declaration,
+    unwrapped,
+)
 from pflow_mcp_plugin.terminal.printable_text import printable
+from pflow_mcp_plugin.trust import tool_approval
 from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -22,13 +32,7 @@ _LONGEST_NAME = 64
 
 
 def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
-    """Build the registry entry of a tool.
-
-    Args:
-        record: The tool as of its last sync.
-        server: The current config of its server.
-        variables: The variables that decide what the server is started with, None if they are not known.
-    """
+    """Build the registry entry of a tool."""
     tool = record.tool
     return Entry(
         node=record.node,
@@ -37,7 +41,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         file_path="virtual://mcp",
         type="mcp_wrapper",
         source=SOURCE,
-        description=_description(tool),
+        description=_tool_description(tool),
         interface=interface(tool) if record.found is tool else changed_interface(record),
         purity=purity(record, server),
         claimed_purity="flow_safe" if claims_to_read(record) else "",
@@ -74,7 +78,7 @@ def sketch(record: ToolRecord) -> Sketch:
     tool = record.tool
     return Sketch(
         node=record.node,
-        description=_description(tool),
+        description=_tool_description(tool),
         params=described(tool),
         labels=_labels(record),
         family=record.server,
@@ -83,9 +87,133 @@ def sketch(record: ToolRecord) -> Sketch:
     )
 
 
-def _description(tool: Tool) -> str:
+def _tool_description(tool: Tool) -> str:
     return printable((tool.description or tool.title).strip())
 
 
 def _labels(record: ToolRecord) -> dict[str, str]:
     return {"server": record.server, "tool": record.tool.name}
+
+
+ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
+"""Every action in the interface of a tool's node: those that `MCPNode` may return."""
+
+
+_BESIDE = Field(
+    key=CONTENT_BLOCKS,
+    type="list",
+    description="Texts and files beside the result; absent if there are none",
+)
+
+
+def interface(tool: Tool) -> Interface:
+    """Build the interface of a tool's node: parameters, outputs, actions. Never raises."""
+    document, declared = SchemaDocument(tool.input_schema), declaration(tool.input_schema)
+    params = tuple(
+        _field(document, declared, key, required=key in declared.required) for key in declared.properties
+    )
+    return Interface(
+        params=params,
+        inputs=tuple(field.key for field in params),
+        outputs=(*_outputs(tool.output_schema), Field(key="error", type="str | None")),
+        actions=ACTIONS,
+        open=declared.open,
+        open_outputs=_open_outputs(tool.output_schema),
+    )
+
+
+def changed_interface(record: ToolRecord) -> Interface:
+    """Build the interface of a tool that differs from its approved version, or that nobody approved.
+
+    It names and describes what was approved, with the types of now. What is new is hidden: it may be used,
+    and is shown nowhere. Which values an argument may have is for `check_use` to judge, by the schema of now.
+    """
+    now, then = interface(record.found), interface(record.tool)
+    types = {field.key: field for field in now.params}
+    params = {field.key: _as_now(field, types.get(field.key)) for field in then.params}
+    new = (
+        Field(key=key, type=field.type, required=field.required, schema=_outline(field.schema))
+        for key, field in types.items()
+        if key not in params
+    )
+    return attrs.evolve(
+        then,
+        params=tuple(params.values()),
+        hidden=(*(attrs.evolve(field, schema=_outline(field.schema)) for field in params.values()), *new),
+        open=now.open,
+        open_outputs=True,
+    )
+
+
+def _as_now(field: Field, now: Field | None) -> Field:
+    """Return a parameter with its type of now; one that is required only now is for `check_use` to report."""
+    if now is None:
+        return attrs.evolve(field, required=False)
+    return attrs.evolve(field, type=now.type, required=field.required and now.required)
+
+
+def _outline(schema: JSON) -> JSONObject:
+    """Return what a use is prepared by: whether there is a default, and the type of items."""
+    stated = schema if isinstance(schema, dict) else {}
+    items = stated.get("items")
+    kind = items.get("type") if isinstance(items, dict) else None
+    outline: JSONObject = (
+        {"items": {"type": kind}} if isinstance(kind, str) and kind in FRIENDLY_NAMES else {}
+    )
+    return {**outline, "default": None} if "default" in stated else outline
+
+
+def described(tool: Tool) -> dict[str, str]:
+    """Return name and description of each parameter in a tool's interface: all that a search needs."""
+    schema: JSON = tool.input_schema
+    plain = schema.get("properties") if isinstance(schema, dict) else None
+    properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
+    return {key: _description(raw) for key, raw in properties.items()}
+
+
+def _outputs(schema: JSON) -> Iterator[Field]:
+    if schema is None:
+        yield Field(key="result", type=ANY, description="The answer of the tool")
+        return
+    document = SchemaDocument(schema)
+    whole = unwrapped(document, schema)
+    declared = declaration(whole, document)
+    for key in declared.properties:
+        if key not in ("result", "error"):  # the node itself writes these
+            yield _field(document, declared, key)
+    if CONTENT_BLOCKS not in declared.properties and not _open_outputs(schema):
+        yield _BESIDE  # where others are allowed, it need not be named
+    described = document.self_contained(whole)
+    kind = document.friendly(whole)
+    yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))
+
+
+def _open_outputs(schema: JSON) -> bool | None:
+    """Whether a result may have properties that its schema does not name; see `Interface`."""
+    document = SchemaDocument(schema)
+    whole = unwrapped(document, schema)
+    if schema is None or (whole is not schema and declaration(schema).more):
+        return True
+    kinds = document.friendly(whole).split(" | ")
+    return declaration(whole, document).more if "dict" in kinds or ANY in kinds else False
+
+
+def _field(document: SchemaDocument, declared: Declaration, key: str, *, required: bool = False) -> Field:
+    raw = declared.properties[key]
+    kind = ANY if key in declared.uncertain else document.accepted(raw)
+    return Field(
+        key=key,
+        type=f"{kind} | None" if kind != ANY and document.is_unset_by_null(raw) else kind,
+        required=required,
+        description=_description(raw) or _description(document.resolve(raw)),
+        schema=_stated(document.self_contained(raw)),
+    )
+
+
+def _stated(schema: JSON) -> JSONObject | bool | None:
+    return schema if isinstance(schema, dict | bool) else None
+
+
+def _description(schema: JSON) -> str:
+    text = schema.get("description") if isinstance(schema, dict) else None
+    return text.strip() if isinstance(text, str) else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import naming
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import (
@@ -23,8 +24,6 @@ from pflow_mcp_plugin.contract import (
     Sketch,
 )
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import SOURCE, entry, is_listed, sketch
 from pflow_mcp_plugin.schemas.quick_check import plainly_fits
@@ -32,7 +31,7 @@ from pflow_mcp_plugin.storage import CorruptFile, StoreError
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.discovery.tool_use import ToolUse
+    from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 _OLD_TYPE = "mcp_wrapper"
 
@@ -93,9 +92,9 @@ class ToolSource(NodeSource):
         if config is None or head is None:
             return []
         names = [name for name in self._catalog.tool_names(server, beginning) if name not in head.new]
-        new = {naming.tool_part(name): name for name in sorted(head.new) if allows(config.tools, name)}
+        new = {naming.tool_part(name): name for name in sorted(head.new) if config.tools.allows(name)}
         return [
-            *(name for name in names if allows(config.tools, name)),
+            *(name for name in names if config.tools.allows(name)),
             *(part for part in new if part.startswith(beginning)),
         ]
 
@@ -111,7 +110,10 @@ class ToolSource(NodeSource):
             self._unusable(server)
             or self._contested(node_type)
             or self._lacking(
-                server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+                server,
+                tool,
+                self._catalog.find(node_type),
+                lambda: _nearest(node_type, (record.node for record in self.records(server)), 0.6),
             )
         )
 
@@ -188,7 +190,7 @@ class ToolSource(NodeSource):
         return self._used[key]
 
     def _judge(self, record: ToolRecord) -> ToolUse:
-        from pflow_mcp_plugin.discovery.tool_use import ToolUse
+        from pflow_mcp_plugin.trust.tool_use import ToolUse
 
         key = record.node, record.found.hash, record.tool.hash
         if key not in self._judges:
@@ -210,12 +212,12 @@ class ToolSource(NodeSource):
             if record.server not in configs:
                 configs[record.server] = self._usable(record.server)
             config = configs[record.server]
-            if config is not None and is_listed(record) and allows(config.tools, record.found.name):
+            if config is not None and is_listed(record) and config.tools.allows(record.found.name):
                 yield record, config
 
     def _entry(self, record: ToolRecord) -> Entry | None:
         server = self._usable(record.server)
-        if not (server and allows(server.tools, record.found.name)):
+        if not (server and server.tools.allows(record.found.name)):
             return None
         return entry(record, server, self._variables(record, server))
 
@@ -223,20 +225,15 @@ class ToolSource(NodeSource):
         """Return the variables that decide what a server is started with, if its approval depends on any."""
         if self._settings is None or not (record.launch and record.launch.get("variables")):
             return None
-        from pflow_mcp_plugin.config.expansion import environment_lookup, launch_variables
+        from pflow_mcp_plugin.config.expansion import VariableLookup, launch_variables
 
         try:
-            return launch_variables(server, environment_lookup(self._settings))
+            return launch_variables(server, VariableLookup(self._settings))
         except PflowError:  # the run says why the settings cannot be read
             return None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now; `missing` explains why.
-
-        Raises:
-            CorruptFile: The config is corrupt, so it is unknown whether the server exists.
-            StoreError: The config cannot be read.
-        """
+        """Return a server's config, None if its tools are not nodes now; `missing` explains why."""
         try:
             server = self._store.get(name)
         except (CorruptFile, StoreError):
@@ -258,7 +255,8 @@ class ToolSource(NodeSource):
         name = synced or "-".join(words[:length])
         meant = "-".join((naming.PREFIX + near, *words[length:]))
         step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
-        offer = self._store.project.offer(_beginnings(rest)) if self._store.project else None
+        beginnings = ("-".join(words[:count]) for count in range(len(words) - 1, 0, -1))
+        offer = self._store.project.offer(beginnings) if self._store.project else None
         return _problem(f"Server {offer[0] if offer else name} not configured", offer[1] if offer else step)
 
     def _unusable(self, server: str) -> Problem | None:
@@ -296,10 +294,6 @@ class ToolSource(NodeSource):
         step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
         return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
 
-    def _nearest_node(self, node_type: str, server: str) -> str:
-        nodes = [record.node for record in self.records(server)]
-        return _nearest(node_type, nodes, 0.6)
-
     def _nearest_tool(self, server: str, tool: str) -> str:
         from shlex import quote
 
@@ -332,12 +326,6 @@ def _unknown_server(metadata: JSONObject) -> str | None:
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
         return naming.node_name(server, tool)
     return None
-
-
-def _beginnings(rest: str) -> Iterator[str]:
-    """Yield the names that the server of a node type may have, the longest first."""
-    words = rest.split("-")
-    return ("-".join(words[:length]) for length in range(len(words) - 1, 0, -1))
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:

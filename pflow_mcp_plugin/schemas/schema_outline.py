@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, list_of, table_of
 
 _DEEPEST = 8
 _MOST = 200
@@ -41,25 +43,16 @@ class Inner:
 
 
 def outline(root: JSON, schema: JSON) -> Iterator[Inner]:
-    """Yield what is inside a value, in the order of the schema; at most 200 properties, 8 levels deep.
-
-    Args:
-        root: The whole schema, in which references are followed.
-        schema: The part of it that describes the value.
-    """
-    left = _MOST
-    for inner in _inside(SchemaDocument(root), schema, 1):
-        if not left:
-            return
-        left -= 1
-        yield inner
+    """Yield what is inside a value, in the order of the schema; at most 200 properties, 8 levels deep."""
+    yield from islice(_inside(SchemaDocument(root), schema, 1), _MOST)
 
 
 def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
     """Yield what an outline says of a value beside its type: `one of 1, 2`, `at least 3`."""
     listed = choices(document, schema)
     if listed:
-        yield ("one of " if len(listed) > 1 else "always ") + ", ".join(map(_shown, listed))
+        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in listed)
+        yield f"one of {shown}" if len(listed) > 1 else f"always {shown}"
     resolved = document.resolve(schema)
     for key, words in BOUNDS.items():
         bound = resolved.get(key) if isinstance(resolved, dict) else None
@@ -78,8 +71,8 @@ def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
         if not waiting:
             return found
         member = document.resolve(waiting.pop(0))
-        listed = _listed(member)
-        if listed is not None:
+        if isinstance(member, dict) and ("const" in member or isinstance(member.get("enum"), list)):
+            listed = [member["const"]] if "const" in member else member["enum"]
             found += [value for value in listed if value is not None and value not in found]
         elif document.friendly(member) != "None":
             alternatives = _alternatives(member, "anyOf", "oneOf")
@@ -89,17 +82,8 @@ def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
     return []
 
 
-def _listed(schema: JSON) -> list[JSON] | None:
-    if not isinstance(schema, dict):
-        return None
-    if "const" in schema:
-        return [schema["const"]]
-    return schema["enum"] if isinstance(schema.get("enum"), list) else None
-
-
 def _alternatives(schema: JSON, *words: str) -> list[JSON]:
-    lists = [schema.get(word) for word in words] if isinstance(schema, dict) else []
-    return [member for found in lists if isinstance(found, list) for member in found]
+    return [member for word in words for member in list_of(table_of(schema).get(word))]
 
 
 BOUNDS: Mapping[str, str] = {
@@ -119,25 +103,20 @@ BOUNDS: Mapping[str, str] = {
 """The words for the bounds of a value, by keyword."""
 
 
-def _shown(value: JSON) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _inside(document: SchemaDocument, schema: JSON, depth: int) -> Iterator[Inner]:
     if depth > _DEEPEST:
         return
     for shape in _shapes(document, schema):
-        listed = shape.get("required")
-        needed = listed if isinstance(listed, list) else []
-        for name, inner in _table(shape.get("properties")).items():
+        needed = list_of(shape.get("required"))
+        for name, inner in table_of(shape.get("properties")).items():
             yield from _named(document, name, inner, depth, required=name in needed)
-        for pattern, inner in _table(shape.get("patternProperties")).items():
+        for pattern, inner in table_of(shape.get("patternProperties")).items():
             yield from _named(document, f"/{pattern}/", inner, depth, required=False)
         others, items = shape.get("additionalProperties"), shape.get("items")
         if isinstance(others, dict) and others:
             yield from _named(document, "*", others, depth, required=False)
         tuple_items = items if isinstance(items, list) else shape.get("prefixItems")
-        for index, inner in enumerate(tuple_items if isinstance(tuple_items, list) else ()):
+        for index, inner in enumerate(list_of(tuple_items)):
             yield from _named(document, f"[{index}]", inner, depth, required=False)
         if isinstance(items, dict) and (any(_shapes(document, items)) or any(limits(document, items))):
             yield from _named(document, "[]", items, depth, required=False)
@@ -171,5 +150,122 @@ def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]
             waiting = [*_alternatives(member, "anyOf", "oneOf", "allOf"), *waiting]
 
 
-def _table(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, dict) else {}
+# A value that shows what a schema asks for: with everything that is required, and nothing else.
+
+_LONGEST = 200
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+_PLAIN: Mapping[str, Any] = {"str": "...", "int": 1, "float": 1.0, "bool": True, "list": [], "dict": {}}
+
+
+def sample(root: JSON, schema: JSON) -> JSON:
+    """Return a value of the type that a schema asks for; "..." for text, at most 200 values in all."""
+    return _Sampler(SchemaDocument(root)).of(schema, 0)
+
+
+class _Sampler:
+    def __init__(self, document: SchemaDocument) -> None:
+        self._document = document
+        self._left = _MOST
+
+    def of(self, schema: JSON, depth: int) -> JSON:
+        self._left -= 1
+        resolved = self._document.resolve(schema)
+        if not isinstance(resolved, dict) or self._left < 0:
+            return "..."
+        if (stated := _stated(resolved)) is not None:
+            return stated
+        kinds = self._document.friendly(resolved).split(" | ")
+        kind = next((it for it in kinds if it in _PLAIN), "None" if kinds == ["None"] else "str")
+        whole = self._whole(resolved, kind)
+        if (stated := _stated(whole)) is not None:
+            return stated
+        if kind == "str":
+            return _text(whole)
+        if depth >= _DEEPEST or kind not in ("dict", "list"):
+            return _number(whole, _PLAIN.get(kind))
+        return self._members(whole, depth) if kind == "dict" else self._items(whole, depth)
+
+    def _whole(self, schema: JSONObject, kind: str) -> JSONObject:
+        """Return a schema together with all that it consists of, and its first alternative of this type."""
+        whole, left = dict(schema), 20
+        parts = self._parts(schema, kind)
+        while parts and left:
+            part, left = parts.pop(0), left - 1
+            parts += self._parts(part, kind)
+            required = [*list_of(whole.get("required")), *list_of(part.get("required"))]
+            properties = {**table_of(whole.get("properties")), **table_of(part.get("properties"))}
+            whole |= {**part, "required": required, "properties": properties}
+        return whole
+
+    def _parts(self, schema: JSONObject, kind: str) -> list[JSONObject]:
+        found = [self._document.resolve(it) for it in list_of(schema.get("allOf"))]
+        found += [schema[word] for word in ("if", "then") if word in schema and "then" in schema]
+        for word in ("anyOf", "oneOf"):
+            members = [self._document.resolve(it) for it in list_of(schema.get(word))]
+            fitting = (it for it in members if kind in self._document.friendly(it).split(" | "))
+            found += [next(fitting, members[0])] if members else []
+        return [part for part in found if isinstance(part, dict)]
+
+    def _members(self, schema: JSONObject, depth: int) -> JSON:
+        known, others = table_of(schema.get("properties")), schema.get("additionalProperties", True)
+        names = dict.fromkeys(it for it in list_of(schema.get("required")) if isinstance(it, str))
+        return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
+
+    def _items(self, schema: JSONObject, depth: int) -> JSON:
+        items, least = schema.get("items", True), schema.get("minItems")
+        first = items if isinstance(items, list) else list_of(schema.get("prefixItems"))
+        count = min(least, max(self._left, 0)) if isinstance(least, int) and least > 0 else 0
+        made = [self.of(first[place] if place < len(first) else items, depth + 1) for place in range(count)]
+        wanted = schema.get("minContains", 1) if "contains" in schema else 0
+        count = wanted if isinstance(wanted, int) and wanted < self._left else 0
+        made += [self.of(schema["contains"], depth + 1) for _ in range(count)]
+        return made
+
+
+def _stated(schema: JSONObject) -> JSON:
+    """Return the value that a schema itself names: its constant, default, or first choice or example."""
+    for word in ("const", "default"):
+        if schema.get(word) is not None:
+            return schema[word]
+    for word in ("enum", "examples"):
+        values = schema.get(word)
+        if isinstance(values, list) and values:
+            first: JSON = values[0]
+            return first
+    return None
+
+
+def _text(schema: JSONObject) -> str:
+    """Return a text that has the length, and matches the pattern, that a schema asks for, if that is easy."""
+    least, most, pattern = (schema.get(word) for word in ("minLength", "maxLength", "pattern"))
+    text = str(_PLAIN["str"])
+    if isinstance(pattern, str):
+        from pflow_mcp_plugin.schemas.schema_reduction import shortest_match
+
+        text = shortest_match(pattern) or text
+    text = text.ljust(min(least, _LONGEST), ".") if isinstance(least, int) else text
+    return text[:most] if isinstance(most, int) and most >= 0 else text
+
+
+def _number(schema: JSONObject, plain: JSON) -> JSON:
+    """Return a number within the bounds of a schema that is easy to read; any other value as it is."""
+    if not isinstance(plain, int | float) or isinstance(plain, bool):
+        return plain
+    least, above, most, below = (_bound(schema.get(word)) for word in _BOUNDS)
+    step = _bound(schema.get("multipleOf")) or 0
+    step = step if step > 0 else 1 if isinstance(plain, int) else 0
+    floors = [it for it in (least, above) if it is not None]
+    ceilings = [it for it in (most, below) if it is not None]
+    middles = [(low + high) / 2 for low in floors for high in ceilings]
+    near = [*(it + more for it in floors for more in (0, step, 1)), *middles]
+    near += [it - more for it in ceilings for more in (0, step, 1)]
+    for candidate in (plain, *near):
+        number = type(plain)(-(-candidate // step) * step if step else candidate)
+        above_floor = all(it < number or (it == number and it != above) for it in floors)
+        if above_floor and all(it > number or (it == number and it != below) for it in ceilings):
+            return number
+    return plain
+
+
+def _bound(value: JSON) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -9,8 +9,10 @@ weakened or dropped if something inside it was left out. So is `contains`, for `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.schemas.schema_document import DIALECTS, SchemaDocument
@@ -56,6 +58,11 @@ _NEW: Mapping[str, frozenset[str]] = {
 """The keywords that a dialect was the first to have: in older ones they mean nothing."""
 
 
+_OF_ONE_SCHEMA = frozenset({"additionalProperties", "items", "propertyNames", "then", "else"})
+_ONLY_EXACT = frozenset({"not", "if", "contains"})
+"""Keywords that are dropped unless their schema was reduced exactly: a weaker one makes them stricter."""
+
+
 class SchemaTooLarge(Exception):
     """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
 
@@ -74,11 +81,7 @@ class Reduction:
         self._document = document
 
     def reduce(self, schema: JSON) -> JSON:
-        """Return the reduced schema: the part that can be checked safely, True if there is no such part.
-
-        Raises:
-            SchemaTooLarge: It is too large to be checked.
-        """
+        """Return the part of a schema that can be checked safely, True if there is none."""
         return self._reduce(schema, _DEPTH)[0]
 
     def _reduce(self, schema: JSON, depth: int) -> tuple[JSON, bool]:
@@ -128,38 +131,28 @@ class Reduction:
             return ({key: value} if isinstance(value, str) else {}), False
         if key in _NAMED:
             return self._named(key, value, depth)
-        if key in ("additionalProperties", "items", "propertyNames", "then", "else"):
+        if key in _OF_ONE_SCHEMA or key in _ONLY_EXACT:
             part, exact = self._reduce(value, depth)
-            return {key: part}, exact
+            return ({key: part} if exact or key in _OF_ONE_SCHEMA else {}), exact
         if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
             return self._listed(key, value, depth)
-        return self._exact(key, value, depth)
+        return {}, False
 
     def _named(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, Mapping) or not _NAMED[key](value):
             return {}, False
         parts = {name: self._reduce(part, depth) for name, part in value.items()}
-        return {key: {name: part for name, (part, _) in parts.items()}}, _all_exact(parts.values())
+        exact = all(is_exact for _, is_exact in parts.values())
+        return {key: {name: part for name, (part, _) in parts.items()}}, exact
 
     def _listed(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, list) or not value:
             return {}, False
         parts = [self._reduce(part, depth) for part in value]
-        exact = _all_exact(parts)
+        exact = all(is_exact for _, is_exact in parts)
         # several weakened alternatives may match where only one of the originals does
         kept = "anyOf" if key == "oneOf" and not exact else key
         return {kept: [part for part, _ in parts]}, exact
-
-    def _exact(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
-        """Some keywords can be checked only if their schema was reduced exactly; others are unknown."""
-        if key not in ("not", "if", "contains"):
-            return {}, False
-        part, exact = self._reduce(value, depth)
-        return ({key: part} if exact else {}), exact
-
-
-def _all_exact(parts: Iterable[tuple[JSON, bool]]) -> bool:
-    return all(exact for _, exact in parts)
 
 
 def _is_types(value: object) -> bool:
@@ -180,19 +173,11 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
 def _is_keys(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(key, str) for key in value)
 
 
 def _is_pattern(value: object) -> bool:
-    from pflow_mcp_plugin.schemas.linear_patterns import (
-        is_linear,
-    )  # imported late: few schemas have patterns
-
     return isinstance(value, str) and is_linear(value)
 
 
@@ -205,20 +190,12 @@ def _is_patterns(value: object) -> bool:
     return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
 
 
-def _is_dependence(value: object) -> bool:
-    return isinstance(value, Mapping) and all(_is_keys(keys) for keys in value.values())
-
-
-def _is_anything(_value: object) -> bool:
-    return True
-
-
 _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "type": _is_types,
-    "enum": _is_list,
-    "const": _is_anything,
+    "enum": lambda value: isinstance(value, list),
+    "const": lambda _: True,
     "required": _is_keys,
-    "dependentRequired": _is_dependence,
+    "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_is_keys, value.values())),
     "pattern": _is_pattern,
     "multipleOf": _is_whole,  # of a fraction, what is a multiple depends on rounding
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
@@ -231,3 +208,114 @@ _NAMED: Mapping[str, Callable[[object], bool]] = {
     "patternProperties": _is_patterns,
     "dependentSchemas": _is_table,
 }
+
+
+# Which regular expressions are safe: only those that `re` matches in linear time.
+
+_LONGEST = 200
+_FAR = 32
+_ASCII = "".join(map(chr, range(128)))
+_OTHERS = "not ASCII"
+_ITEM = re.compile(
+    r"""
+    (?P<atom>
+        [^\\.^$*+?{}()|\[\]]
+      | \.
+      | \\ [dwsnrtfv!-/:-@\[-`{-~]
+      | \[ \^?+ (?: \\ [dwsnrtfv!-/:-@\[-`{-~] | (?! -- | && | ~~ | \|\| ) [^\\\[\]] )+ \]
+    )
+    (?P<count> [*+?] | \{ [0-9]{1,4} (?: , [0-9]{0,4} )? \} )?
+    (?! [*+?{] )
+    """,
+    re.VERBOSE,
+)
+_CLASS = re.compile(r"\\[dws]")
+_SIGNS = {"*": (0, inf), "+": (1, inf), "?": (0, 1)}
+
+
+class _Item(NamedTuple):
+    """A set of characters (ASCII ones; `_OTHERS` stands for all others), and its repetition."""
+
+    characters: frozenset[str]
+    least: int
+    most: float
+
+
+class _NotPlain(Exception):
+    """The pattern contains something other than items."""
+
+
+def is_linear(pattern: str) -> bool:
+    """Whether `re.search` matches a pattern in linear time; False if that is not certain."""
+    if len(pattern) > _LONGEST or not pattern.isprintable():
+        return False
+    try:
+        items = list(_items(pattern.removeprefix("^").removesuffix("$")))
+        re.compile(pattern)
+    except (re.error, _NotPlain):
+        return False
+    return _has_one_way(items) and (pattern.startswith("^") or _reach(items, pattern) <= _FAR)
+
+
+def shortest_match(pattern: str) -> str:
+    """Return a short text that matches a plain pattern, linear or not; empty if none is found."""
+    if len(pattern) > _LONGEST:
+        return ""
+    try:
+        items = list(_items(pattern.removeprefix("^").removesuffix("$")))
+        text = "".join(_typical(item.characters) * min(item.least, _LONGEST) for item in items)
+        return text if len(text) <= _LONGEST and re.search(pattern, text) else ""
+    except (re.error, _NotPlain, OverflowError):
+        return ""
+
+
+def _typical(characters: frozenset[str]) -> str:
+    plain = sorted(it for it in characters if it != _OTHERS and it.isprintable())
+    return next((it for it in plain if it.isalnum()), plain[0] if plain else "é")
+
+
+def _items(body: str) -> Iterator[_Item]:
+    place = 0
+    while place < len(body):
+        found = _ITEM.match(body, place)
+        if found is None:
+            raise _NotPlain
+        yield _Item(_characters(found["atom"]), *_bounds(found["count"] or "{1}"))
+        place = found.end()
+
+
+def _characters(atom: str) -> frozenset[str]:
+    has_class = _CLASS.search(atom) is not None
+    if has_class and atom.startswith("[^"):
+        raise _NotPlain  # JavaScript's classes are smaller, so their negation matches more
+    reaches_beyond = has_class or atom == "." or atom.startswith("[^") or not atom.isascii()
+    return frozenset([*re.findall(atom, _ASCII), *([_OTHERS] if reaches_beyond else [])])
+
+
+def _bounds(count: str) -> tuple[int, float]:
+    if count in _SIGNS:
+        return _SIGNS[count]
+    least, comma, most = count[1:-1].partition(",")
+    return int(least), float(most) if most else inf if comma else int(least)
+
+
+def _has_one_way(items: Sequence[_Item]) -> bool:
+    """Whether no repeat of variable length shares a character with an item that may follow it."""
+    return all(
+        item.least == item.most or item.characters.isdisjoint(following.characters)
+        for place, item in enumerate(items)
+        for following in _next(items[place + 1 :])
+    )
+
+
+def _next(items: Sequence[_Item]) -> Iterator[_Item]:
+    for item in items:
+        yield item
+        if item.least:
+            return
+
+
+def _reach(items: Sequence[_Item], pattern: str) -> float:
+    """Return how many characters may be examined from one position before the match fails."""
+    *before, last = items or [_Item(frozenset(), 0, 0)]
+    return sum(item.most for item in before) + (last.most if pattern.endswith("$") else last.least)

@@ -2,14 +2,13 @@
 
 - `pflow_server`: pflow as a server of the SDK, and how it is served; start reading here
 - `served_tool`: a tool that is served: its declaration, the choice of tools, the check of a call's arguments
-- `tools`: the tools of pflow
+- `workflow_tools`, `registry_tools`, `settings_tools`: the tools of pflow
 - `offer`: the tools that the user chose, with resources (one is `agent_guide.md`) and prompts
 - `saved_workflow_tools`: saved workflows as tools of their own, with the schemas of inputs and outputs
 - `workflow_as_tool`: a workflow as a tool of a server of one's own
 - `workflow_argument`: a workflow that a client gives: a name, a path in one folder, JSON text or an object
-- `envelopes`: the form of every answer, and the secrets that no answer may contain
-- `call_threads`: the threads that answer calls, and the progress that is sent meanwhile
-- `list_changes`: clients are told that a list has changed, as when a workflow is saved
+- `envelopes`: the form of every answer and its schema, and the secrets that no answer may contain
+- `client_notifications`: the progress of a call, and lists that have changed
 - `stdio`: serving over standard input and output
 - `http`: serving over HTTP
 - `demo_server`: a small server to try pflow with
@@ -24,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.server.list_changes import ListChanges
+    from pflow_mcp_plugin.server.client_notifications import ListChanges
     from pflow_mcp_plugin.server.offer import ALL_TOOLS
     from pflow_mcp_plugin.server.pflow_server import ServingOptions, build_server
     from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, selected
@@ -47,7 +46,7 @@ __all__ = [
 _MODULES = {
     "ALL_TOOLS": "offer",
     "Claims": "served_tool",
-    "ListChanges": "list_changes",
+    "ListChanges": "client_notifications",
     "ServedRequest": "served_tool",
     "ServedTool": "served_tool",
     "ServingOptions": "pflow_server",

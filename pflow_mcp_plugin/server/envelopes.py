@@ -1,17 +1,18 @@
-"""The envelopes of all answers, as those of the command line, and the secrets that none may have."""
+"""The envelopes of all answers, as on the command line, their schemas, and the secrets that none may have."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from pflow_mcp_plugin.contract import Host, PflowError, RunControl, Settings
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import Discovery, Host, PflowError, RunControl, Settings
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
+from pflow_mcp_plugin.server.served_tool import Claims
 
 SCHEMA = 1
 """The version of both envelopes."""
@@ -45,12 +46,7 @@ def failure(error: PflowError, **beside: object) -> dict[str, Any]:
 
 
 def output_schema(data: JSONObject, **beside: JSONObject) -> dict[str, Any]:
-    """Return the JSON Schema of both envelopes of a tool.
-
-    Args:
-        data: The schema of `data`.
-        beside: The schemas of further keys, which may be absent.
-    """
+    """Return the JSON Schema of both envelopes of a tool; the keys `beside` its data may be absent."""
     return {
         "type": "object",
         "properties": {
@@ -130,28 +126,15 @@ _ORDINARY = frozenset(
 
 
 class KnownSecrets:
-    """Redacts the values of secret settings from answers.
+    """Redacts the values of secret settings, and `more` secrets, from answers.
 
     The settings are read again only when they have changed.
-
-    Args:
-        host: The host whose settings are meant.
-        more: Further secrets.
     """
 
     def __init__(self, host: Host, more: frozenset[str] = frozenset()) -> None:
         self._host = host
         self._more = more
         self._seen: tuple[str, frozenset[str]] = ("", frozenset())
-
-    def redact(self, value: Any, control: RunControl | None = None) -> Any:
-        """Return a JSON value without secrets; the same object if there are none in it.
-
-        Args:
-            value: The value.
-            control: The run it comes from, whose own secrets are redacted as well.
-        """
-        return self.redactor(control).value(value)
 
     def redactor(self, control: RunControl | None = None) -> Redactor:
         """Return what redacts the user's secrets, and those of a run."""
@@ -193,3 +176,71 @@ def _secret_values(settings: Settings) -> Iterator[str]:
             yield from (value, *within(value, is_secret_whole=True))
         elif value:
             yield from (value[token.start : token.end] for token in tokens(value))
+
+
+ANY_OBJECT: JSONObject = {"type": "object"}
+TEXT: JSONObject = {"type": "string"}
+NUMBER: JSONObject = {"type": "number"}
+
+MOST_CHARACTERS = 20_000
+"""Characters that an argument may have where its schema does not say more."""
+MOST_NAMES = 1_000
+"""Items that an argument which is a list may have."""
+
+RUN_BESIDE: Mapping[str, JSONObject] = {
+    "trace_path": {"type": "string", "description": "The trace of the run, for trace_read"},
+    "checkpoint": {
+        "type": "object",
+        "description": "On failure: what each node had written, by node id; shortened and redacted",
+    },
+}
+"""What the envelopes of a run have beside `data` or `error`."""
+
+LOCAL_READING = Claims(read_only=True, destructive=False, idempotent=True, open_world=False)
+"""The claims of a tool that reads what is on this machine."""
+
+
+def object_of(properties: JSONObject, *required: str) -> dict[str, Any]:
+    """Return the schema of an object with these properties, and perhaps others."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def list_of(items: JSONObject) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def arguments_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
+    """Return the schema of a tool's arguments, which accepts no others, and no endless ones."""
+    bounded = {name: _bounded(schema) for name, schema in properties.items()}
+    return {**object_of(bounded, *required), "additionalProperties": False}
+
+
+def _bounded(schema: Any) -> JSONObject:
+    if schema["type"] == "array":
+        return {"maxItems": MOST_NAMES, **schema, "items": _bounded(schema["items"])}
+    return {"maxLength": MOST_CHARACTERS, **schema} if schema["type"] == "string" else schema
+
+
+_Found = TypeVar("_Found")
+
+DISCOVERING = Claims(read_only=True, destructive=False, idempotent=True, open_world=True)
+"""The claims of a tool that finds things for a task: a language model of the user's may rank them."""
+
+
+def discovery_answer(found: Discovery[_Found], to_dict: Callable[[_Found], Mapping[str, JSON]]) -> JSONObject:
+    """Return the envelope of what was found; `to_dict` returns the JSON form of an item."""
+    return success({"matches": found.to_list(to_dict), "ranked_by": found.ranked_by, "note": found.note})
+
+
+def discovery_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
+    """Return the schema of both envelopes of a tool that finds items with these properties."""
+    match = object_of(
+        {**properties, "confidence": {**NUMBER, "minimum": 0, "maximum": 1}, "reason": TEXT},
+        *required,
+        "confidence",
+        "reason",
+    )
+    return output_schema(
+        object_of({"matches": list_of(match), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import Host, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.server.list_changes import Changed, ListChanges, watched
+from pflow_mcp_plugin.server import registry_tools, settings_tools, workflow_tools
+from pflow_mcp_plugin.server.client_notifications import Changed, ListChanges, watched
 from pflow_mcp_plugin.server.pflow_server import ServingOptions
 from pflow_mcp_plugin.server.saved_workflow_tools import SavedWorkflowTools
 from pflow_mcp_plugin.server.served_tool import (
@@ -23,7 +24,6 @@ from pflow_mcp_plugin.server.served_tool import (
     selected,
     shown,
 )
-from pflow_mcp_plugin.server.tools import registry_tools, settings_tools, trace_tools, workflow_tools
 
 ALL_TOOLS: tuple[ServedTool, ...] = (
     workflow_tools.DISCOVER,
@@ -38,7 +38,7 @@ ALL_TOOLS: tuple[ServedTool, ...] = (
     settings_tools.SET,
     settings_tools.GET,
     registry_tools.LIST,
-    trace_tools.READ,
+    workflow_tools.READ_TRACE,
 )
 
 SCHEMA = "pflow://schema/workflow"
@@ -61,9 +61,11 @@ class PflowResources:
             _listed(GUIDE, "guide", "How to find, build, check, run and save workflows", "text/markdown"),
             _listed(SCHEMA, "workflow-schema", "The JSON Schema of workflows", "application/schema+json"),
         )
+        library = request.host.library
         workflows = [
             _listed(f"{_WORKFLOWS}{it.name}", it.name, it.description or "A saved workflow", _JSON)
-            for it in _saved(request)
+            for it in (library.saved() if library is not None else ())
+            if not it.problem
         ]
         return [*fixed, *workflows, *_listed_traces(request)]
 
@@ -75,40 +77,26 @@ class PflowResources:
         ]
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a served resource.
-
-        Raises:
-            PflowError: Kind `not_found`: there is no such resource.
-        """
+        """Return the contents of a served resource, or raise `PflowError` of kind `not_found`."""
         if uri == GUIDE:
             return [_content(uri, _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
             return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
-        for prefix, read in _READERS.items():
-            name = uri.removeprefix(prefix)
-            if name != uri and _SEGMENT.fullmatch(name):
-                return [_content(uri, _text(read(request, name)), _JSON)]
+        start = uri.rfind("/") + 1
+        prefix, name = uri[:start], uri[start:]
+        if prefix == _WORKFLOWS and _SEGMENT.fullmatch(name):
+            return [_content(uri, _text(library_of(request.host).get(name)), _JSON)]
+        if prefix == _TRACES and _SEGMENT.fullmatch(name):
+            return [_content(uri, _text(_trace(request, name)), _JSON)]
         hint = f"There are {GUIDE}, {SCHEMA}, {_WORKFLOWS}NAME, {_TRACES}RUN_ID"
         raise PflowError(f"There is no resource {shown(uri)}", kind="not_found", suggestions=(hint,))
 
 
-def _workflow(request: ServedRequest, name: str) -> JSONObject:
-    return library_of(request.host).get(name)
-
-
 def _trace(request: ServedRequest, run_id: str) -> JSONObject:
-    trace: Any = trace_tools.read(request, {"trace_file": run_id})["data"]
+    trace: Any = workflow_tools.read_trace(request, {"trace_file": run_id})["data"]
     if run_id not in ("latest", trace["run_id"]):  # it was found by the beginning of its id
         raise PflowError(f"There is no trace of run {run_id}", kind="not_found")
     return dict(trace)
-
-
-_READERS: dict[str, Callable[[ServedRequest, str], JSONObject]] = {_WORKFLOWS: _workflow, _TRACES: _trace}
-
-
-def _saved(request: ServedRequest) -> Sequence[SavedWorkflow]:
-    library = request.host.library
-    return [saved for saved in library.saved() if not saved.problem] if library is not None else ()
 
 
 def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:
@@ -182,11 +170,7 @@ class PflowPrompts:
         return [{"name": BUILD, "title": "Build a workflow", "description": description, "arguments": [task]}]
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return the served prompt for a task.
-
-        Raises:
-            PflowError: There is no such prompt, or the task is missing or too long.
-        """
+        """Return the served prompt for a task."""
         if name != BUILD:
             message = f"There is no prompt {shown(name)}"
             raise PflowError(message, kind="not_found", suggestions=(f"There is {BUILD}",))
@@ -239,8 +223,7 @@ class Offer:
     def options(self, root: Path | None = None) -> ServingOptions:
         """Return the options with which it is served; the caller adds those of the transport.
 
-        Args:
-            root: The only folder from which files may be read; None where no file may.
+        Files may be read from the folder `root` only, and none without it.
         """
         changes = ListChanges()
         lists: list[Changed] = ["resources"] if self._saved is None else ["tools", "resources"]

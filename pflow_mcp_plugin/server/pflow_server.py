@@ -6,13 +6,15 @@ Here the schemas of a tool are written by hand, and its result is sent as the di
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
+import anyio
 import attrs
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -23,11 +25,11 @@ from mcp.shared.exceptions import MCPError
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import THE_USER, Host, PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
-from pflow_mcp_plugin.server.call_threads import ProgressSender, WorkerThreads
+from pflow_mcp_plugin.server.client_notifications import ListChanges, ProgressSender
 from pflow_mcp_plugin.server.envelopes import KnownSecrets
-from pflow_mcp_plugin.server.list_changes import ListChanges
 from pflow_mcp_plugin.server.served_tool import ServedRequest, ServedTool, check_arguments, nearest, shown
 
 NAME = workflow_chain.SERVER_NAME
@@ -35,6 +37,9 @@ RUN_META_KEY = "io.github.pflow/run"
 """The key in the `_meta` of a bare result that has the run's id and trace."""
 GRACE_SECONDS = 15.0
 """Seconds that a cancelled call waits for its run to end: servers may take some."""
+
+MOST_CALLS = 128
+"""Calls that are answered at once; further ones wait."""
 
 INSTRUCTIONS = (
     "pflow runs workflows: JSON documents whose nodes are tools of MCP servers, shell commands, files and "
@@ -65,11 +70,7 @@ class Resources(Protocol):
         ...
 
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]:
-        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`.
-
-        Raises:
-            PflowError: It cannot be read; kind `not_found` if there is none.
-        """
+        """Return the contents of a served resource as on the wire: `uri`, `mimeType`, `text`."""
         ...
 
 
@@ -81,11 +82,7 @@ class Prompts(Protocol):
         ...
 
     def get(self, request: ServedRequest, name: str, arguments: Mapping[str, str]) -> JSONObject:
-        """Return a served prompt as on the wire: `description`, `messages`.
-
-        Raises:
-            PflowError: There is none, or the arguments are wrong.
-        """
+        """Return a served prompt as on the wire: `description`, `messages`."""
         ...
 
 
@@ -135,14 +132,43 @@ def build_server(host: Host, tools: Tools, options: ServingOptions | None = None
 def call_handler(
     host: Host, tools: Tools, options: ServingOptions | None = None
 ) -> Callable[[Context, types.CallToolRequestParams], Awaitable[dict[str, Any]]]:
-    """Return the handler of `tools/call`, for a server that is not built here.
-
-    Args:
-        host: The host that does the work.
-        tools: Returns the tools that it answers calls of.
-        options: As for `build_server`.
-    """
+    """Return the handler of `tools/call`, for a server that is not built here."""
     return _Handlers(host, tools, options or ServingOptions()).call_tool
+
+
+class WorkerThreads:
+    """Threads that answer calls; idle ones are used again.
+
+    They are daemons: a node that cannot be stopped does not keep the program from ending.
+    """
+
+    def __init__(self, most: int = MOST_CALLS) -> None:
+        self._limit = anyio.CapacityLimiter(most)
+        self._threads = Threads(most, "pflow-answer")
+
+    async def run(self, work: Callable[[], Any], cancel: Callable[[], object], grace: float) -> Any:
+        """Do some work in a thread, and return its result.
+
+        If the caller is cancelled, `cancel` is called, and the work has `grace` seconds to end.
+        """
+        loop = asyncio.get_running_loop()
+        ended = anyio.Event()
+
+        def note_end(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the result
+                loop.call_soon_threadsafe(ended.set)
+
+        async with self._limit:
+            result = self._threads.submit(work)
+            result.add_done_callback(note_end)
+            try:
+                await ended.wait()
+            except BaseException:
+                cancel()
+                with anyio.move_on_after(grace, shield=True):
+                    await ended.wait()
+                raise
+        return result.result()
 
 
 class _Handlers:
@@ -195,7 +221,15 @@ class _Handlers:
         offered = self._offered()
         tool = next((tool for tool in offered if tool.name == params.name), None)
         if tool is None:
-            return result(envelopes.failure(_unknown(params.name, offered)), self._secrets.redactor())
+            names = [tool.name for tool in offered]
+            close = nearest(params.name, names)
+            unknown = PflowError(
+                f"There is no tool {shown(params.name)}",
+                kind="not_found",
+                suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
+                details={"tools": names[:50]},
+            )
+            return result(envelopes.failure(unknown), self._secrets.redactor())
         async with ProgressSender(context, self._secrets.redactor().text) as progress:
             control = RunControl(progress.report)
             control.add_secrets(self._secrets.saved())  # the trace is redacted too
@@ -207,10 +241,7 @@ class _Handlers:
     async def in_thread(self, context: Context, work: Callable[[ServedRequest], Any], **facts: str) -> Any:
         """Do the work for a resource or prompt in a thread; a failure is an error of the protocol.
 
-        Args:
-            context: The request.
-            work: What to do.
-            facts: Further members of the error's data.
+        `facts` are further members of its data.
         """
         request = self._request(context, RunControl())
         try:
@@ -219,7 +250,7 @@ class _Handlers:
             raise self._protocol_error(error, **facts) from None
 
     def redacted(self, value: Any) -> Any:
-        return self._secrets.redact(value)
+        return self._secrets.redactor().value(value)
 
     def _answered(
         self, tool: ServedTool, request: ServedRequest, params: types.CallToolRequestParams
@@ -258,7 +289,7 @@ class _Handlers:
         """Return a failure, and further facts, as an error of the protocol, where no envelope is expected."""
         failure = error if isinstance(error, PflowError) else _unexpected("The request", error)
         wrong = failure.kind in ("not_found", "validation", "usage")
-        data = self._secrets.redact({**failure.to_dict(), **facts})
+        data = self.redacted({**failure.to_dict(), **facts})
         return MCPError(types.INVALID_PARAMS if wrong else types.INTERNAL_ERROR, data["message"], data)
 
 
@@ -283,10 +314,7 @@ def declaration(tool: ServedTool) -> dict[str, Any]:
 def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool = False) -> dict[str, Any]:
     """Return the result of a call as on the wire: the envelope as text and as structured content.
 
-    Args:
-        envelope: The envelope.
-        redactor: Redacts it.
-        bare: Whether a success is its `data` alone; what is beside it in the envelope goes to `_meta`.
+    If it is `bare`, a success is its `data` alone, and what is beside it in the envelope goes to `_meta`.
     """
     content, text = envelopes.encoded(envelope)
     redacted = content if redactor is None else redactor.value(content)
@@ -307,17 +335,6 @@ def result(envelope: JSONObject, redactor: Redactor | None = None, *, bare: bool
 def complete(**members: object) -> dict[str, Any]:
     """Return a result as on the wire; revision 2026-07-28 has results that are not complete."""
     return {"resultType": "complete", **members}
-
-
-def _unknown(name: str, offered: Sequence[ServedTool]) -> PflowError:
-    names = [tool.name for tool in offered]
-    close = nearest(name, names)
-    return PflowError(
-        f"There is no tool {shown(name)}",
-        kind="not_found",
-        suggestions=(f"Did you mean {close}?" if close else "See tools/list",),
-        details={"tools": names[:50]},
-    )
 
 
 def _unexpected(name: str, error: BaseException) -> PflowError:

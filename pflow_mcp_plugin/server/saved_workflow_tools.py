@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Entry, Field, Host, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract import Field, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.served_tool import (
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.server.served_tool import (
     library_of,
     runner_of,
 )
-from pflow_mcp_plugin.server.tools.workflow_tools import ended
+from pflow_mcp_plugin.server.workflow_tools import ended
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """A valid name of a tool (protocol 2025-11-25, "Tool Names")."""
@@ -34,14 +34,9 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class ToolWorkflow:
-    """A workflow that is served as a tool.
+    """A workflow that is served as a tool; by default, the tool has the workflow's name and description.
 
-    Attributes:
-        name: Its name, for messages and the trace.
-        workflow: The workflow as loaded.
-        saved: Whether it is saved in the library under that name.
-        tool: The name of the tool; the workflow's by default.
-        description: What it does; the workflow's own description by default.
+    `saved` says whether it is saved in the library under its name.
     """
 
     name: str
@@ -79,7 +74,16 @@ class SavedWorkflowTools:
                 names = library.names()
                 self._tools = tuple(self._built(names))
                 self._fingerprint = fingerprint
-                self._warn_of_unused_patterns(names)
+                for pattern in self._patterns:
+                    if not any(fnmatchcase(name, pattern) for name in names):
+                        problem = Problem(
+                            message=f"--workflows {pattern} matches no saved workflow yet",
+                            severity="warning",
+                            kind="not_found",
+                            suggestion="See: pflow workflow list",
+                            source="mcp",
+                        )
+                        self._host.report(problem)
             return self._tools
 
     def _built(self, names: Sequence[str]) -> Iterator[ServedTool]:
@@ -101,30 +105,9 @@ class SavedWorkflowTools:
                     )
                 )
 
-    def _warn_of_unused_patterns(self, names: Sequence[str]) -> None:
-        for pattern in self._patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                self._host.report(
-                    Problem(
-                        message=f"--workflows {pattern} matches no saved workflow yet",
-                        severity="warning",
-                        kind="not_found",
-                        suggestion="See: pflow workflow list",
-                        source="mcp",
-                    )
-                )
-
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
-    """Return a workflow as a tool: its result is the outputs, or the envelope of the failure.
-
-    Args:
-        host: The host that runs it.
-        given: The workflow.
-
-    Raises:
-        PflowError: Its name is not valid for a tool, or the workflow has errors.
-    """
+    """Return a workflow as a tool: its result is the outputs, or the envelope of the failure."""
     runner = runner_of(host)
     name = given.tool or given.name
     if not _NAME.fullmatch(name):
@@ -136,13 +119,20 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     interface = runner.interface(given.workflow)
     nodes: Any = runner.normalise(given.workflow).get("nodes", ())
     entries = [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
+    # The effects are the worst of the nodes'; an unknown node may do anything.
+    read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
     return ServedTool(
         name=name,
         title=given.name.replace("-", " ").replace("_", " ").capitalize(),
         description=_description(given, interface),
         input_schema=input_schema(interface),
         output_schema=output_schema(interface),
-        claims=_claims(entries),
+        claims=Claims(
+            read_only=read_only,
+            destructive=not read_only,
+            idempotent=read_only,
+            open_world=any(entry is None or entry.node not in _STAYS_HERE for entry in entries),
+        ),
         answer=_answer(given, output_schema(interface)),
         bare=True,
     )
@@ -156,17 +146,6 @@ def _description(given: ToolWorkflow, interface: Interface) -> str:
         for field in interface.outputs
     ]
     return "\n".join([does, "", "Returns:", *returns]) if returns else does
-
-
-def _claims(entries: Sequence[Entry | None]) -> Claims:
-    """Return the effects of a workflow: the worst of its nodes'; an unknown node may do anything."""
-    read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
-    return Claims(
-        read_only=read_only,
-        destructive=not read_only,
-        idempotent=read_only,
-        open_world=any(entry is None or entry.node not in _STAYS_HERE for entry in entries),
-    )
 
 
 def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
@@ -215,9 +194,14 @@ _DEEPEST = 8
 
 def input_schema(interface: Interface) -> dict[str, Any]:
     """Return the schema of a workflow's inputs: the arguments of its tool."""
+    properties: dict[str, Any] = {}
+    for field in interface.params:
+        schema = field.schema if isinstance(field.schema, Mapping) else {}
+        default = {"default": schema["default"]} if "default" in schema else {}
+        properties[field.key] = {**_declared(field), **default}
     return {
         "type": "object",
-        "properties": {field.key: _input(field) for field in interface.params},
+        "properties": properties,
         "required": [field.key for field in interface.params if field.required],
         "additionalProperties": interface.open,
     }
@@ -225,9 +209,14 @@ def input_schema(interface: Interface) -> dict[str, Any]:
 
 def output_schema(interface: Interface) -> dict[str, Any]:
     """Return the schema of a workflow's outputs: the structured result of its tool."""
+    properties: dict[str, Any] = {}
+    for field in interface.outputs:
+        inside = _structure(field.schema, 1)
+        inside.pop("type", None)  # the field's own type may have null in addition
+        properties[field.key] = {**inside, **_declared(field)}
     return {
         "type": "object",
-        "properties": {field.key: _output(field) for field in interface.outputs},
+        "properties": properties,
         "required": [field.key for field in interface.outputs],
         "additionalProperties": bool(interface.open_outputs),
     }
@@ -238,33 +227,16 @@ def type_words(field: Field) -> str:
     return " or ".join(_types(field)) or "any value"
 
 
-def _input(field: Field) -> dict[str, Any]:
-    schema = field.schema if isinstance(field.schema, Mapping) else {}
-    default = {"default": schema["default"]} if "default" in schema else {}
-    return {**_type(field), **_described(field), **default}
-
-
-def _output(field: Field) -> dict[str, Any]:
-    inside = _structure(field.schema, 1)
-    inside.pop("type", None)  # the field's own type may have null in addition
-    return {**_type(field), **inside, **_described(field)}
-
-
-def _type(field: Field) -> dict[str, Any]:
+def _declared(field: Field) -> dict[str, Any]:
     types = _types(field)
-    if not types:
-        return {}
-    return {"type": types[0] if len(types) == 1 else types}
+    declared: dict[str, Any] = {"type": types[0] if len(types) == 1 else types} if types else {}
+    return {**declared, "description": field.description} if field.description else declared
 
 
 def _types(field: Field) -> list[str]:
     """Return the JSON types of a field, none if it may have any."""
     types = [_NAMES.get(name, name) for name in field.types]
     return list(dict.fromkeys(types)) if _TYPES.issuperset(types) else []
-
-
-def _described(field: Field) -> dict[str, Any]:
-    return {"description": field.description} if field.description else {}
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
@@ -275,7 +247,10 @@ def _structure(schema: JSON, depth: int) -> dict[str, Any]:
     """
     if not isinstance(schema, Mapping) or depth > _DEEPEST or schema.get("nullable"):
         return {}
-    kept = _known_type(schema)
+    stated = schema.get("type")
+    names = stated if isinstance(stated, list) else [stated]
+    known = bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+    kept: dict[str, Any] = {"type": stated} if known else {}
     if isinstance(schema.get("description"), str):
         kept["description"] = schema["description"]
     properties = schema.get("properties")
@@ -287,10 +262,3 @@ def _structure(schema: JSON, depth: int) -> dict[str, Any]:
     if isinstance(schema.get("items"), Mapping) and "prefixItems" not in schema:
         kept["items"] = _structure(schema["items"], depth + 1)
     return kept
-
-
-def _known_type(schema: JSONObject) -> dict[str, Any]:
-    stated = schema.get("type")
-    names = stated if isinstance(stated, list) else [stated]
-    known = bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
-    return {"type": stated} if known else {}

@@ -116,9 +116,6 @@ def check_arguments(tool: ServedTool, arguments: Mapping[str, Any]) -> None:
     """Check the arguments of a call: their names, which are required, their types and sizes.
 
     What is inside an object or list is left to the tool, except that the items of a list have a type.
-
-    Raises:
-        PflowError: Kind `validation`, with a problem for each argument.
     """
     schema: _Schema = tool.input_schema
     problems = tuple(_problems(schema, arguments))
@@ -191,13 +188,7 @@ def selected(
 def matching(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools to serve where tools come and go: a pattern need not match any.
-
-    Args:
-        tools: All tools.
-        patterns: As for `selected`.
-        read_only: As for `selected`.
-    """
+    """Return the tools to serve where tools come and go: as `selected`, but a pattern need not match any."""
     return tuple(
         tool
         for tool in tools

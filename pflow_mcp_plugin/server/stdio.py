@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
 from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -68,13 +67,6 @@ def serve_stdio(server: Server[Any]) -> int:
     Raises:
         PflowError: Kind `usage`: a standard stream is closed.
     """
-    _require_streams()
-    if sys.stdin.isatty():
-        _say("Serving pflow on standard input and output; a client starts this command (Ctrl-C ends it)")
-    return anyio.run(_serve, server)
-
-
-def _require_streams() -> None:
     for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
         if stream is None:  # closed by whoever started the program: another file may have its number by now
             raise PflowError(
@@ -82,6 +74,9 @@ def _require_streams() -> None:
                 kind="usage",
                 suggestions=("Start it from a client, or serve over HTTP with --http HOST:PORT",),
             )
+    if sys.stdin.isatty():
+        _say("Serving pflow on standard input and output; a client starts this command (Ctrl-C ends it)")
+    return anyio.run(_serve, server)
 
 
 def _say(line: str) -> None:
@@ -92,30 +87,28 @@ def _say(line: str) -> None:
 
 
 async def _serve(server: Server[Any]) -> int:
-    ended = _Ended()
+    signals: list[int] = []
     with (
         claimed_streams() as (incoming, outgoing),
         anyio.CancelScope() as scope,
-        ended.by_signals(scope.cancel),
+        _ended_by_signals(signals, scope.cancel),
     ):
         await serve_descriptors(server, incoming, outgoing)
-    return ended.exit_code
+    return 128 + signals[0] if signals else 0
 
 
 async def serve_descriptors(server: Server[Any], incoming: int, outgoing: int) -> None:
-    """Serve each request in the protocol era that it belongs to, with or without a handshake.
-
-    Args:
-        server: The server.
-        incoming: The file descriptor to read; serving ends with it.
-        outgoing: The file descriptor to write to.
-    """
+    """Serve each request in the protocol era that it belongs to, with or without a handshake."""
     # `Server.run` holds a connection to the era of its first request: it refuses `initialize` after
     # `server/discover`. Clients send both, in either order, so each era has a loop of its own here. Call
     # `Server.run` instead once the SDK's runner accepts `initialize` after `server/discover` (2.3 does not).
     handshake, legacy = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
     enveloped, modern = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
-    options = _initialization(server)
+    # The answer to a handshake announces changes if the server serves subscriptions to them.
+    changes = server.get_request_handler("subscriptions/listen") is not None
+    options = server.create_initialization_options(
+        NotificationOptions(tools_changed=changes, resources_changed=changes, prompts_changed=changes)
+    )
     async with LineWriter(outgoing) as writer, server.lifespan(server) as state:
         with LineReader(incoming, EraStreams(handshake, enveloped), writer):
             async with anyio.create_task_group() as loops:
@@ -123,38 +116,25 @@ async def serve_descriptors(server: Server[Any], incoming: int, outgoing: int) -
                 await serve_loop(server, legacy, writer, lifespan_state=state, init_options=options)
 
 
-def _initialization(server: Server[Any]) -> InitializationOptions:
-    """Return the server's answer to a handshake: it announces changes if it serves subscriptions to them."""
-    changes = server.get_request_handler("subscriptions/listen") is not None
-    options = NotificationOptions(tools_changed=changes, resources_changed=changes, prompts_changed=changes)
-    return server.create_initialization_options(options)
+@contextmanager
+def _ended_by_signals(received: list[int], end: Callable[[], object]) -> Iterator[None]:
+    """Call `end` on signals that end programs, unless they are ignored, and note them."""
+    loop = asyncio.get_running_loop()
 
+    def ended(number: int) -> None:
+        received.append(number)
+        end()
 
-class _Ended:
-    """Ends serving on a signal, and knows the exit code."""
-
-    def __init__(self) -> None:
-        self.exit_code = 0
-
-    @contextmanager
-    def by_signals(self, end: Callable[[], object]) -> Iterator[None]:
-        """Call `end` on the first signal that ends programs, unless it is ignored."""
-        loop = asyncio.get_running_loop()
-
-        def ended(number: int) -> None:
-            self.exit_code = self.exit_code or 128 + number
-            end()
-
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
-        taken = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    taken = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in taken:
+        loop.add_signal_handler(number, ended, number)
+    try:
+        yield
+    finally:
         for number in taken:
-            loop.add_signal_handler(number, ended, number)
-        try:
-            yield
-        finally:
-            for number in taken:
-                loop.remove_signal_handler(number)
-                signal.signal(number, before[number])
+            loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
 
 
 @contextmanager
@@ -180,9 +160,8 @@ def claimed_streams() -> Iterator[tuple[int, int]]:
 class EraStreams:
     """Passes each message on to the protocol era that it belongs to.
 
-    Args:
-        handshake: Receives the requests of a connection that `initialize` opens.
-        enveloped: Receives those that name their protocol version themselves, as since 2026-07-28.
+    `handshake` receives the requests of a connection that `initialize` opens, `enveloped` those that name
+    their protocol version themselves, as since 2026-07-28.
     """
 
     def __init__(
@@ -192,6 +171,7 @@ class EraStreams:
     ) -> None:
         self._handshake = handshake
         self._enveloped = enveloped
+        self._both = (handshake, enveloped)
 
     def send_nowait(self, item: SessionMessage) -> None:
         """Pass a message on; each era looks itself whether a notification or an answer is for it."""
@@ -199,6 +179,7 @@ class EraStreams:
         params: Mapping[str, Any] = getattr(message, "params", None) or {}
         meta = params.get("_meta")
         has_envelope = isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
+        streams: tuple[MemoryObjectSendStream[SessionMessage | Exception], ...]
         if not isinstance(message, JSONRPCRequest):
             streams = self._both
         elif message.method != "initialize" and has_envelope:
@@ -214,26 +195,15 @@ class EraStreams:
         for stream in self._both:
             stream.close()
 
-    @property
-    def _both(self) -> tuple[MemoryObjectSendStream[SessionMessage | Exception], ...]:
-        return self._handshake, self._enveloped
-
 
 class LineReader:
     """Reads messages, one a line, as long as its `with` block runs.
 
-    Args:
-        descriptor: The file descriptor to read.
-        messages: Receives the messages; closed at the end of the input.
-        writer: Answers each line that is not a message, and knows how many requests were answered.
+    `messages` is closed at the end of the input. The writer answers each line that is not a message, and
+    knows how many requests were answered.
     """
 
-    def __init__(
-        self,
-        descriptor: int,
-        messages: EraStreams,
-        writer: LineWriter,
-    ) -> None:
+    def __init__(self, descriptor: int, messages: EraStreams, writer: LineWriter) -> None:
         self._descriptor = descriptor
         self._messages = messages
         self._writer = writer
@@ -374,11 +344,7 @@ class LineWriter:
             self._thread = None
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message.
-
-        Raises:
-            anyio.BrokenResourceError: The client has closed its end.
-        """
+        """Write a message; raises `anyio.BrokenResourceError` if the client has closed its end."""
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         line = text.encode() + b"\n"
         if self._gone:
@@ -390,7 +356,12 @@ class LineWriter:
 
     def refuse(self, line: bytes, code: int = PARSE_ERROR, reason: str = _NO_MESSAGE) -> None:
         """Answer a line that is not a message, so that nobody waits for an answer to it."""
-        answer = {"jsonrpc": "2.0", "id": _id_in(line), "error": {"code": code, "message": reason}}
+        number = None
+        with suppress(ValueError, RecursionError):  # it is not JSON
+            message = json.loads(line)
+            number = message.get("id") if isinstance(message, dict) else None
+        number = number if type(number) in (int, str) else None
+        answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
         if not self._gone:
             self._put(json.dumps(answer).encode() + b"\n")
 
@@ -436,13 +407,3 @@ class LineWriter:
                     self._poll.poll()
         except OSError:
             self._gone = True
-
-
-def _id_in(line: bytes) -> str | int | None:
-    """Return the id of a request that is JSON but not a message, None if it has none."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    number = message.get("id") if isinstance(message, dict) else None
-    return number if type(number) in (int, str) else None

@@ -26,13 +26,7 @@ _UNNAMED = "the given workflow"
 
 @attrs.frozen
 class GivenWorkflow:
-    """A workflow that a client gave.
-
-    Attributes:
-        workflow: The workflow.
-        name: Its name for messages and the trace.
-        saved: Whether it is the saved workflow of that name.
-    """
+    """A workflow that a client gave, with a name for messages and the trace; saved under it or not."""
 
     workflow: JSONObject
     name: str
@@ -40,35 +34,24 @@ class GivenWorkflow:
 
 
 def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
-    """Return the workflow that a client gives.
+    """Return the workflow that a client gives, unless it is too large.
 
-    Args:
-        request: The call.
-        given: An object, JSON text that begins with `{`, YAML text of several lines, the name of a saved
-            workflow, or a path.
-
-    Raises:
-        PflowError: It is too large, there is none, or it is not a workflow.
+    It gives an object, JSON or YAML text, the name of a saved workflow, or a path.
     """
-    if isinstance(given, str):
-        found = _from_text(request, given)
-    else:
+    library = request.host.library
+    if not isinstance(given, str):
         found = GivenWorkflow(given if isinstance(given, Mapping) else {}, _UNNAMED)
+    elif given.strip("\ufeff \t\r\n")[:1] in ("{", "[") or "\n" in given.strip("\ufeff \t\r\n"):
+        found = _parsed(request, given, _UNNAMED)
+    elif library is not None and given in library.names():
+        found = GivenWorkflow(library.get(given), given, saved=True)
+    elif set(given) & set("/\\.\0"):  # it looks like a path
+        content = read_confined(request.root, given, MOST_BYTES).decode("utf-8", "replace")
+        found = _parsed(request, content, given.replace("\\", "/").rpartition("/")[2])
+    else:
+        raise _not_saved(library, given)
     _check_size(found)
     return found
-
-
-def _from_text(request: ServedRequest, given: str) -> GivenWorkflow:
-    text = given.strip("\ufeff \t\r\n")
-    if text[:1] in ("{", "[") or "\n" in text:
-        return _parsed(request, given, _UNNAMED)
-    library = request.host.library
-    if library is not None and given in library.names():
-        return GivenWorkflow(library.get(given), given, saved=True)
-    if not set(given) & set("/\\.\0"):  # it does not look like a path
-        raise _not_saved(library, given)
-    content = read_confined(request.root, given, MOST_BYTES)
-    return _parsed(request, content.decode("utf-8", "replace"), given.replace("\\", "/").rpartition("/")[2])
 
 
 def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
@@ -119,15 +102,9 @@ _LONGEST = 4_096
 
 
 def read_confined(root: Path | None, name: str, most: int) -> bytes:
-    """Return the content of a regular file inside a folder.
+    """Return the content of a regular file inside a folder, if it has at most so many bytes.
 
-    Args:
-        root: The folder; None where no file may be read.
-        name: Its path, relative to the folder or absolute within it.
-        most: Bytes that it may have.
-
-    Raises:
-        PflowError: It is outside, is not a regular file, is too large, or cannot be read.
+    The path is relative to the folder, or absolute within it; without a folder, no file may be read.
     """
     path = confined(root, name)
     try:
@@ -141,13 +118,10 @@ def read_confined(root: Path | None, name: str, most: int) -> bytes:
 
 
 def confined(root: Path | None, name: str) -> Path:
-    """Return the real path that a client names, if it is inside the folder.
+    """Return the real path that a client names; refuse one outside the folder.
 
     Symbolic links are followed first, so one that leads out is refused, and what is opened later is not a
     link.
-
-    Raises:
-        PflowError: It is outside.
     """
     if root is None:
         raise PflowError(

@@ -10,11 +10,12 @@ import errno
 import os
 import select
 import stat
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pflow_mcp_plugin.storage.write_access import require_own
+from pflow_mcp_plugin.storage.file_errors import StoreError
 
 LIMIT = 256 << 20
 """Bytes of the largest file that is read."""
@@ -33,16 +34,7 @@ class NotRegular(OSError):
 
 
 def open_regular(path: str | Path, flags: int) -> int:
-    """Open a regular file, never waiting for it; an `opener` for `open`.
-
-    Args:
-        path: The file.
-        flags: As for `os.open`.
-
-    Raises:
-        NotRegular: It is something else.
-        OSError: It is a folder, or cannot be opened.
-    """
+    """Open a regular file, never waiting for it; an `opener` for `open`. Anything else is `NotRegular`."""
     try:
         _require_regular(path, Path(path).stat().st_mode)  # even to open a device can have effects
     except FileNotFoundError:
@@ -58,17 +50,10 @@ def open_regular(path: str | Path, flags: int) -> int:
 
 
 def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file of at most `most` bytes.
 
-    Args:
-        path: The file.
-        most: Bytes that it may have.
-        own: Whether to refuse one that others could have written; see `write_access`.
-
-    Raises:
-        StoreError: Others could have written it.
-        NotRegular: It is something else, or waits for more content, as `/proc/kmsg` does.
-        OSError: It is larger, or cannot be read.
+    With `own`, one that others could have written is a `StoreError`. Anything that is no regular file, or
+    waits for more content as `/proc/kmsg` does, is `NotRegular`; all other failures are `OSError`.
     """
     descriptor = open_regular(path, os.O_RDONLY)
     try:
@@ -89,15 +74,7 @@ def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
 
 
 def require_regular(path: str | Path) -> None:
-    """Check that a file is regular and can be read, before something opens it that would wait for a pipe.
-
-    Args:
-        path: The file.
-
-    Raises:
-        NotRegular: It is something else.
-        OSError: It is a folder, or cannot be opened.
-    """
+    """Check that a file is regular and can be read, before something opens it that would wait for a pipe."""
     os.close(open_regular(path, os.O_RDONLY))
 
 
@@ -129,18 +106,10 @@ def read_special(
     seconds: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return all that can be read from a pipe, terminal or device, to its end.
+    """Return all that can be read from a pipe, terminal or device, to its end, at most `most` bytes.
 
-    Args:
-        path: The file; any kind will do.
-        most: Bytes that are accepted.
-        seconds: How long it may take; None for no limit.
-        stopped: Whether to give up; asked now and then.
-
-    Raises:
-        TimeoutError: It did not end in time.
-        InterruptedError: `stopped` returned True.
-        OSError: There is more than `most`, or it cannot be read.
+    Gives up after `seconds` (`TimeoutError`), or when `stopped`, asked now and then, is true
+    (`InterruptedError`).
     """
     wait = _Wait(seconds, stopped)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -163,19 +132,7 @@ def read_special(
 def write_special(
     path: Path, data: bytes, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> None:
-    """Write to a pipe, terminal or device.
-
-    Args:
-        path: The file; any kind will do.
-        data: What to write.
-        seconds: How long it may take, the wait for the reader of a pipe included; None for no limit.
-        stopped: Whether to give up; asked now and then.
-
-    Raises:
-        TimeoutError: It was not done in time.
-        InterruptedError: `stopped` returned True.
-        OSError: It cannot be written.
-    """
+    """Write to a pipe, terminal or device; gives up as `read_special` does, waiting for a reader included."""
     wait = _Wait(seconds, stopped)
     descriptor = _opened(path, wait)
     try:
@@ -226,3 +183,201 @@ class _Wait:
         if left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {self._seconds:g} seconds")
         return min(left, most)
+
+
+_MOST_LINKS = 40
+_ACL = "system.posix_acl_access"
+_ACL_USER, _ACL_OWNING_GROUP, _ACL_GROUP = 0x02, 0x04, 0x08
+_MAY_WRITE = 0o2
+_known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+"""Folders that were found to be the user's own, each with what leads to it and the status of that."""
+
+
+def require_own(path: Path, descriptor: int | None = None) -> None:
+    """Refuse a file, or its folder, that others could have changed; the suggestion is what mends it.
+
+    `descriptor` is the file as it was opened, so that no other is read than was checked.
+    """
+    if os.name != "posix":
+        return
+    require_own_folder(path)
+    place: str | int = str(path) if descriptor is None else descriptor
+    status = os.stat(place)  # noqa: PTH116 - perhaps a descriptor
+    _require_owner(str(path), status)
+    _require_no_writers(str(path), place, status)
+
+
+def require_own_folder(path: Path) -> None:
+    """Refuse a file's folder that others own or can write, or in whose place they could put another.
+
+    The folder need not exist. If the file is a link, nobody may be able to replace what it leads to either.
+    """
+    if os.name != "posix":
+        return
+    # Strings, as pathlib takes longer than the check. The working folder may be gone.
+    file = str(path) if path.is_absolute() else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+    folder = os.path.dirname(file)  # noqa: PTH120
+    if not _is_known(folder):
+        way = list(_folders_to(folder))
+        for place, status in way:
+            _require_safe_above(place, status)
+        if os.path.isdir(folder):  # noqa: PTH112
+            # Here the sticky bit is not enough.
+            _require_no_writers(folder, folder, os.stat(folder))  # noqa: PTH116
+            _known[folder] = [(place, _identity(status)) for place, status in way]
+    if os.path.islink(file):  # noqa: PTH114
+        for place, status in _folders_to(file):
+            _require_safe_above(place, status)
+
+
+def _is_known(folder: str) -> bool:
+    try:
+        return folder in _known and all(_identity(os.lstat(place)) == was for place, was in _known[folder])
+    except OSError:  # one of them is gone
+        return False
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid
+
+
+def _folders_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the folders through which the system finds a path, and the links there, each with its status."""
+    here, links = "/", 0
+    rest = path.split("/")[::-1]
+    yield here, os.lstat(here)
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        place = os.path.dirname(here) if name == ".." else os.path.join(here, name)  # noqa: PTH118, PTH120
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:  # opening the file fails as well, and says why
+                return
+            target = os.readlink(place)  # noqa: PTH115
+            rest += target.split("/")[::-1]
+            here = "/" if target.startswith("/") else here
+        elif stat.S_ISDIR(status.st_mode):
+            here = place
+        else:
+            return
+        yield place, status
+
+
+def _require_safe_above(place: str, status: os.stat_result) -> None:
+    """Refuse a folder in which others could put something in the place of what the user has there."""
+    _require_owner(place, status)
+    if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX:
+        _require_no_writers(place, place, status)
+
+
+def _require_owner(place: str, status: os.stat_result) -> None:
+    if status.st_uid in (0, os.geteuid()) or _is_unmapped(status.st_uid):
+        return
+    link = "-h " if stat.S_ISLNK(status.st_mode) else ""
+    reason = f"it belongs to {_user(status.st_uid)}, who could have written anything there"
+    raise StoreError(
+        Path(place), reason, suggestion=_step(f"chown {link}{_user(os.geteuid())} {_quoted(place)}", status)
+    )
+
+
+def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
+    """Refuse what others may write, by its mode or its access list, which `handle` is asked for."""
+    mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
+    if status.st_mode & stat.S_IWOTH:
+        raise _writable(place, f"every user can write it ({mode})", status)
+    if not status.st_mode & stat.S_IWGRP:  # with an access list, this bit is that of its mask
+        return
+    users, groups = _listed_writers(handle, status)
+    for user in users:
+        if user not in (0, os.geteuid()):
+            raise _writable(
+                place, f"the user {_user(user)} can write it (by its access list)", status, acl=True
+            )
+    for group in groups:
+        if not _is_private(group):
+            raise _writable(place, f"the group {_group(group)} can write it ({mode})", status)
+
+
+def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
+    """Return the users and the groups that may write, beside the owner, where the group's bit is set."""
+    try:
+        content = os.getxattr(handle, _ACL)
+    except (OSError, AttributeError):  # it has no access list, or the system knows none
+        return [], [status.st_gid]
+    entries = list(struct.iter_unpack("<HHI", content[4:]))  # behind the version
+    writing = [(tag, identifier) for tag, rights, identifier in entries if rights & _MAY_WRITE]
+    owning = [status.st_gid] if any(tag == _ACL_OWNING_GROUP for tag, _ in writing) else []
+    users = [identifier for tag, identifier in writing if tag == _ACL_USER]
+    return users, owning + [identifier for tag, identifier in writing if tag == _ACL_GROUP]
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group has the name of the user, or of root, and no other member."""
+    import grp
+    import pwd
+
+    try:
+        found = grp.getgrgid(group)
+        user = pwd.getpwnam(found.gr_name)
+    except KeyError:
+        return False
+    if user.pw_uid not in (0, os.geteuid()) or set(found.gr_mem) - {user.pw_name}:
+        return False
+    if user.pw_uid == 0:  # some systems keep accounts that nobody uses, such as `shutdown`, in root's group
+        return True
+    return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == group)
+
+
+def _is_unmapped(user: int) -> bool:
+    """Whether a user is one whom this container does not know: root outside of it, in most cases."""
+    try:
+        if user != int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii")):
+            return False
+        mapped = [
+            line.split() for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+        ]
+    except (OSError, ValueError):
+        return False
+    # Each line is a range: its begin inside, its begin outside, its length.
+    return not any(int(begin) <= user < int(begin) + int(length) for begin, _, length in mapped)
+
+
+def _writable(place: str, reason: str, status: os.stat_result, *, acl: bool = False) -> StoreError:
+    command = f"setfacl -b {_quoted(place)}" if acl else f"chmod go-w {_quoted(place)}"
+    return StoreError(Path(place), reason, suggestion=_step(command, status))
+
+
+def _step(command: str, status: os.stat_result) -> str:
+    what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"
+    sudo = "" if os.geteuid() == 0 or (status.st_uid == os.geteuid() and "chown" not in command) else "sudo "
+    return f"Check {what}, then run: {sudo}{command}"
+
+
+def _quoted(place: str) -> str:
+    from shlex import quote
+
+    return quote(place)
+
+
+def _user(identifier: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(identifier).pw_name
+    except KeyError:
+        return str(identifier)
+
+
+def _group(identifier: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(identifier).gr_name
+    except KeyError:
+        return str(identifier)

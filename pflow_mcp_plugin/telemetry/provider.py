@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-_SERVICE = "service.name"
 _lock = threading.Lock()
 
 
@@ -71,7 +70,9 @@ def _set_up() -> bool:
             exporters = [*map(_exporter, os.environ.get(_EXPORTER, "").split(","))]
         except ImportError:  # the extra is not installed; the variables may be meant for other programs
             return False
-        made = TracerProvider(resource=Resource.create({} if _has_name() else {_SERVICE: "pflow"}))
+        attributes = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        is_named = bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in attributes
+        made = TracerProvider(resource=Resource.create({} if is_named else {"service.name": "pflow"}))
         for exporter in filter(None, exporters):
             made.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(made)
@@ -89,8 +90,3 @@ def _exporter(name: str) -> SpanExporter | None:
 
         return OTLPSpanExporter()
     return None
-
-
-def _has_name() -> bool:
-    given = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return bool(os.environ.get("OTEL_SERVICE_NAME")) or f"{_SERVICE}=" in given

@@ -48,16 +48,20 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
     """Trace a tool call, by the OpenTelemetry conventions for MCP; yield what records its result.
 
     Its parent is the current span. The span is current inside the block, so the request names it.
-
-    Args:
-        launch: The server.
-        call: The call.
     """
     traced = tracer()
     if traced is None:
         yield lambda _: None
         return
-    from opentelemetry.trace import SpanKind
+    from opentelemetry.trace import SpanKind, StatusCode
+
+    def record(answer: CallResult) -> None:
+        span.set_attribute(_OUTCOME, "tool_error" if answer.is_error else "success")
+        if answer.info.protocol:
+            span.set_attribute("mcp.protocol.version", answer.info.protocol)
+        if answer.is_error:
+            span.set_attribute("error.type", "tool_error")
+            span.set_status(StatusCode.ERROR)
 
     with (
         traced.start_as_current_span(
@@ -69,7 +73,7 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
         ) as span,
         _failure_recorded(span),
     ):
-        yield lambda answer: _record_answer(span, answer)
+        yield record
 
 
 def carried_context() -> contextvars.Context:
@@ -97,6 +101,11 @@ def _parent(origin: RunOrigin) -> Context | None:
 
 
 def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
+    address: dict[str, str | int | None] = {}
+    if launch.server.url:  # the rest of the URL may contain secrets
+        parts = urlsplit(launch.server.url)
+        host = launch.redactor.text(parts.hostname or "")
+        address = {"server.address": host, "server.port": parts.port}
     given: dict[str, str | int | None] = {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",
@@ -105,19 +114,9 @@ def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
         "pflow.server": launch.server.name,
         "pflow.node_id": call.node_id,
         "pflow.run_id": call.run_id,
-        **_address(launch),
+        **address,
     }
     return {key: value for key, value in given.items() if value}
-
-
-def _address(launch: Launch) -> dict[str, str | int | None]:
-    """Return the host and port of a server that has a URL; the rest of the URL may contain secrets."""
-    url = launch.server.url
-    if not url:
-        return {}
-    parts = urlsplit(url)
-    host = launch.redactor.text(parts.hostname or "")
-    return {"server.address": host, "server.port": parts.port}
 
 
 @contextmanager
@@ -132,14 +131,3 @@ def _failure_recorded(span: Span) -> Iterator[None]:
         span.set_attributes({"error.type": kind, _OUTCOME: kind})
         span.set_status(StatusCode.ERROR)
         raise
-
-
-def _record_answer(span: Span, answer: CallResult) -> None:
-    from opentelemetry.trace import StatusCode
-
-    span.set_attribute(_OUTCOME, "tool_error" if answer.is_error else "success")
-    if answer.info.protocol:
-        span.set_attribute("mcp.protocol.version", answer.info.protocol)
-    if answer.is_error:
-        span.set_attribute("error.type", "tool_error")
-        span.set_status(StatusCode.ERROR)

@@ -17,12 +17,17 @@ from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import servers
-from pflow_mcp_plugin.discovery.tool_filter import allows
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.presets import input_values
-from pflow_mcp_plugin.presets.collection import OfferedPreset, collect, manifest_difference
+from pflow_mcp_plugin.presets.collection import (
+    OfferedPreset,
+    collect,
+    lacking_inputs,
+    manifest_difference,
+    parse_inputs,
+    resolve_inputs,
+)
 from pflow_mcp_plugin.testing.fake_server import FakeServer
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 from pflow_mcp_plugin.types import ServerInfo, ServerPreset
@@ -68,7 +73,6 @@ class PflowHost:
             McpError: The table has mistakes.
         """
         self._store_servers({name: dict(table)})
-        self.host.refresh("mcp")
 
     def add_preset(
         self, preset: str | ServerPreset, inputs: Mapping[str, str] | None = None, *, name: str = ""
@@ -88,20 +92,20 @@ class PflowHost:
         """
         found = preset if isinstance(preset, ServerPreset) else self.find_preset(preset)
         pairs = [f"{key}={value}" for key, value in (inputs or {}).items()]
-        given = input_values.parse(found, pairs)
-        missing = input_values.resolve(found, given, host_lookup(self.host)).missing
+        given = parse_inputs(found, pairs)
+        missing = resolve_inputs(found, given, host_lookup(self.host)).missing
         if missing:  # a terminal would be asked otherwise
-            raise input_values.lacking(found, missing)
+            raise lacking_inputs(found, missing)
         server = preset_server(self.host, found, pairs, name)
         server.keep_secrets(self.host)
         self._store_servers(server.given.tables)
-        self.host.refresh("mcp")
         return name or found.name
 
     def _store_servers(self, tables: JSONObject) -> None:
         known = servers(self.host.paths)
         change = known.store.add(tables)
         approve_launches(self.host, tables, new=change.added)
+        self.host.refresh("mcp")
 
     def sync(self, *names: str) -> tuple[str, ...]:
         """In the test's host, start servers and register their tools as nodes, as `pflow mcp sync` does.
@@ -275,7 +279,7 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     unfit += [f"{difference.message}; all of it: {found_hash}"] if difference else []
     if unfit:
         raise AssertionError("\n  ".join([f"Preset {name} does not fit its server:", *unfit]))
-    tools = tuple(tool.name for tool in listed if allows(server.tools, tool.name))
+    tools = tuple(tool.name for tool in listed if server.tools.allows(tool.name))
     if not tools:
         raise AssertionError(f"Preset {name} starts, but none of its tools becomes a node")
     return tools

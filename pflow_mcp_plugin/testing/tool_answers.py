@@ -11,10 +11,10 @@ from typing import Any
 
 import attrs
 
+from pflow_mcp_plugin.catalog.tool_file import tool_from_json
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.tool_file import tool_from_json
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
-from pflow_mcp_plugin.schemas.schema_properties import result_form
+from pflow_mcp_plugin.schemas.schema_document import result_form
 from pflow_mcp_plugin.types import Tool
 
 ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]

@@ -1,20 +1,13 @@
-"""Decisions about a server's claims and its address; no I/O.
+"""What was approved of a server, and decisions about what it claims.
 
+- `launch_identity`: what identifies the launch of a server, for which approvals hold
+- `pins`: what was approved of each server, and how what a sync found differs from it
+- `tool_approval`: whether a tool may be used as it was last synced
+- `tool_use`: whether a use of a tool fits it, also where it changed since it was approved
+- `tool_difference`: what differs between two versions of a tool, or two lists of tools
 - `tool_claims`: what a tool's annotations count for: whether it may be run twice, what it does to data
-- `use_changes`: which changes since the approval affect a use of a tool
-- `tool_difference`: what differs between two versions of a tool, also as lines for people
-- `json_equality`, `json_excerpt`: JSON values compared, and shortened for people
-
-What a person should look at in a server's tools. Start reading at `tool_checks`:
-
-- `tool_checks`: applies all rules to a server
-- `hidden_text`, `shadowing`, `claimed_names`, `doubtful_claims`: one or two rules each
-- `look_alikes`, `name_index`, `tool_texts`: what the rules compare
-- `tool_findings`: what they find, with the next step of each rule
-
-Where pflow may connect to:
-
-- `server_egress`: whether a server, or a URL that it names, may be connected to
+- `tool_checks`: what a person should look at in a server's tools; `hidden_text` and `name_index` are what
+  it goes by
 """
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Text that a person does not see: control, zero-width, direction and tag characters."""
+"""What the checks of tools find, the texts that they look at, and hidden characters in these."""
 
 from __future__ import annotations
 
@@ -6,12 +6,111 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import attrs
+
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import hidden_places, printable, runs_right_to_left
-from pflow_mcp_plugin.trust.tool_findings import Finding
-from pflow_mcp_plugin.trust.tool_texts import Text
+from pflow_mcp_plugin.types import Tool
+
+Rule = Literal[
+    "hidden-text", "shadowing", "name-claimed-twice", "look-alike", "annotations", "unexplained-argument"
+]
+
+NEXT_STEPS: dict[Rule, str] = {
+    "hidden-text": "read it as shown here; if its author cannot explain it, remove the server",
+    "shadowing": "compare both tools; a server has no reason to mention another server's tools",
+    "name-claimed-twice": "use the full node type; deny the tool that you do not want (`tools`)",
+    "look-alike": "check which of the two a workflow names; deny the other (`tools`)",
+    "annotations": "do not set `trust_readonly` or `trust_idempotent` for this server",
+    "unexplained-argument": "do not pass it a value until you know what it is for",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """Something about a server or one of its tools that a person should look at.
+
+    Attributes:
+        server: The server's configured name.
+        tool: The tool's raw name; empty if it concerns the server as a whole.
+        rule: The check that found it.
+        severity: An `error` is unmistakable; a `warning` may have a good reason. Word lists only warn.
+        message: What was seen; hidden characters in it and in `where` are escaped.
+        where: The part of the tool: `description`, `inputSchema.properties.path`, `instructions`...
+    """
+
+    server: str
+    tool: str
+    rule: Rule
+    severity: Literal["warning", "error"]
+    message: str = attrs.field(converter=printable)
+    where: str = attrs.field(converter=printable)
+
+    @property
+    def next_step(self) -> str:
+        """What to do about it."""
+        return NEXT_STEPS[self.rule]
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the finding with its next step, for `--json`."""
+        return {**attrs.asdict(self), "next_step": self.next_step}
+
+
+_VALUES = frozenset({"default", "const", "enum", "examples", "example", "pattern"})
+"""Keywords of JSON Schema whose content is data: an empty string, a separator, a key that is pressed."""
+_LONGEST = 200
+
+
+class Text(NamedTuple):
+    """A text of a tool.
+
+    Attributes:
+        where: Its place: `description`, `inputSchema.properties.path.title`...
+        text: The text itself.
+        kind: A `name`, `prose` for readers, or a `value` that is sent to the server.
+    """
+
+    where: str
+    text: str
+    kind: str
+
+
+def texts(tool: Tool) -> Iterator[Text]:
+    """Yield every text of a tool: names, title, description, and what its schemas hold."""
+    yield Text("name", tool.name, "name")
+    yield Text("title", tool.title, "prose")
+    yield Text("description", tool.description, "prose")
+    for key, value in tool.annotations.items():
+        if isinstance(value, str):
+            yield Text(f"annotations.{key}", value, "prose")
+    yield from schema_texts("inputSchema", tool.input_schema)
+    yield from schema_texts("outputSchema", tool.output_schema)
+
+
+def schema_texts(name: str, schema: JSON) -> Iterator[Text]:
+    """Yield the names, texts and values in a JSON Schema, however deep."""
+    waiting: list[tuple[str, JSON, str]] = [(name, schema, "prose")]
+    while waiting:
+        where, part, kind = waiting.pop()
+        if isinstance(part, str):
+            yield Text(where, part, kind)
+        elif isinstance(part, list):
+            waiting += ((where, item, kind) for item in reversed(part))
+        elif isinstance(part, dict):
+            named = where.endswith((".properties", ".$defs", ".definitions", ".patternProperties"))
+            for key, value in reversed(part.items()):
+                below = kind if named or key not in _VALUES else "value"
+                waiting.append((_inside(where, key), value, below))
+            yield from (Text(_inside(where, key), key, "name") for key in part)
+
+
+def _inside(where: str, key: str) -> str:
+    """Return the place of a member; of what is nested deep, that of its surroundings."""
+    return f"{where}.{key[:_LONGEST]}" if len(where) < _LONGEST else where
+
 
 _KINDS = (
     ("terminal escape", re.compile(r"[\x1b\x90\x98\x9b\x9d-\x9f]")),
@@ -36,18 +135,15 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
 
     Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
     anything hidden in a name are errors: no honest text has them.
-
-    Args:
-        server: The server's name.
-        tool: The tool's name; empty for the instructions of the server.
-        texts: Its texts.
     """
     for each in texts:
         text = each.text
         places = list(islice(hidden_places(text), _MOST))
         if not places:
             continue
-        kinds = Counter(_kind(text[place]) for place in places)
+        kinds = Counter(
+            next((name for name, pattern in _KINDS if pattern.match(text[place])), _OTHER) for place in places
+        )
         seen = ", ".join(count_text(count, name) for name, count in kinds.items())
         first = places[0]
         excerpt = " ".join(printable(text[max(first - _AROUND, 0) : first + _AROUND]).split())
@@ -67,7 +163,3 @@ def _severity(text: Text, kinds: Counter[str]) -> Literal["warning", "error"]:
     turned = kinds["direction control"] and not runs_right_to_left(text.text)
     many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
     return "error" if text.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys() else "warning"
-
-
-def _kind(char: str) -> str:
-    return next((name for name, pattern in _KINDS if pattern.match(char)), _OTHER)

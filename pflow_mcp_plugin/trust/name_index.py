@@ -1,8 +1,15 @@
-"""The names of all servers and their tools, arranged for the checks."""
+"""The names of all servers and their tools, arranged for the checks; which of them look the same.
+
+The table of look-alikes holds the letters that look like ASCII letters in common fonts, from the scripts that
+names are forged with; names of tools should be ASCII to begin with (protocol 2025-11-25, "Tool Names"). What
+compatibility characters stand for (full-width and mathematical letters, ligatures) is left to NFKC. The whole
+table of Unicode (UTS 39) has thousands of lines for scripts that no ASCII name can be forged with.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
@@ -10,7 +17,7 @@ from typing import NamedTuple
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.trust.look_alikes import shapes
+from pflow_mcp_plugin.terminal.printable_text import hidden_places
 
 _SHORTEST = 6
 _PARTS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
@@ -46,12 +53,7 @@ class NameIndex:
 
 
 def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = ()) -> NameIndex:
-    """Arrange names.
-
-    Args:
-        tools: The names of the tools of every server, by server; the one to be checked may be among them.
-        nodes: Node types that are not of servers, such as `shell`.
-    """
+    """Arrange the names of every server's tools, and node types that are not of servers, such as `shell`."""
     by_tool: dict[str, list[str]] = defaultdict(list)
     by_node: dict[str, list[Named]] = defaultdict(list)
     by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)
@@ -86,3 +88,50 @@ def _spellings(named: Named) -> tuple[str, ...]:
     """Return the names to compare with; that of a node as tools would write it too."""
     name = named.tool or named.server
     return (name,) if named.server else (name, name.replace("-", "_"))
+
+
+_FORGED = str.maketrans(
+    {
+        # ruff: noqa: RUF001 - the letters are meant
+        # Cyrillic
+        **dict(zip("АВЕКМНОРСТХУІЈЅԌԚԜ", "ABEKMHOPCTXYIJSGQW", strict=True)),
+        **dict(zip("авекмнорстхуіјѕԁԛԝһӏгпѵ", "abekmhopctxyijsdqwhlrnv", strict=True)),
+        # Greek
+        **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
+        **dict(zip("αβγεηικνορτυχω", "aByenikvoptuxw", strict=True)),
+        # Armenian, Cherokee, and letters of Latin
+        **dict(zip("օոսհցզԼᎪᏴᏟᎬᎻᏞᎷᏢᏒᏚᎢᎳᏃıɑɡɩʟǀ", "onuhgqLABCEHLMPRSTWZiagiLl", strict=True)),
+        # Hyphens and dashes
+        **dict.fromkeys("‐‑‒–—−", "-"),
+    }
+)
+_SAME = (("0", "o"), ("O", "o"), ("I", "l"), ("|", "l"), ("rn", "m"), ("vv", "w"))
+
+
+def plain_form(name: str) -> str:
+    """Return a name with letters of other scripts replaced by the ASCII letters that they look like."""
+    if name.isascii() and name.isprintable():
+        return name
+    unseen = set(hidden_places(name))
+    seen = "".join(char for place, char in enumerate(name) if place not in unseen)
+    apart = unicodedata.normalize("NFKD", seen)
+    letters = "".join(char for char in apart if not unicodedata.combining(char))
+    return letters.translate(_FORGED)
+
+
+def shapes(name: str) -> set[str]:
+    """Return the shapes of a name: two names that share one look alike.
+
+    The digit 1 counts as `l` and as `i`, 0 as `o`, capital I as `l`, `rn` as `m`.
+    """
+    shape = plain_form(name)
+    for one, other in _SAME:
+        shape = shape.replace(one, other)
+    return {shape.replace("1", "l"), shape.replace("1", "i")}
+
+
+def readings(name: str) -> set[str]:
+    """Return the ordinary names that a name may be read as, if it is not ordinary itself."""
+    form = plain_form(name)
+    read = {form.replace("1", "l"), form.replace("1", "i"), form.replace("0", "o"), form.replace("I", "l")}
+    return {each for each in (form, *read) if each != name}

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 
-from pflow_mcp_plugin.trust.claimed_names import claimed_names
-from pflow_mcp_plugin.trust.doubtful_claims import contradictions, unexplained_arguments
-from pflow_mcp_plugin.trust.hidden_text import hidden_text
-from pflow_mcp_plugin.trust.name_index import NameIndex
-from pflow_mcp_plugin.trust.shadowing import shadowing
-from pflow_mcp_plugin.trust.tool_findings import Finding
-from pflow_mcp_plugin.trust.tool_texts import Text, texts
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.schemas.schema_document import table_of
+from pflow_mcp_plugin.trust.hidden_text import Finding, Rule, Text, hidden_text, texts
+from pflow_mcp_plugin.trust.name_index import Named, NameIndex, index_names, is_unmistakable, shapes
 from pflow_mcp_plugin.types import Tool
 
 
 def check_tools(server: str, tools: Iterable[Tool], instructions: str, names: NameIndex) -> Iterator[Finding]:
-    """Yield what a person should look at in a server's tools, tool by tool; never raises.
-
-    Args:
-        server: The server's name.
-        tools: Its tools, as listed.
-        instructions: Its instructions for agents.
-        names: The names of all servers and their tools.
-    """
+    """Yield what a person should look at in a server's tools, tool by tool; never raises."""
     listed = list(tools)
     yield from claimed_names(server, (tool.name for tool in listed), names)
     said = [Text("instructions", instructions, "prose")]
@@ -34,3 +26,203 @@ def check_tools(server: str, tools: Iterable[Tool], instructions: str, names: Na
         yield from shadowing(server, tool.name, every, names)
         yield from contradictions(server, tool)
         yield from unexplained_arguments(server, tool)
+
+
+_DELETES = re.compile(r"delete|remove|drop|destroy|erase|purge|wipe|truncate|kill|uninstall|overwrite|revoke")
+_CHANGES = re.compile(
+    rf"{_DELETES.pattern}|write|create|insert|update|modify|edit|rename|move|upload|send|install|execute"
+)
+_LONGEST = 200
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+_SECRETS = (
+    r"(?:.*_)?(?:password|passwd|passphrase|api_?keys?|secrets?|access_token|auth_token|refresh_token"
+    r"|bearer_token|private_?key|ssh_?keys?|credentials?|cookies?|id_rsa|env_file|dotenv|environment_variables"
+    r"|env_vars)(?:_(?:value|path|file|content|contents))?"
+)
+_CONTEXT = (
+    r"(?:.*_)?(?:conversation|conversation_history|chat_history|message_history|chat_log|system_prompt"
+    r"|system_message|developer_message|previous_messages|user_messages|full_context|context_window"
+    r"|sidenote|side_note|chain_of_thought|reasoning_trace|memory_dump|(?:other|available)_tools|tool_outputs)"
+)
+_OF_SECRETS = (
+    r"auth|log ?in|sign|credential|\bkey|token|passw|passphrase|secret|connect|crypt|account|access|cookie"
+    r"|environment|\benv\b|session|protect|unlock"
+)
+_OF_CONTEXT = r"conversation|chat|message|prompt|history|context|memory|reason|think|thought|note"
+_ASKED = (
+    (re.compile(_SECRETS), "a secret", re.compile(_OF_SECRETS, re.IGNORECASE)),
+    (re.compile(_CONTEXT), "the conversation", re.compile(_OF_CONTEXT, re.IGNORECASE)),
+)
+"""What arguments are named after, and the words in a tool's text that explain them."""
+
+
+def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
+    """Yield a warning if a tool's hints say that it does not do what its name says."""
+    verb = next((word.lower() for word in _WORDS.findall(tool.name)), "")
+    if tool.annotations.get("readOnlyHint") is True and _CHANGES.fullmatch(verb):
+        message = f"is named {tool.name} and claims to be read-only"
+        yield _warning(server, tool.name, "annotations", message, "annotations.readOnlyHint")
+    elif tool.annotations.get("destructiveHint") is False and _DELETES.fullmatch(verb):
+        message = f"is named {tool.name} and claims not to be destructive"
+        yield _warning(server, tool.name, "annotations", message, "annotations.destructiveHint")
+
+
+def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
+    """Yield a warning for each argument that asks for what a tool's name and description do not explain."""
+    said = f"{tool.name} {tool.title} {tool.description}"
+    unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
+    for key in table_of(tool.input_schema.get("properties")):
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
+        for name, what in unexplained:
+            if name.fullmatch(snake):
+                message = f"asks for {what} in the argument {key}, which its description does not explain"
+                where = f"inputSchema.properties.{key}"
+                yield _warning(server, tool.name, "unexplained-argument", message, where)
+
+
+_WORD = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)+|[a-z0-9]+[A-Z][A-Za-z0-9]*)")
+"""A name of several parts, a node type, or a path such as `github/create_issue`."""
+_QUOTED = re.compile(r"[`'\"\u201c\u2018]([A-Za-z0-9]{3,40})[`'\"\u201d\u2019]")
+_SERVER_AND = re.compile(r"([A-Za-z0-9-]+)(?:[./:]+|__)(\w[\w-]*)")
+_NEAR = 60
+"""Characters within which the name of a server stands beside that of its tool."""
+
+
+def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -> Iterator[Finding]:
+    """Yield a warning for each text that names a tool of another server in a way that means it.
+
+    A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
+    name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
+    """
+    own = names.tools.get(server, frozenset())
+    for where, text, kind in texts:
+        if kind != "prose":
+            continue
+        other = next(
+            (it for it in _mentioned(text, names) if it.server != server and it.tool not in own), None
+        )
+        if other:
+            yield _warning(server, tool, "shadowing", f"names {other}", where)
+
+
+def _mentioned(text: str, names: NameIndex) -> Iterator[Named]:
+    for found in _WORD.finditer(text):
+        word = found.group()
+        if is_unmistakable(word):
+            yield from (Named(owner, word) for owner in names.by_tool.get(word, ()))
+        yield from names.by_node.get(word.lower(), ())
+        prefixed = _SERVER_AND.fullmatch(word)
+        if prefixed and prefixed[2] in names.tools.get(prefixed[1].lower(), ()):
+            yield Named(prefixed[1].lower(), prefixed[2])
+    for found in _QUOTED.finditer(text):
+        for owner in names.by_tool.get(found[1], ()):
+            near = text[max(found.start() - _NEAR, 0) : found.end() + _NEAR].lower()
+            if re.search(rf"(?<![\w-]){re.escape(owner)}(?![\w-])", near):
+                yield Named(owner, found[1])
+
+
+_NAMED = 5
+_MOST_WORDS = 8
+
+
+def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterator[Finding]:
+    """Yield a warning for each name that is another's too, or looks like another's."""
+    given = list(dict.fromkeys(tools))
+    for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
+        alike = _look_alike(named, names)
+        if alike:
+            yield _warning(*named, "look-alike", f"looks like {alike}, but is a different name")
+        other = _claimant(named, names) if named.tool else None
+        if other:
+            yield _warning(*named, "name-claimed-twice", f"claims the name of {other}")
+    both = []
+    for tool in filter(is_unmistakable, given):
+        others = [owner for owner in names.by_tool.get(tool, ()) if owner != server]
+        both += [f"{tool} ({others[0]})"] if others else []
+    if both:
+        more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
+        message = f"have the same names as tools of other servers: {', '.join(both[:_NAMED])}{more}"
+        yield _warning(server, "", "name-claimed-twice", message, "tools")
+
+
+def _look_alike(named: Named, names: NameIndex) -> Named | None:
+    """Return something with another name that looks the same."""
+    mine = named.tool or named.server
+    for shape in sorted(shapes(mine)):
+        for (is_tool, name), other in names.by_shape.get(shape, {}).items():
+            if name != mine and is_tool == bool(named.tool):
+                return other
+    return None
+
+
+def _claimant(named: Named, names: NameIndex) -> Named | None:
+    """Return a tool whose node would have the same type, or one of another server that the name spells out.
+
+    The latter is `github_create_issue` of any server but `github`, if that has it.
+    """
+    slug = naming.slug(named.tool)
+    words = slug.split("-")
+    servers = ("-".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS)))
+    spelled = [f"{naming.PREFIX}{slug}"]
+    spelled += [naming.node_name(server, slug) for server in servers if server in names.tools]
+    for other in names.by_node.get(naming.node_name(*named), ()):
+        if other != named:
+            return other
+    candidates = (other for node in spelled for other in names.by_node.get(node, ()))
+    return next((other for other in candidates if other.server != named.server), None)
+
+
+def _warning(server: str, tool: str, rule: Rule, message: str, where: str = "name") -> Finding:
+    return Finding(server=server, tool=tool, rule=rule, severity="warning", message=message, where=where)
+
+
+_NOTED = 10
+"""Findings that a sync shows of each server."""
+
+
+def audit(
+    catalog: Catalog,
+    servers: Iterable[str],
+    *,
+    nodes: Collection[str] = (),
+    allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
+) -> Iterator[Finding]:
+    """Yield the findings about the last syncs of servers, in their order, starting none.
+
+    Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
+    `allowed` by server and name become no nodes, and are left out.
+    """
+    every = {
+        server: [tool for tool in readable_names(catalog, server) if allowed(server, tool)]
+        for server in catalog.servers()
+    }
+    names = index_names(every, nodes)
+    for server in servers:
+        content = catalog.file(server)
+        if content:
+            tools = [tool for tool in content.tools if allowed(server, tool.name)]
+            yield from check_tools(server, tools, content.info.instructions, names)
+
+
+def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
+    """Return the names of a server's tools, none if its tool file cannot be read."""
+    try:
+        return catalog.tool_names(server)
+    except storage.StoreError:  # it is no reason not to check the others
+        return ()
+
+
+def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield the lines that a sync shows about the findings of a server: errors first, and not all of many."""
+    found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
+    yield from map(line, found[:_NOTED])
+    if len(found) > _NOTED:
+        yield f"and {len(found) - _NOTED} more findings: pflow mcp audit {server}"
+
+
+def line(finding: Finding) -> str:
+    """Return a finding as one line without the server."""
+    whose = f"{finding.tool}: " if finding.tool else ""
+    mark = "error: " if finding.severity == "error" else ""
+    return f"{mark}{whose}{finding.where} {finding.message} [{finding.rule}]"

@@ -11,13 +11,13 @@ import pytest
 import stdio_server
 from program_terminal import run_on_terminal
 
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve, approve_server
 from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery.tool_approval import approval_command
 from pflow_mcp_plugin.types import Tool
 
 CONFIG = '[mcpServers.a]\ncommand = "x"\n'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.list import list as list_
-from pflow_mcp_plugin.discovery import sync_failures
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -94,7 +94,7 @@ def test_mistakes_in_the_defaults_are_told_once_and_fail_nothing(desk):
 def test_why_the_last_sync_failed_is_one_line_and_a_command_for_the_rest(desk):
     desk.write(CLOCK)
     known = catalog(desk)
-    sync_failures.keep(
+    tool_catalog.keep_failure(
         known.folder_of("clock"), "clock", "Server clock exited 2\nIts stderr:\n  usage: clock"
     )
     report = desk.run(list_)
@@ -122,7 +122,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
         "report = list_.main([], 'pflow', obj=host, standalone_mode=False); report.render();"
         "assert report.data[0]['tools'] == 1;"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'tomli_w', 'sqlite3'};"
-        "heavy |= {'rfc8785', 'pflow_mcp_plugin.discovery.pins', 'pflow_mcp_plugin.trust.tool_difference'};"
+        "heavy |= {'rfc8785', 'pflow_mcp_plugin.trust.pins', 'pflow_mcp_plugin.trust.tool_difference'};"
         "sys.exit(' '.join(heavy & sys.modules.keys()) or 0)"
     )
     arguments = [sys.executable, "-c", code, str(desk.paths.config.parent)]

@@ -14,10 +14,10 @@ from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.list import list as list_
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.discovery.pins import Pinned
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.plugin import pflow_validate_config
+from pflow_mcp_plugin.trust.pins import Pinned
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 SAY = {"command": "sh", "args": ["-m", "say"], "env": {"TOKEN": "${SAY_TOKEN}"}}

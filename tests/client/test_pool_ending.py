@@ -22,8 +22,7 @@ from pflow_mcp_plugin.client.server_process import spawn
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
-from pflow_mcp_plugin.processes.process_group import ProcessGroup
-from pflow_mcp_plugin.processes.reaper import shared_reaper
+from pflow_mcp_plugin.processes.process_group import ProcessGroup, shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.processes.shutdown import ProcessEnd
 from pflow_mcp_plugin.types import Server

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.config.expansion import environment_lookup, expand, launch_names, launch_variables
+from pflow_mcp_plugin.config.expansion import VariableLookup, expand, launch_names, launch_variables
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
@@ -105,13 +105,13 @@ def test_the_environment_comes_before_the_settings(monkeypatch):
             return {"PFLOW_T_ONE": "settings", "PFLOW_T_TWO": "settings"}.get(key)
 
     monkeypatch.setenv("PFLOW_T_ONE", "environment")
-    lookup = environment_lookup(Settings())
+    lookup = VariableLookup(Settings())
     assert [lookup(f"PFLOW_T_{name}") for name in ("ONE", "TWO", "THREE")] == [
         "environment",
         "settings",
         None,
     ]
-    assert environment_lookup()("PFLOW_T_TWO") is None
+    assert VariableLookup()("PFLOW_T_TWO") is None
 
 
 def test_an_http_servers_env_is_looked_at_before_the_environment():

@@ -28,7 +28,6 @@ from pflow_mcp_plugin.contract import (
     commands,
     entries,
     libraries,
-    outcomes,
     problems,
     progress,
     run_requests,
@@ -118,7 +117,7 @@ SAMPLES: Mapping[str, Any] = {
     "confidence": 0.5,
     "matches": (libraries.Match(item=ENTRY, confidence=1, reason="contains x"),),
     "done": 1.5,
-    "outcome": outcomes.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
+    "outcome": run_requests.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
 PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     TokenRefused: {"code": "invalid_grant", "text": "it is too old"},
@@ -126,7 +125,7 @@ PARTICULAR: Mapping[type, Mapping[str, Any]] = {
     commands.Command: {"path": ("mcp", "add")},
     tables.Table: {"columns": (tables.Column(title="A"),), "rows": (("a",),)},
     commands.Report: {"error": errors.CallFailed("no", where=WHERE, code=1)},
-    outcomes.Outcome: {"error": PflowError("no", details={"a": 1})},
+    run_requests.Outcome: {"error": PflowError("no", details={"a": 1})},
     entries.Field: {"type": "int | None"},
     exchange.ToolCall: {"server": "demo", "tool": "add", "arguments": {"a": [1]}},
     exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},

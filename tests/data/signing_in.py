@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import httpx2
 
-from pflow_mcp_plugin.client.oauth.authorization_code import Person
 from pflow_mcp_plugin.client.oauth.login import login
+from pflow_mcp_plugin.client.oauth.login_flows import Person
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore
 from pflow_mcp_plugin.exchange import Launch

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.discovery.catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -36,8 +36,11 @@ def test_what_a_sync_found_is_there_for_another_process(catalog):
         annotations={"readOnlyHint": True},
         meta={"x/y": [1]},
     )
-    changes = catalog.save("github", Listing(info=INFO, tools=(tool,), skipped=(("bad", "no name"),)), "f1")
-    assert changes.added == ("create_issue",)
+    before, saved = catalog.save(
+        "github", Listing(info=INFO, tools=(tool,), skipped=(("bad", "no name"),)), "f1"
+    )
+    assert before is None
+    assert [each.name for each in saved.tools] == ["create_issue"]
     other = Catalog(catalog.folder)
     record = other.find("mcp-github-create-issue")
     assert attrs.evolve(record.tool, hash="") == tool

@@ -7,7 +7,7 @@ from hashlib import sha256
 import attrs
 import pytest
 
-from pflow_mcp_plugin.discovery.launch_identity import (
+from pflow_mcp_plugin.trust.launch_identity import (
     completed,
     difference,
     is_complete,

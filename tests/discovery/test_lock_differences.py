@@ -6,8 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.discovery.lock_differences import differences, launch_differences
-from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile
+from pflow_mcp_plugin.discovery.lock_file import LockedServer, LockFile, differences, launch_differences
 
 ONE, TWO = ("sha256:" + digit * 64 for digit in "12")
 LAUNCH = {"transport": "stdio", "command": "npx", "args": ("-y", "server@1.2.0")}

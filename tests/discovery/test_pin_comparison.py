@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from pflow_mcp_plugin.discovery import pin_comparison
-from pflow_mcp_plugin.discovery.pins import Pinned
-from pflow_mcp_plugin.discovery.tool_file import ToolFile
+from pflow_mcp_plugin.catalog.tool_file import ToolFile
+from pflow_mcp_plugin.trust import pins
+from pflow_mcp_plugin.trust.pins import Pinned
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 LAUNCH = {"transport": "stdio", "command": "x"}
@@ -27,7 +27,7 @@ def pinned(*tools, **others):
 
 
 def compare(before, now):
-    return pin_comparison.compare(before, now)
+    return pins.compare(before, now)
 
 
 def test_what_is_as_approved_gives_nothing_to_say():
@@ -47,7 +47,7 @@ def test_a_tool_that_differs_is_kept_with_its_approved_version_and_may_be_used()
     assert comparison
     assert (comparison.unapproved, comparison.withheld) == ("", {})
     assert any("annotations.readOnlyHint" in line for line in comparison.lines())
-    kept = pin_comparison.reviewed(now, before, comparison)
+    kept = pins.reviewed(now, before, comparison)
     assert kept.synced == ((CHANGED, CLOSE), (LIST, None))
     assert kept.new == frozenset()
 
@@ -55,16 +55,16 @@ def test_a_tool_that_differs_is_kept_with_its_approved_version_and_may_be_used()
 def test_a_tool_that_nobody_approved_is_noted_as_new():
     before, now = pinned(CLOSE), found(CLOSE, LIST)
     comparison = compare(before, now)
-    assert pin_comparison.reviewed(now, before, comparison).new == {"list"}
+    assert pins.reviewed(now, before, comparison).new == {"list"}
     assert [*comparison.lines()] == ["list: not approved yet"]
-    assert not compare(pin_comparison.approved_tools(before, now, ["list"]), now)
+    assert not compare(pins.approved_tools(before, now, ["list"]), now)
 
 
 def test_another_launch_withholds_everything():
     before, now = pinned(CLOSE), found(CLOSE, LIST, launch=OTHER)
     comparison = compare(before, now)
     assert comparison.unapproved == "it is now started by y, and its tools were approved for x"
-    assert pin_comparison.approved(now).launch == OTHER
+    assert pins.approved(now).launch == OTHER
 
 
 def test_changed_instructions_withhold_nothing():
@@ -77,19 +77,19 @@ def test_changed_instructions_withhold_nothing():
 def test_approving_one_tool_leaves_the_others():
     before = pinned(CLOSE, LIST)
     now = found(CHANGED, attrs.evolve(LIST, annotations={}))
-    after = pin_comparison.approved_tools(before, now, ["close"])
+    after = pins.approved_tools(before, now, ["close"])
     assert after.tools == {"close": CHANGED, "list": LIST}
 
 
 def test_the_sync_of_an_older_version_counts_as_the_first_while_the_config_is_the_same():
     older = found(CLOSE, launch=None, config_fingerprint="f1")
     now = found(CHANGED, config_fingerprint="f1")
-    first = pin_comparison.older_pins(older, now)
+    first = pins.older_pins(older, now)
     assert first == pinned(CLOSE)
     assert [tool.name for tool in compare(first, now).tools] == ["close"]
-    assert pin_comparison.older_pins(older, attrs.evolve(now, config_fingerprint="f2")) is None
-    assert pin_comparison.older_pins(attrs.evolve(older, launch=LAUNCH), now) is None
-    assert pin_comparison.older_pins(None, now) is None
+    assert pins.older_pins(older, attrs.evolve(now, config_fingerprint="f2")) is None
+    assert pins.older_pins(attrs.evolve(older, launch=LAUNCH), now) is None
+    assert pins.older_pins(None, now) is None
 
 
 def test_what_is_shown_is_bounded_and_printable():
@@ -103,14 +103,14 @@ def test_what_is_shown_is_bounded_and_printable():
 def test_a_first_sync_approves_all_but_what_hides_text():
     hiding = attrs.evolve(LIST, description="Everything\U000e0041 that is open.")
     now = found(CLOSE, hiding, instructions="Be polite.")
-    first = pin_comparison.first_pins(now)
+    first = pins.first_pins(now)
     assert first == pinned(CLOSE, instructions="Be polite.")
     comparison = compare(first, now)
     assert list(comparison.withheld) == ["list"]
     assert comparison.withheld["list"] == "hides text that nobody approved"  # which models read
     assert any("hides text that nobody approved: description" in line for line in comparison.lines())
     assert all(line.isprintable() for line in comparison.lines())
-    assert not compare(pin_comparison.approved_tools(first, now, ["list"]), now)
+    assert not compare(pins.approved_tools(first, now, ["list"]), now)
 
 
 def test_a_changed_tool_that_hides_text_is_withheld_unless_that_text_was_approved():
@@ -121,10 +121,10 @@ def test_a_changed_tool_that_hides_text_is_withheld_unless_that_text_was_approve
 
 def test_instructions_that_hide_text_are_not_pinned_by_the_first_sync():
     now = found(CLOSE, instructions="Be polite.\U000e0041")
-    first = pin_comparison.first_pins(now)
+    first = pins.first_pins(now)
     assert first == pinned(CLOSE)
     comparison = compare(first, now)
     assert comparison.unapproved == "its instructions hide text that nobody approved"
     assert any("nobody approved: instructions holds" in line for line in comparison.lines())
     assert all(line.isprintable() for line in comparison.lines())
-    assert not compare(pin_comparison.approved(now), now)
+    assert not compare(pins.approved(now), now)

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 import pytest
 
-from pflow_mcp_plugin.discovery.pins import Pinned, Pins
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.trust.pins import Pinned, Pins
 from pflow_mcp_plugin.types import Tool
 
 LAUNCH = {"transport": "stdio", "command": "x"}

@@ -7,8 +7,8 @@ import json
 import attrs
 import pytest
 
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.resource_reading import READ_RESOURCE
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 

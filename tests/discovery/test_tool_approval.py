@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pflow_mcp_plugin.discovery.tool_approval import fingerprint, unapproved_tool, withheld
-from pflow_mcp_plugin.discovery.tool_file import Head
+from pflow_mcp_plugin.catalog.tool_catalog import unapproved_tool
+from pflow_mcp_plugin.catalog.tool_file import Head
+from pflow_mcp_plugin.trust.tool_approval import fingerprint, withheld
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SERVER = Server(name="a", command="x")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.tool_audit import audit, line, notes
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.trust.tool_checks import audit, line, notes
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.tool_changes import compare
-from pflow_mcp_plugin.trust.tool_difference import differences
+from pflow_mcp_plugin.trust.tool_difference import compare, differences
 from pflow_mcp_plugin.types import Tool
 
 TEXT = {"type": "string"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.discovery.tool_hashes import canonical, manifest_hash, tool_hash
+from pflow_mcp_plugin.catalog.json_values import canonical, manifest_hash, tool_hash
 from pflow_mcp_plugin.types import Tool
 
 TOOL = Tool(name="add", description="Adds", input_schema={"type": "object"})

@@ -7,10 +7,9 @@ import threading
 
 import pytest
 
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery.catalog import Catalog
-from pflow_mcp_plugin.discovery.server_launch import launch
-from pflow_mcp_plugin.discovery.servers import Servers
+from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.exchange import Listing

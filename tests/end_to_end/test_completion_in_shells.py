@@ -39,7 +39,7 @@ def desk(pflow_home, tmp_path, monkeypatch):
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m pflow_mcp_plugin "$@"\n')
         program.chmod(0o755)
-    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR", "BASH_COMPLETION_USER_DIR", "EDITOR"):
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR", "EDITOR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TERM", "dumb")
@@ -202,12 +202,3 @@ def test_what_was_installed_is_removed_without_a_trace(desk, shell):
     )
     left = {path for path in desk.home.rglob("*") if path.is_file() and path.read_bytes()} - before
     assert not [path for path in left if b"pflow" in path.read_bytes()]
-
-
-def test_zsh_loads_the_script_from_a_folder_of_the_user_s(desk):
-    zsh = program("zsh")
-    (desk.home / ".zfunc").mkdir()
-    (desk.home / ".zshrc").write_text("fpath=(~/.zfunc $fpath)\nautoload -Uz compinit\ncompinit -u\n")
-    assert str(desk.home / ".zfunc" / "_pflow") in install("zsh")
-    with terminal([zsh, "-i"], dict(os.environ), str(desk.work)) as opened:
-        assert opened.given("pflow mcp sy\tb\t") == ["mcp", "sync", "box"]

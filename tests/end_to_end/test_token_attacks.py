@@ -18,8 +18,7 @@ from issuer import AUDIENCE, Issuer
 from mcp.server.auth.provider import AccessToken
 from served_pflow import TOKEN, serving
 
-from pflow_mcp_plugin.server.http.access_tokens import AccessTokens, AuthorizationServer
-from pflow_mcp_plugin.server.http.request_tokens import Refusal
+from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, AuthorizationServer, Refusal
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 FIRST, SECOND = "first-token-Zq7xK2mP9wL4vB8n", "second-token-T3cR6yH1jF5dG0sA"

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import CallResult, Listing
 from pflow_mcp_plugin.execution.runtime import Notices, Runtime
 from pflow_mcp_plugin.types import ServerInfo, Tool

@@ -6,7 +6,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, McpError, Where
-from pflow_mcp_plugin.execution.actions import classify
+from pflow_mcp_plugin.execution.failure_actions import classify
 
 WHERE = Where(server="s", tool="t")
 

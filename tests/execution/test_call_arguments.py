@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.execution.call_arguments import gather
-from pflow_mcp_plugin.schemas.schema_properties import declaration
+from pflow_mcp_plugin.execution.node import gather
+from pflow_mcp_plugin.schemas.schema_document import declaration
 
 DECLARED = declaration({"type": "object", "properties": {"timeout": {"type": "integer"}, "title": {}}})
 OPEN = declaration({"type": "object", "properties": {"title": {}}, "additionalProperties": True})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.exchange import ToolCall
-from pflow_mcp_plugin.execution.call_progress import CallProgress, shortened
+from pflow_mcp_plugin.execution.call_hooks import CallProgress, shortened
 
 CALL = ToolCall(server="odd", tool="act", node_id="fetch")
 

@@ -12,9 +12,9 @@ from textwrap import dedent
 import pytest
 
 from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.execution.current_host import current_host

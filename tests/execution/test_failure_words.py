@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.execution.failure_words import action_of
+from pflow_mcp_plugin.execution.failure_actions import action_of
 
 RATE_LIMITED = [
     # GitHub

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.artifacts import Artifacts
-from pflow_mcp_plugin.execution.result import read
-from pflow_mcp_plugin.schemas.schema_properties import result_form
+from pflow_mcp_plugin.execution.result import Artifacts, read
+from pflow_mcp_plugin.schemas.schema_document import result_form
 
 WHERE = Where(server="s", tool="get_x")
 PNG = b"\x89PNG not really"

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import attrs
 
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Paths, Problem
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 from pflow_mcp_plugin.storage import default_paths

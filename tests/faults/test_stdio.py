@@ -21,7 +21,7 @@ from pflow_mcp_plugin.client.failures import Evidence, explain
 from pflow_mcp_plugin.client.request_failures import Exchange
 from pflow_mcp_plugin.client.supervisor import RestartLimit
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, TailReader
-from pflow_mcp_plugin.discovery.server_launch import launch as configured
+from pflow_mcp_plugin.discovery.servers import launch as configured
 from pflow_mcp_plugin.errors import (
     CallFailed,
     ConnectionFailed,

@@ -9,7 +9,7 @@ import pytest
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
-from pflow_mcp_plugin.presets.input_values import server_table
+from pflow_mcp_plugin.presets.collection import server_table
 
 NAMES = (
     "demo filesystem git github fetch time memory everything sequential-thinking "

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.presets.input_values import lacking, parse, resolve
+from pflow_mcp_plugin.presets.collection import lacking_inputs, parse_inputs, resolve_inputs
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
 PRESET = ServerPreset(
@@ -32,41 +32,41 @@ def unset(name):
 
 
 def test_values_are_parsed_and_empty_ones_are_none():
-    assert parse(PRESET, ["folder=/a=b", "note=", "mode=slow"]) == {"folder": "/a=b", "mode": "slow"}
+    assert parse_inputs(PRESET, ["folder=/a=b", "note=", "mode=slow"]) == {"folder": "/a=b", "mode": "slow"}
 
 
 @pytest.mark.parametrize(("pair", "said"), [("folder", "NAME=VALUE"), ("foldr=/a", "no input foldr")])
 def test_a_malformed_or_unknown_input_is_refused_and_the_inputs_are_named(pair, said):
     with pytest.raises(PflowError, match=said) as refused:
-        parse(PRESET, [pair])
+        parse_inputs(PRESET, [pair])
     assert refused.value.suggestions == ("Its inputs: folder, mode, note, TOKEN, EXTRA_KEY",)
     assert refused.value.exit_code == 2
 
 
 def test_a_given_secret_becomes_a_reference_and_is_kept_apart():
-    values = resolve(PRESET, {"folder": "/data", "TOKEN": "s3cret"}, unset)
+    values = resolve_inputs(PRESET, {"folder": "/data", "TOKEN": "s3cret"}, unset)
     assert values.texts == {"folder": "/data", "mode": "fast", "TOKEN": "${TOKEN}"}
     assert values.secrets == {"TOKEN": "s3cret"}
     assert values.missing == ()
 
 
 def test_a_secret_that_is_set_already_is_not_missing():
-    values = resolve(PRESET, {"folder": "/data"}, {"TOKEN": "s3cret", "EXTRA_KEY": "k"}.get)
+    values = resolve_inputs(PRESET, {"folder": "/data"}, {"TOKEN": "s3cret", "EXTRA_KEY": "k"}.get)
     assert values.texts["TOKEN"] == "${TOKEN}"
     assert values.texts["EXTRA_KEY"] == "${EXTRA_KEY}"
     assert values.secrets == {}
 
 
 def test_a_secret_may_be_a_reference_to_another_variable():
-    values = resolve(PRESET, {"folder": "/data", "TOKEN": "${WORK_TOKEN}"}, unset)
+    values = resolve_inputs(PRESET, {"folder": "/data", "TOKEN": "${WORK_TOKEN}"}, unset)
     assert values.texts["TOKEN"] == "${WORK_TOKEN}"
     assert values.secrets == {}
 
 
 def test_all_missing_inputs_are_named_at_once():
-    missing = resolve(PRESET, {}, unset).missing
+    missing = resolve_inputs(PRESET, {}, unset).missing
     assert [each.name for each in missing] == ["folder", "TOKEN"]
-    error = lacking(PRESET, missing)
+    error = lacking_inputs(PRESET, missing)
     assert error.message == "Preset acme needs: folder (A folder), TOKEN (A token)"
     assert error.suggestions == ("pflow mcp add acme --input folder=...", "pflow settings set TOKEN -")
     assert error.exit_code == 2
@@ -74,7 +74,7 @@ def test_all_missing_inputs_are_named_at_once():
 
 def test_a_value_that_is_not_a_choice_is_refused():
     with pytest.raises(PflowError, match="cannot be 'medium'") as refused:
-        resolve(PRESET, {"mode": "medium"}, unset)
+        resolve_inputs(PRESET, {"mode": "medium"}, unset)
     assert refused.value.suggestions == ("Choose from: fast, slow",)
 
 
@@ -85,7 +85,7 @@ def test_paths_are_made_absolute_unless_they_hold_a_reference(tmp_path, monkeypa
         "~/notes": str(Path.home() / "notes"),
         "${HOME}/notes": "${HOME}/notes",
     }.items():
-        assert resolve(PRESET, {"folder": given}, unset).texts["folder"] == expected
+        assert resolve_inputs(PRESET, {"folder": given}, unset).texts["folder"] == expected
 
 
 def test_the_default_of_a_path_is_left_as_it_is():
@@ -93,4 +93,4 @@ def test_the_default_of_a_path_is_left_as_it_is():
     made = ServerPreset(
         name="db", title="DB", description="Does it", command="db", args=("${file}",), inputs=(memory,)
     )
-    assert resolve(made, {}, unset).texts == {"file": ":memory:"}
+    assert resolve_inputs(made, {}, unset).texts == {"file": ":memory:"}

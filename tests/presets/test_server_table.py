@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.presets.input_values import server_table
+from pflow_mcp_plugin.presets.collection import server_table
 from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
 FOLDER = PresetInput(name="folder", description="A folder")

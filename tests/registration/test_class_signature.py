@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.registration import class_signature
-from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.class_signature import stub
 from pflow_mcp_plugin.registration.tool_entry import entry
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool, ToolRecord
 

@@ -11,11 +11,11 @@ import pytest
 from hostile import JUNK, KEYWORDS, SCHEMAS, one_by_one
 from hypothesis import given
 
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.registration import class_signature
-from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.class_signature import stub
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import ServerInfo, Tool
 

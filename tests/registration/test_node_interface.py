@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import FAILURES
-from pflow_mcp_plugin.registration.node_interface import ACTIONS, described, interface
+from pflow_mcp_plugin.registration.tool_entry import ACTIONS, described, interface
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 from pflow_mcp_plugin.types import Tool
 

@@ -12,17 +12,16 @@ from pathlib import Path
 import livemcpbench
 import pytest
 
+from pflow_mcp_plugin.catalog import tool_file
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.tool_lists import ToolPages
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.discovery import tool_file
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import Servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import Launch, Listing
-from pflow_mcp_plugin.registration.class_signature import node_type
-from pflow_mcp_plugin.registration.node_interface import interface
-from pflow_mcp_plugin.registration.stub_file import stub
+from pflow_mcp_plugin.registration.class_signature import node_type, stub
+from pflow_mcp_plugin.registration.tool_entry import interface
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.types import Server, ServerInfo, Tool
 

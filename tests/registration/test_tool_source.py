@@ -11,10 +11,10 @@ import attrs
 import pytest
 
 from pflow_mcp_plugin import calls
+from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
-from pflow_mcp_plugin.discovery.catalog import Catalog
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.workflow.workflow_text import located
@@ -252,7 +252,7 @@ def test_listing_loads_nothing_heavy():
     code = (
         "import sys, pflow_mcp_plugin.cli.tools, pflow_mcp_plugin.cli.tools\n"
         "heavy = {'asyncio', 'pocketflow', 'jsonschema', 'filelock', 'rich', 'mcp', 'rfc8785', 'hashlib'}\n"
-        "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('discovery.pins', 'trust.tool_difference')}\n"
+        "heavy |= {f'pflow_mcp_plugin.{name}' for name in ('trust.pins', 'trust.tool_difference')}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.schemas.linear_patterns import is_linear
+from pflow_mcp_plugin.schemas.schema_reduction import is_linear
 
 LENGTH = 100_000
 ATOMS = st.sampled_from(["a", "b", "é", r"\d", r"\w", r"\s", r"\.", ".", "[ab]", "[^a]", "[b-d]", r"[\d.]"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pflow_mcp_plugin.schemas.schema_sample import sample
+from pflow_mcp_plugin.schemas.schema_outline import sample
 
 PERSON = {
     "type": "object",

@@ -12,7 +12,7 @@ from conversations import talk
 from mcp.client.subscriptions import listen
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.list_changes import ListChanges, watched
+from pflow_mcp_plugin.server.client_notifications import ListChanges, watched
 from pflow_mcp_plugin.server.offer import Offer
 from pflow_mcp_plugin.server.pflow_server import build_server
 

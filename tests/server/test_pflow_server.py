@@ -13,8 +13,8 @@ import real_servers
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.server import ALL_TOOLS, Claims, ListChanges, ServedTool, ServingOptions
-from pflow_mcp_plugin.server.call_threads import WorkerThreads
 from pflow_mcp_plugin.server.envelopes import output_schema, success
+from pflow_mcp_plugin.server.pflow_server import WorkerThreads
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 PARAMETERS = {

@@ -13,7 +13,7 @@ import real_servers
 from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.errors import CallRefused, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.server.tools import registry_tools
+from pflow_mcp_plugin.server import registry_tools
 from pflow_mcp_plugin.types import Tool
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}

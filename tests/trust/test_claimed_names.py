@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.trust.claimed_names import claimed_names
 from pflow_mcp_plugin.trust.name_index import index_names
+from pflow_mcp_plugin.trust.tool_checks import claimed_names
 
 OTHERS = {"github": ["create_issue", "search", "read_file", "get_issue_1"], "git-hub": ["search"]}
 

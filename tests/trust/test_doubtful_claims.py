@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.trust.doubtful_claims import contradictions, unexplained_arguments
+from pflow_mcp_plugin.trust.tool_checks import contradictions, unexplained_arguments
 from pflow_mcp_plugin.types import Tool
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from pflow_mcp_plugin.config import server_egress
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.network import egress
-from pflow_mcp_plugin.trust import server_egress
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 

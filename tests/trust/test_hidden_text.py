@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.trust.hidden_text import hidden_text
-from pflow_mcp_plugin.trust.tool_texts import Text, texts
+from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
 from pflow_mcp_plugin.types import Tool
 
 

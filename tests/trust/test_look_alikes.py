@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.trust.look_alikes import plain_form, readings, shapes
+from pflow_mcp_plugin.trust.name_index import plain_form, readings, shapes
 
 
 @pytest.mark.parametrize(

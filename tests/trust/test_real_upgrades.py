@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jsonschema import Draft202012Validator
 
-from pflow_mcp_plugin.discovery.tool_use import ToolUse
 from pflow_mcp_plugin.errors import Where
-from pflow_mcp_plugin.schemas.schema_sample import sample
+from pflow_mcp_plugin.schemas.schema_outline import sample
+from pflow_mcp_plugin.trust.tool_use import ToolUse
 from pflow_mcp_plugin.types import ToolRecord
 from tests.data.server_upgrades import upgrades
 

@@ -6,9 +6,9 @@ from time import process_time
 
 import pytest
 
+from pflow_mcp_plugin.trust.hidden_text import Text
 from pflow_mcp_plugin.trust.name_index import index_names, is_unmistakable
-from pflow_mcp_plugin.trust.shadowing import shadowing
-from pflow_mcp_plugin.trust.tool_texts import Text
+from pflow_mcp_plugin.trust.tool_checks import shadowing
 
 NAMES = index_names(
     {"evil": ["add", "read_notes"], "github": ["create_issue", "search", "listPages", "read_notes"]}

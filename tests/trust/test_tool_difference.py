@@ -7,8 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.catalog.json_values import excerpt
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust.json_excerpt import excerpt
 from pflow_mcp_plugin.trust.tool_difference import differences, lines, unmistakable
 from pflow_mcp_plugin.types import Tool
 

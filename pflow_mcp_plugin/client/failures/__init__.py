@@ -5,7 +5,7 @@ request failed. The SDK's own messages come last, because they are the least spe
 
 - `explanation`: gathers the evidence of one connection when something fails, and examines it in order
 - `evidence`: what is known about a failure, the excerpt of stderr, and the error built from both
-- `process_failures`, `network_failures`, `http_failures`, `protocol_failures`: one kind of cause each
+- `server_failures`, `http_failures`: the causes, at the server and on the way to it
 """
 
 from pflow_mcp_plugin.client.failures.evidence import Evidence

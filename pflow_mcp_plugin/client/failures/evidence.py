@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ _MOST_LINES = 12
 _HEAD, _TAIL = 3, 5
 """Lines of the beginning and of the end that an excerpt of stderr shows in any case."""
 _LONGEST_LINE = 300
-# In a help text. Options are often `required`, and name no cause; the line before `usage` often does.
+# In a help text. Options are often `required`, and name no cause.
 _OPTION = re.compile(r"\s*-{1,2}\w")
 _USAGE = re.compile(r"\s*usage\b", re.IGNORECASE)
 _NAMED_CAUSE = re.compile(
@@ -86,7 +86,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's words as evidence of a failure: secrets are redacted before the text is cut."""
+        """Return a server's words for an error: redacted, then shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -96,17 +96,17 @@ class Evidence:
 
     @property
     def where(self) -> Where:
-        """Server, tool and phase of the evidence, as an error names them."""
+        """Server, tool and phase, as an error names them."""
         return Where(server=self.server.name, tool=self.tool, phase=self.phase)
 
     @property
     def calling(self) -> bool:
-        """Whether, by the evidence, a tool call failed rather than a start or a list."""
+        """Whether a tool call failed rather than a start or a list."""
         return self.phase == "call"
 
     @property
     def reached(self) -> bool:
-        """Whether, by the evidence, a call may have reached its server."""
+        """Whether a call may have reached its server."""
         return self.calling and not self.exchange.unsent
 
 
@@ -125,7 +125,13 @@ def failure(
         ran = "not ran"
     elif evidence.exchange.answered and ran == "not ran":
         ran, retryable = "unknown", False  # the server answered an earlier round of the call
-    said, file = _stderr_note(evidence)
+    text, said, file = evidence.stderr.strip(), [], ""
+    shown = excerpt(text)
+    if shown.lines:
+        path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
+        file = "" if path is None else str(path)
+        heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
+        said = [heading, *(f"  {line}" for line in shown.lines)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
     notes = [message, *evidence.blanks.notes, *said]
     error = kind(
@@ -136,7 +142,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error from the evidence that a message, over any transport, is not valid JSON."""
+    """Build the error about a message that is not valid JSON."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     step = "report it to the server's author"
     why = f" ({fault})" if fault else ""
@@ -148,7 +154,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error from the evidence that an answer, though JSON, is not a message."""
+    """Build the error about an answer that is JSON, but not a message."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,
@@ -156,20 +162,8 @@ def not_message(evidence: Evidence) -> McpError:
     )
 
 
-def _stderr_note(evidence: Evidence) -> tuple[list[str], str]:
-    """Return the lines about stderr, and the file with all of it if they show only a part."""
-    text = evidence.stderr.strip()
-    shown = excerpt(text)
-    if not shown.lines:
-        return [], ""
-    path = None if shown.is_whole else evidence.keep(evidence.server.name, f"{text}\n")
-    file = "" if path is None else str(path)
-    heading = f"Its stderr (in full: {file}):" if file else "Its stderr:"
-    return [heading, *(f"  {line}" for line in shown.lines)], file
-
-
 def plain(text: str) -> str:
-    """Return an excerpt of stderr, or any text, without terminal control codes."""
+    """Return a text without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 
@@ -193,23 +187,29 @@ def excerpt(text: str) -> Excerpt:
         chosen = list(range(len(lines)))
     else:
         middle = range(_HEAD, len(lines) - _TAIL)
-        telling = _telling(lines, middle, _MOST_LINES - _HEAD - _TAIL)
+        candidates = [index for index in middle if not _OPTION.match(lines[index])]
+        # The line before `usage` often names the cause.
+        named = [
+            index
+            for index in candidates
+            if _NAMED_CAUSE.search(lines[index]) or _USAGE.match(lines[index + 1])
+        ]
+        possible = [it for it in candidates if it not in named and _POSSIBLE_CAUSE.search(lines[it])]
+        most = _MOST_LINES - _HEAD - _TAIL
+        found = _first_and_last(named, most)
+        telling = sorted({*found, *_first_and_last(possible, most - len(found))})
         chosen = [*range(_HEAD), *telling, *range(len(lines) - _TAIL, len(lines))]
     is_whole = len(chosen) == len(lines) and all(len(line) <= _LONGEST_LINE for line in lines)
-    return Excerpt(tuple(_marked_lines(lines, chosen)), is_whole)
-
-
-def _telling(lines: Sequence[str], among: Sequence[int], most: int) -> list[int]:
-    """Return the indices of the lines that are most likely to name a cause, in order."""
-    candidates = [index for index in among if not _OPTION.match(lines[index])]
-    named = [
-        index
-        for index in candidates
-        if _NAMED_CAUSE.search(lines[index]) or (_USAGE.match(lines[index + 1]) and lines[index].strip())
-    ]
-    possible = [index for index in candidates if index not in named and _POSSIBLE_CAUSE.search(lines[index])]
-    found = _first_and_last(named, most)
-    return sorted({*found, *_first_and_last(possible, most - len(found))})
+    shown, after = [], 0
+    for index in chosen:
+        if index > after:
+            shown.append(f"... ({index - after:,} lines left out)")
+        line, after = lines[index], index + 1
+        if len(line) > _LONGEST_LINE:  # cut, between words if possible
+            head = line[:_LONGEST_LINE]
+            line = f"{head.rpartition(' ')[0] or head} ... ({len(line):,} characters in all)"
+        shown.append(line)
+    return Excerpt(tuple(shown), is_whole)
 
 
 def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
@@ -217,20 +217,3 @@ def _first_and_last(indices: Sequence[int], most: int) -> list[int]:
     if most <= 0:
         return []
     return [*indices] if len(indices) <= most else [indices[0], *indices[len(indices) - most + 1 :]]
-
-
-def _marked_lines(lines: Sequence[str], chosen: Iterable[int]) -> Iterator[str]:
-    after = 0
-    for index in chosen:
-        if index > after:
-            yield f"... ({index - after:,} lines left out)"
-        yield _shortened(lines[index])
-        after = index + 1
-
-
-def _shortened(line: str) -> str:
-    """Return a line; a long one is cut, between words if possible."""
-    if len(line) <= _LONGEST_LINE:
-        return line
-    head = line[:_LONGEST_LINE]
-    return f"{head.rpartition(' ')[0] or head} ... ({len(line):,} characters in all)"

@@ -11,9 +11,9 @@ import attrs
 
 from pflow_mcp_plugin.client.deadlines import Deadline
 from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, plain
-from pflow_mcp_plugin.client.failures.http_failures import from_status
-from pflow_mcp_plugin.client.failures.network_failures import from_network
-from pflow_mcp_plugin.client.failures.process_failures import (
+from pflow_mcp_plugin.client.failures.http_failures import from_network, from_status
+from pflow_mcp_plugin.client.failures.server_failures import (
+    from_error,
     from_exit,
     from_memory,
     from_seen,
@@ -21,7 +21,6 @@ from pflow_mcp_plugin.client.failures.process_failures import (
     stopped_reading,
     unreachable_step,
 )
-from pflow_mcp_plugin.client.failures.protocol_failures import from_error
 from pflow_mcp_plugin.client.request_failures import (
     Exchange,
     NoAccessToken,
@@ -54,11 +53,6 @@ T = TypeVar("T")
 class Explainer:
     """The explainer of one connection: gathers the evidence when it fails, and returns our error.
 
-    Args:
-        launch: The server.
-        process: Its process, if it was started for this connection.
-        files: Save its stderr.
-
     Attributes:
         lines: The transport if it speaks in lines, once it exists.
         remote: The transport if it uses HTTP, once it exists.
@@ -86,7 +80,15 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception of the explainer's connection; return the error to raise."""
+        """Gather the evidence for an exception; return the error to raise."""
+        returncode = None
+        if passed is None and self.lines is not None and self._process is not None:
+            if self.lines.finished:  # a process that closed its stdout is given a moment to exit
+                await self.lines.exited(_LAST_WORDS_SECONDS)
+                if self._process.returncode is not None:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
+            returncode = self.lines.exit_code
         evidence = Evidence(
             server=self._launch.server,
             phase=phase,
@@ -95,9 +97,9 @@ class Explainer:
             deadline=passed.name if passed else "",
             installer=self.installer if passed else "",
             config_file=self._launch.config_file,
-            returncode=await self._ended() if passed is None else None,
+            returncode=returncode,
             memory_mb=self.memory_mb,
-            stderr=self._stderr(),
+            stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
             keep=self._files.keep,
             seen=self.lines.seen if self.lines is not None else None,
             exchange=self._exchange(error, late=passed is not None, answered=answered),
@@ -123,26 +125,8 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the explainer's connection, as text."""
+        """Return what broke the connection, as text."""
         return in_words(next(leaves(error)), self._redactor)
-
-    def _stderr(self) -> str:
-        """Return the end of the server's stderr, redacted and without terminal codes."""
-        if self.lines is None:
-            return ""
-        # Terminal codes may be part of a secret, or split one.
-        return self._redactor.piece(plain(self._redactor.piece(self.lines.stderr.text)))
-
-    async def _ended(self) -> int | None:
-        """Return the exit code; a process that closed its stdout is given a moment to exit."""
-        if self.lines is None or self._process is None:
-            return None
-        if self.lines.finished:
-            await self.lines.exited(_LAST_WORDS_SECONDS)
-            if self._process.returncode is not None:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
-        return self.lines.exit_code
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:
@@ -165,15 +149,16 @@ def explain(error: BaseException, evidence: Evidence) -> McpError:
 
 def fit_to_show(error: E, redactor: Redactor) -> E:
     """Redact a translated error and remove terminal codes: parts of it come from the server."""
-    error.message = _fit_text(error.message, redactor)
+    error.message = _fit(error.message, redactor.text)
     error.args = (error.message,)
     error.details, error.facts = redactor.value(error.details), redactor.value(error.facts)
-    error.suggestions = tuple(_fit_text(step, redactor) for step in error.suggestions)
+    error.suggestions = tuple(_fit(step, redactor.text) for step in error.suggestions)
     return error
 
 
-def _fit_text(text: str, redactor: Redactor) -> str:
-    return redactor.text(plain(redactor.text(text)))  # terminal codes may be part of a secret, or split one
+def _fit(text: str, redact: Callable[[str], str]) -> str:
+    """Redact a text and remove terminal codes, which may be part of a secret, or split one."""
+    return redact(plain(redact(text)))
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:
@@ -209,7 +194,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure."""
+    """Run a login or logout in an event loop; explain its failure."""
     from asyncio import run
 
     try:

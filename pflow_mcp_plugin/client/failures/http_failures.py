@@ -1,20 +1,35 @@
-"""HTTP answers that are not MCP answers (statuses, redirects, content types), and missing access tokens."""
+"""Failures over HTTP: of the network and TLS, refusals, answers that are not MCP, missing access tokens."""
 
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import takewhile
 from shlex import quote
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.deadlines import retry_after
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure
-from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.request_failures import (
+    AnswerTooSlow,
+    BadEndpoint,
+    ForeignEndpoint,
+    InvalidJson,
+    MessageTooLarge,
+    NoAccessToken,
+    NotMessage,
+    RequestFailed,
+    causes,
+)
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import Server
 
 _SNIPPET = 200
@@ -42,7 +57,13 @@ def from_status(evidence: Evidence) -> McpError | None:
     if status < HTTPStatus.BAD_REQUEST:
         return _redirected(evidence)
     if exchange.session_lost:
-        return _session_lost(evidence)
+        return failure(
+            f"Server {evidence.server.name} no longer knows this session (HTTP 404)",
+            evidence,
+            next_step="check what it had done before you run this again; the state of the session is lost",
+            status=status,
+            session_lost=True,
+        )
     return _refused(status, evidence)
 
 
@@ -122,26 +143,32 @@ def _challenge(evidence: Evidence) -> dict[str, str]:
     return {match[1].lower(): match[2] or match[3] or "" for match in _CHALLENGE.finditer(text)}
 
 
-def _session_lost(evidence: Evidence) -> McpError:
-    return failure(
-        f"Server {evidence.server.name} no longer knows this session (HTTP 404)",
-        evidence,
-        next_step="check what it had done before you run this again; the state of the session is lost",
-        status=evidence.exchange.status,
-        session_lost=True,
-    )
-
-
 def _redirected(evidence: Evidence) -> McpError:
     url = evidence.server.url
     location = evidence.exchange.headers.get("location", "")
+    astray, where = "", "another address"
     try:
         target = urljoin(url, location).partition("?")[0]
-        where = _kind_of_place(url, target)
+        before, after = urlsplit(url), urlsplit(target)
+        if before.hostname != after.hostname or before.port != after.port:
+            where = "another host"
+        elif (before.scheme, after.scheme) == ("https", "http"):
+            where = "plain http"
+        is_valid = after.scheme in ("http", "https")
     except ValueError:
-        return _astray(f"to an invalid address: {location[:_SNIPPET]}", evidence)
-    if target == url:
-        return _astray("to itself" if location else "without a location", evidence)
+        is_valid = False
+    if not is_valid:
+        astray = f"to an invalid address: {location[:_SNIPPET]}"
+    elif target == url:
+        astray = "to itself" if location else "without a location"
+    if astray:
+        return failure(
+            f"Server {evidence.server.name}: {evidence.url} redirects {astray}",
+            evidence,
+            ran="not ran",
+            next_step="have the server's redirect corrected, or correct its url",
+            status=evidence.exchange.status,
+        )
     target = display.url(target, widely=True)[:_LONGEST_ADDRESS]
     return failure(
         f"Server {evidence.server.name}: {evidence.url} redirects to {where}, {target}; refused",
@@ -153,26 +180,6 @@ def _redirected(evidence: Evidence) -> McpError:
         status=evidence.exchange.status,
         location=target,
     )
-
-
-def _astray(how: str, evidence: Evidence) -> McpError:
-    return failure(
-        f"Server {evidence.server.name}: {evidence.url} redirects {how}",
-        evidence,
-        ran="not ran",
-        next_step="have the server's redirect corrected, or correct its url",
-        status=evidence.exchange.status,
-    )
-
-
-def _kind_of_place(url: str, target: str) -> str:
-    """Return in words where a redirect leads."""
-    before, after = urlsplit(url), urlsplit(target)
-    if after.scheme not in ("http", "https"):
-        raise ValueError(after.scheme)
-    if before.hostname != after.hostname or before.port != after.port:
-        return "another host"
-    return "plain http" if (before.scheme, after.scheme) == ("https", "http") else "another address"
 
 
 def _wrong_kind(evidence: Evidence) -> McpError:
@@ -232,10 +239,12 @@ def signs_in(server: Server) -> bool:
 
 
 def new_login(server: Server, scope: str = "") -> str:
-    """Return what to do if a sign-in at a server does not suffice, or the scopes of a token in its config."""
+    """Return the next step if the login, or a token in the config, does not suffice."""
     name = server.name
     if not signs_in(server):
-        return _other_token(server, scope)
+        token = f"a token with the scope {scope}" if scope else "a token with a wider scope"
+        variable = server.auth.get("token_env")
+        return f"set the variable {variable} to {token}" if variable else f"get {token} for server {name}"
     if is_machine(server.auth):
         return (
             f"add {scope} to scopes in auth of server {name}"
@@ -254,13 +263,228 @@ def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
 
 
 def login_command(server: Server, scope: str = "") -> str:
-    """Return as a next step how a person signs in at a server, with these scopes beside the usual ones."""
+    """Return the command by which a person signs in, with these scopes beside the usual ones."""
     return f"run: pflow mcp login {server.name}" + "".join(
         f" --scope {quote(word)}" for word in scope.split()
     )
 
 
-def _other_token(server: Server, scope: str) -> str:
-    token = f"a token with the scope {scope}" if scope else "a token with a wider scope"
-    variable = server.auth.get("token_env")
-    return f"set the variable {variable} to {token}" if variable else f"get {token} for server {server.name}"
+_SHOWN = 200
+"""Characters of an address named by a server that the message of a network failure shows."""
+_CERTIFICATE_FAULTS = {
+    9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
+    10: ("has expired", "have the server's certificate renewed"),
+    18: ("is self-signed", "if you trust it, save it to a file and set ca_bundle or SSL_CERT_FILE to that"),
+    19: ("is signed by an unknown CA", "if you trust it, set ca_bundle or SSL_CERT_FILE to that CA's file"),
+    20: ("is signed by a CA that is not trusted here", "set ca_bundle or SSL_CERT_FILE to that CA's file"),
+    62: ("is for another host name", "use the name that the certificate is for in its url"),
+    64: ("is not for this address", "use the name that the certificate is for in its url"),
+}
+"""OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description, and the next step."""
+
+_CLIENT_CERTIFICATE_ALERTS = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+}
+"""OpenSSL's reasons for the alerts of a server that wants another client certificate."""
+
+
+def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
+    """Explain an exchange that the network broke off, or that we broke off because of its content."""
+    exchange = evidence.exchange
+    noted = exchange.error or (error if isinstance(error, CertificatesUnreadable) else None)
+    ours = _from_ours(noted, evidence) if noted is not None else None
+    if ours is not None:
+        return ours
+    if exchange.cut:
+        return _cut(noted, evidence)
+    if noted is None:
+        return None
+    # The chain also holds earlier failures that were handled, such as the probe's before the handshake.
+    chain = list(takewhile(lambda cause: not isinstance(cause, RequestFailed), causes(noted)))
+    return _unreachable(chain, evidence) or _from_tls(chain, evidence) or _broken_off(noted, evidence)
+
+
+def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # noqa: PLR0911 - one for each error
+    name = evidence.server.name
+    if isinstance(error, AnswerTooSlow):
+        seconds = evidence.server.timeout
+        late = f"did not answer completely within {seconds:g} s (timeout)"
+        step = f"raise timeout of server {name} if it needs longer"
+        if not evidence.calling:
+            return failure(f"Server {name} {late}", evidence, retryable=True, next_step=step, seconds=seconds)
+        message = f"Tool {evidence.tool} on server {name} {late}"
+        return DeadlineExceeded(message, where=evidence.where, ran="unknown", next_step=step, seconds=seconds)
+    if isinstance(error, MessageTooLarge):
+        return failure(
+            f"Server {name} sent {error.what} of more than {error.limit / (1 << 20):g} MiB "
+            f"({error.size:,} bytes received so far)",
+            evidence,
+            next_step=f"ask for less, or raise max_line_mb of server {name}",
+            limit_bytes=error.limit,
+            size_bytes=error.size,
+        )
+    if isinstance(error, InvalidJson | NotMessage):
+        is_json = isinstance(error, NotMessage)
+        return not_message(evidence) if is_json else invalid_json(error.args[0], evidence, error.args[1])
+    if isinstance(error, ForeignEndpoint | BadEndpoint):
+        return _misled(error, evidence)
+    if isinstance(error, CertificatesUnreadable):
+        step = f"correct {error.setting}"
+        return failure(
+            f"Server {name}: {error.what} cannot be read: {error.reason}", evidence, next_step=step
+        )
+    return _from_checks(error, evidence)
+
+
+def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
+    """Explain a connection that we refused to make, or a request that we did not send."""
+    if isinstance(error, NoAccessToken):
+        return from_sign_in(error, evidence)
+    if isinstance(error, HostRefused):
+        refusal = error.refusal
+        return failure(
+            refusal.message,
+            evidence,
+            ran="not ran",
+            next_step=refusal.next_step,
+            host=refusal.host,
+            address=refusal.address,
+        )
+    if isinstance(error, KeyNotPinned):
+        name = evidence.server.name
+        return failure(
+            f"Server {name}: the public key of {error.host} is none of its tls_pins; "
+            f"its pin is {error.pin}; nothing was sent",
+            evidence,
+            ran="not ran",
+            next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
+            "otherwise someone may be intercepting the connection",
+            pin=error.pin,
+        )
+    return None
+
+
+def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:
+    name, url, place = evidence.server.name, evidence.url, evidence.words(str(error), _SHOWN)
+    if isinstance(error, BadEndpoint):
+        message = f"Server {name} at {url} names an invalid address for its messages: {place}"
+        return failure(message, evidence, ran="not ran", next_step="report it to the server's author")
+    return failure(
+        f"Server {name} at {url} names another host for its messages: {place}; refused",
+        evidence,
+        ran="not ran",
+        next_step="correct its url, or the server's public address",
+    )
+
+
+def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | None:
+    name, url = evidence.server.name, evidence.url
+    if any(isinstance(cause, socket.gaierror) for cause in chain):
+        host, port = _host_and_port(url)
+        return failure(
+            f"Server {name}: host {host} was not found (port {port})",
+            evidence,
+            ran="not ran",
+            next_step="check the host name in its url, and the network",
+            host=host,
+            port=port,
+        )
+    if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+        return failure(
+            f"Server {name}: connection refused by {url}",
+            evidence,
+            ran="not ran",
+            retryable=True,
+            next_step="check that the server runs, and the port in its url",
+        )
+    return None
+
+
+def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None:
+    host, port = _host_and_port(evidence.server.url)
+    for cause in chain:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            fault, step = _CERTIFICATE_FAULTS.get(
+                cause.verify_code,
+                (f"is not accepted: {cause.verify_message}", "have the server's certificate fixed"),
+            )
+            message = f"Server {evidence.server.name}: the certificate of {host} {fault}"
+            return failure(
+                f"{message}; nothing was sent",
+                evidence,
+                ran="not ran",
+                next_step=step,
+                certificate=cause.verify_message,
+            )
+    error = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
+    if error is None:
+        return None
+    if error.reason in _CLIENT_CERTIFICATE_ALERTS:
+        name = evidence.server.name
+        wish = "does not accept the" if evidence.server.client_cert else "wants a"
+        return failure(
+            f"Server {name}: {host} {wish} client certificate ({error.reason})",
+            evidence,
+            ran="not ran",
+            next_step=f"set client_cert of server {name} to one that it accepts",
+        )
+    if _connecting(chain[0]):
+        return failure(
+            f"Server {evidence.server.name}: the TLS handshake with {host}, port {port} failed: {chain[0]}",
+            evidence,
+            ran="not ran",
+            next_step="check the port in its url, and whether the server uses https",
+        )
+    return None
+
+
+def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
+    url, name = evidence.url, evidence.server.name
+    kind = type(error).__name__
+    if kind == "ProxyError":
+        return failure(
+            f"Server {name}: the proxy for {url} refused: {error}",
+            evidence,
+            ran="not ran",
+            next_step="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+        )
+    connecting = _connecting(error)
+    return failure(
+        f"Server {name}: the exchange with {url} broke off: {kind} {error}".rstrip(),
+        evidence,
+        ran="not ran" if connecting else "unknown",
+        retryable=connecting,
+        next_step="check the network and the server's own log",
+        status=None if connecting else evidence.exchange.status,
+    )
+
+
+def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
+    name, resumes = evidence.server.name, evidence.exchange.resumes
+    if type(error).__name__ == "ReadTimeout":
+        return failure(
+            f"Server {name}: its event stream was silent for {evidence.server.sse_timeout:g} s (sse_timeout)",
+            evidence,
+            next_step=f"raise sse_timeout of server {name} if that is usual for it",
+        )
+    tried = f", also after resuming it {resumes} times" if resumes else ""
+    return failure(
+        f"Server {name}: its event stream ended before the answer came{tried}",
+        evidence,
+        next_step="look at its log; check what it had done before you run this again",
+        resumes=resumes,
+    )
+
+
+def _connecting(error: object) -> bool:
+    """Whether the connection to the server had not been established."""
+    return type(error).__name__.startswith("Connect")  # httpx2's ConnectError and ConnectTimeout
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

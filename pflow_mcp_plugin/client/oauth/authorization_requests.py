@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,7 @@ import httpx2
 from pflow_mcp_plugin.client.request_failures import MessageTooLarge, NoAccessToken
 from pflow_mcp_plugin.client.transport.http_requests import NETWORK_ERRORS, is_same_origin, read_whole
 from pflow_mcp_plugin.client.transport.messages import read_json
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.network import egress
 from pflow_mcp_plugin.network.certificates import tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
@@ -55,17 +56,7 @@ class Answer:
 
 
 class AuthorizationRequests:
-    """Makes the requests for metadata and tokens of one server; an async context manager.
-
-    Args:
-        server: The server, whose rules for the network, CAs and pins apply.
-
-    Attributes:
-        server: The same.
-
-    Raises:
-        CertificatesUnreadable: Certificates or pins cannot be read.
-    """
+    """Makes the requests for metadata and tokens of one server; an async context manager."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -84,20 +75,11 @@ class AuthorizationRequests:
     ) -> None:
         await self._stack.aclose()
 
-    async def get(self, url: str) -> Answer:
-        """Request metadata of an authorization server."""
-        return await self._got(url, {"accept": _JSON})
-
-    async def get_own(self, url: str) -> Answer:
-        """Request metadata of the server itself, with its headers where it is asked at its own origin.
-
-        The exceptions are those of `get`.
-        """
-        return await self._got(url, self._own_headers(url, _JSON))
-
-    async def _got(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def get(self, url: str, *, own: bool = False) -> Answer:
+        """Request metadata: of an authorization server, or the server's own, with its headers."""
+        headers = self._own_headers(url, _JSON) if own else {"accept": _JSON}
         for _ in range(_MAX_REDIRECTS + 1):
-            response, content = await self._answer("GET", url, headers=headers)
+            response, content = await self._sent("GET", url, headers=headers)
             if not response.is_redirect:
                 return _judged(response, content)
             url = self._followed(url, response)
@@ -106,10 +88,9 @@ class AuthorizationRequests:
     async def challenge(self) -> str:
         """Return the `WWW-Authenticate` header with which the server refuses a request without a token."""
         ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
-        body = {"method": "GET"} if self.server.transport == "sse" else {"method": "POST", "json": ping}
+        method, body = ("GET", {}) if self.server.transport == "sse" else ("POST", {"json": ping})
         headers = self._own_headers(self.server.url, f"{_JSON}, text/event-stream")
-        request = self._client.build_request(url=self.server.url, headers=headers, **body)
-        response, _ = await self._sent(request, whole=False)
+        response, _ = await self._sent(method, self.server.url, whole=False, headers=headers, **body)
         refused = response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
         return response.headers.get("www-authenticate", "") if refused else ""
 
@@ -124,8 +105,8 @@ class AuthorizationRequests:
         return headers
 
     async def status(self, url: str) -> tuple[int, str]:
-        """Return the status with which a page answers, and where it redirects to; it is not followed."""
-        response, _ = await self._sent(self._client.build_request("GET", url), whole=False)
+        """Return the status of a page, and where it redirects to; the redirect is not followed."""
+        response, _ = await self._sent("GET", url, whole=False)
         return response.status_code, response.headers.get("location", "")
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
@@ -133,29 +114,27 @@ class AuthorizationRequests:
         return await self._posted(url, headers, data=dict(form))
 
     async def post_json(self, url: str, content: JSONObject) -> Answer:
-        """Post a JSON object to an endpoint; the exceptions are those of `post`."""
+        """Post a JSON object to an endpoint."""
         return await self._posted(url, {}, json=content)
 
     async def _posted(self, url: str, headers: Mapping[str, str], **body: Any) -> Answer:
         accepting = {"accept": _JSON, **headers}
-        response, content = await self._answer("POST", url, headers=accepting, **body)
+        response, content = await self._sent("POST", url, headers=accepting, **body)
         if response.is_redirect:  # another place must not get the credentials in the form
             where = place(response.headers.get("location", ""))
             raise NoAccessToken(f"the endpoint {place(url)} redirects to {where}; refused", "operator")
         return _judged(response, content)
 
-    async def _answer(self, method: str, url: str, **options: Any) -> tuple[httpx2.Response, bytes]:
+    async def _sent(
+        self, method: str, url: str, *, whole: bool = True, **options: Any
+    ) -> tuple[httpx2.Response, bytes]:
+        from asyncio import timeout
+
         try:
             request = self._client.build_request(method, url, **options)
         except httpx2.InvalidURL as error:
             raise NoAccessToken(f"{place(url)} is not a valid URL", "operator") from error
-        return await self._sent(request)
-
-    async def _sent(self, request: httpx2.Request, *, whole: bool = True) -> tuple[httpx2.Response, bytes]:
-        from asyncio import timeout
-
-        url = str(request.url)
-        require_allowed(self.server, url)
+        require_allowed(self.server, str(request.url))
         try:
             async with timeout(self._seconds):
                 response = await self._client.send(request, stream=True, follow_redirects=False)
@@ -165,7 +144,13 @@ class AuthorizationRequests:
                     await response.aclose()
                     self._client.cookies.clear()
         except (*NETWORK_ERRORS, MessageTooLarge, TimeoutError) as error:
-            raise _unreachable(url, error, self._seconds) from error
+            if isinstance(error, TimeoutError | httpx2.TimeoutException):
+                why = f"it did not answer within {self._seconds:g} s"
+            elif isinstance(error, MessageTooLarge):
+                why = f"its answer is larger than {_LIMIT >> 20} MiB"
+            else:
+                why = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
+            raise NoAccessToken(f"{place(url)} could not be asked: {why}", "later") from error
 
     def _followed(self, url: str, response: httpx2.Response) -> str:
         target = str(response.next_request.url) if response.next_request else ""
@@ -180,14 +165,14 @@ class AuthorizationRequests:
 
 
 def require_allowed(server: Server, url: str) -> None:
-    """Refuse a URL for a request that belongs to a server, before any connection is made."""
+    """Refuse a URL that the server's rules forbid, before any connection is made."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise HostRefused(refusal)
 
 
 def place(url: str) -> str:
-    """Return where a request goes, for messages: the URL without user info and query, cut."""
+    """Return a URL for messages: without user info and query, and shortened."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -202,32 +187,10 @@ def _judged(response: httpx2.Response, content: bytes) -> Answer:
     url, status = str(response.request.url), response.status_code
     if status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise NoAccessToken(f"{place(url)} answered HTTP {status}", "later")
-    date = _seconds(response.headers.get("date", ""))
-    return Answer(url=url, status=status, date=date, content=_object(content))
-
-
-def _seconds(date: str) -> float | None:
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return parsedate_to_datetime(date).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _object(content: bytes) -> JSONObject | None:
-    try:
+    date: float | None = None
+    with suppress(ValueError, OverflowError):
+        date = parsedate_to_datetime(response.headers.get("date", "")).timestamp()
+    value: JSON = None
+    with suppress(ValueError, RecursionError):
         value = read_json(content)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _unreachable(url: str, error: Exception, seconds: float) -> NoAccessToken:
-    if isinstance(error, TimeoutError | httpx2.TimeoutException):
-        why = f"it did not answer within {seconds:g} s"
-    elif isinstance(error, MessageTooLarge):
-        why = f"its answer is larger than {_LIMIT >> 20} MiB"
-    else:
-        why = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
-    return NoAccessToken(f"{place(url)} could not be asked: {why}", "later")
+    return Answer(url=url, status=status, date=date, content=value if isinstance(value, dict) else None)

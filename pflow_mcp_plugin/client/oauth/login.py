@@ -1,4 +1,7 @@
-"""The login of a person: chooses a flow, runs it, and stores the sign-in."""
+"""The login of a person: chooses a flow, runs it, and stores the sign-in.
+
+And the end of a sign-in: it is removed from the store, and its tokens are revoked (RFC 7009).
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from pflow_mcp_plugin.client.oauth.authorization_code import (
+from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.login_flows import (
     LoopbackListener,
     PastedRedirect,
     Person,
     code_tokens,
 )
-from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
     AuthorizationServer,
@@ -27,27 +30,114 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import (
     SignIn,
     Tokens,
 )
-from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore, store_of
-from pflow_mcp_plugin.client.oauth.sign_out import why_not_revoked
+from pflow_mcp_plugin.client.oauth.sign_in_store import (
+    SignInBusy,
+    SignInKey,
+    SignInStore,
+    StoredSignIn,
+    store_of,
+)
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
     CLIENT_UNKNOWN,
     DEVICE_GRANT,
     TokenRefused,
+    authentication,
     error_of,
+    refusal,
     registered_client,
     seconds_of,
 )
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.config.auth import DEVICE, wanted_scopes
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.daemon_threads import in_daemon_thread
 from pflow_mcp_plugin.exchange import Launch
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.types import Server
+
+
+@attrs.frozen(kw_only=True)
+class SignOut:
+    """A sign-in that was removed.
+
+    Attributes:
+        entry: What the store said of it.
+        revoked: Whether its tokens were revoked.
+        reason: Why they were not; empty if there were none.
+    """
+
+    entry: StoredSignIn
+    revoked: bool = False
+    reason: str = ""
+
+
+async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | None) -> SignOut:
+    """Remove a sign-in from its store, then revoke its tokens if the authorization server can.
+
+    What goes wrong with the revocation is told in the result: the sign-in is gone by then.
+    """
+    name = entry.sign_in.server if entry.sign_in else entry.name
+    try:
+        async with store.locked(entry):  # a refresh that is running would store it again
+            sign_in = await in_daemon_thread(store.take_out, entry)
+    except SignInBusy:
+        raise PflowError(
+            f"The sign-in at server {name} was not removed: another process is using it",
+            suggestions=("Try again later",),
+        ) from None
+    if entry.sign_in and entry.sign_in.tokens is None:
+        return SignOut(entry=entry)
+    reason = await why_not_revoked(server, sign_in)
+    return SignOut(entry=entry, revoked=not reason, reason=reason)
+
+
+async def why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
+    """Revoke the tokens of a sign-in; return why that failed, `""` if it did not."""
+    if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
+        return "they could not be read"
+    if server is None:
+        return "the rules for the network cannot be read from the config"
+    try:
+        await _revoke(server, sign_in, sign_in.tokens)
+    except (NoAccessToken, HostRefused) as failure:
+        return str(failure)
+    except KeyNotPinned as failure:
+        return f"{failure.host} has none of the keys in tls_pins"
+    except CertificatesUnreadable as failure:
+        return f"{failure.what} cannot be read: {failure.reason}"
+    return ""
+
 
 _CODE_GRANT = "authorization_code"
 
 _METHODS: Sequence[Method] = ("none", "client_secret_basic", "client_secret_post")
 """How a client that registers itself would authenticate, the best first: it can keep no secret."""
+
+
+async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
+    found = sign_in.authorization_server
+    if not found.revocation_endpoint:
+        reason = f"the authorization server {place(found.issuer)} does not offer it"
+        raise NoAccessToken(reason, "operator")
+    client = registered_client(server.auth, found) or sign_in.registration
+    fields, headers = authentication(client, found, server.auth)
+    # The refresh token first, as it is good for the longest.
+    wanted = [("refresh_token", tokens.refresh)] if tokens.refresh else []
+    if tokens.access and tokens.is_valid(time.time()):
+        wanted.append(("access_token", tokens.access))
+    async with AuthorizationRequests(server) as requests:
+        for hint, token in wanted:
+            form = {"token": token, "token_type_hint": hint, **fields}
+            answer = await requests.post(found.revocation_endpoint, form, headers)
+            if answer.status == HTTPStatus.OK:
+                continue
+            refused = refusal(answer, "revocation endpoint", form)
+            # An access token for which there is no other way ends with its refresh token, or soon after.
+            if refused.code != "unsupported_token_type" or token != tokens.access or not tokens.refresh:
+                raise NoAccessToken(refused.text, "operator") from refused
 
 
 async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> SignIn:
@@ -83,15 +173,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
 
 @attrs.frozen(kw_only=True)
 class _Attempt:
-    """One login.
-
-    Attributes:
-        launch: The server.
-        person: Who signs in.
-        requests: Makes the requests.
-        found: The metadata.
-        scopes: What to ask for.
-    """
+    """One login."""
 
     launch: Launch
     person: Person
@@ -143,7 +225,7 @@ class _Attempt:
         return attrs.evolve(sign_in, tokens=tokens)
 
     async def _by_device(self, stored: Registration | None) -> SignIn:
-        from pflow_mcp_plugin.client.oauth.device_flow import device_tokens
+        from pflow_mcp_plugin.client.oauth.login_flows import device_tokens
 
         known = self.found.authorization_server
         if not known.device_authorization_endpoint:
@@ -155,7 +237,7 @@ class _Attempt:
         return attrs.evolve(sign_in, tokens=tokens)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in before there are tokens: what is granted is what is asked for, unless told."""
+        """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
         server = self.launch.server
         self.launch.learn(filter(None, (client.client_secret,)))
         return SignIn(
@@ -180,19 +262,20 @@ class _Attempt:
             async with PastedRedirect(self.person, ports[0]) as pasted:
                 yield pasted
             return
-        async with AsyncExitStack() as stack:
-            yield await self._listener(stack, ports)
-
-    async def _listener(self, stack: AsyncExitStack, ports: Sequence[int]) -> LoopbackListener:
         failed: OSError | None = None
-        for port in ports:
-            try:
-                return await stack.enter_async_context(LoopbackListener(port))
-            except OSError as error:  # a client that registers itself does so again, with another port
-                failed = error
+        async with AsyncExitStack() as stack:
+            for port in ports:
+                try:
+                    listener = await stack.enter_async_context(LoopbackListener(port))
+                except OSError as error:  # a client that registers itself does so again, with another port
+                    failed = error
+                    continue
+                yield listener
+                return
         why = os.strerror(failed.errno) if failed and failed.errno else failed
         reason = f"port {ports[-1]} of this machine cannot be listened on: {why}"
-        raise NoAccessToken(f"{reason}; end the program that uses it, or change redirect_port", "credentials")
+        step = "end the program that uses it, or change redirect_port"
+        raise NoAccessToken(f"{reason}; {step}", "credentials")
 
 
 def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:
@@ -224,7 +307,7 @@ async def client_of(
     redirect_uri: str = "",
     stored: Registration | None = None,
 ) -> Registration:
-    """Return the client for a login; it is registered if that is necessary."""
+    """Return the client for a login, registered if necessary; without a redirect for the device flow."""
     redirect_uris = (redirect_uri,) if redirect_uri else ()
     known = registered_client(auth, found)
     if known is not None:
@@ -232,42 +315,30 @@ async def client_of(
     document = auth.get("client_metadata_url")
     if isinstance(document, str) and document and found.client_id_metadata_document_supported:
         return Registration(client_id=document, redirect_uris=redirect_uris)
-    if stored is not None and _is_usable(stored, redirect_uris):
-        return stored
+    if stored is not None:
+        expired = stored.expires_at is not None and stored.expires_at <= time.time()
+        same_flow = bool(redirect_uris) == bool(stored.redirect_uris)  # it decides about the client's grants
+        fits = same_flow and set(redirect_uris) <= set(stored.redirect_uris)
+        # The id of a document is good only as long as the config names it.
+        if fits and not expired and "://" not in stored.client_id:
+            return stored
     if not found.registration_endpoint:
         wrong = f"its authorization server {place(found.issuer)} registers no clients"
         raise NoAccessToken(
             f"{wrong}: set client_id in auth to that of a client which it knows", "credentials"
         )
-    asked = _metadata(found, redirect_uris)
-    answer = await requests.post_json(found.registration_endpoint, asked)
-    return _registered(answer, asked, redirect_uris)
-
-
-def _is_usable(stored: Registration, redirect_uris: tuple[str, ...]) -> bool:
-    """Whether a client can be used again: for the same flow, which decides about its grants.
-
-    That of a document cannot once the config no longer names it.
-    """
-    expired = stored.expires_at is not None and stored.expires_at <= time.time()
-    fits = bool(redirect_uris) == bool(stored.redirect_uris) and set(redirect_uris) <= set(
-        stored.redirect_uris
-    )
-    return fits and not expired and "://" not in stored.client_id
-
-
-def _metadata(found: AuthorizationServer, redirect_uris: tuple[str, ...]) -> dict[str, Any]:
-    """Return the metadata of the client that is registered (RFC 7591, section 2)."""
-    known = found.token_endpoint_auth_methods_supported
+    # RFC 7591, section 2.
+    methods = found.token_endpoint_auth_methods_supported
     asked: dict[str, Any] = {
         "client_name": "pflow",
         "application_type": "native",
         "grant_types": [_CODE_GRANT if redirect_uris else DEVICE_GRANT, "refresh_token"],
-        "token_endpoint_auth_method": next((each for each in _METHODS if each in known), _METHODS[0]),
+        "token_endpoint_auth_method": next((each for each in _METHODS if each in methods), _METHODS[0]),
     }
     if redirect_uris:
         asked |= {"redirect_uris": list(redirect_uris), "response_types": ["code"]}
-    return asked
+    answer = await requests.post_json(found.registration_endpoint, asked)
+    return _registered(answer, asked, redirect_uris)
 
 
 def _registered(answer: Answer, asked: JSONObject, redirect_uris: tuple[str, ...]) -> Registration:

@@ -7,7 +7,6 @@ URL in it is checked before it is used.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -74,9 +73,9 @@ async def authorization_server(
 
     require_url(server, "the issuer of its authorization server", issuer)
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
-        content = _content(await requests.get(url))
-        if content is not None and "issuer" in content:
-            return _checked(server, issuer, content)
+        answer = await requests.get(url)
+        if answer.status == HTTPStatus.OK and answer.content is not None and "issuer" in answer.content:
+            return _checked(server, issuer, answer.content)
     raise NoAccessToken(f"its authorization server {place(issuer)} has no metadata", "operator")
 
 
@@ -130,10 +129,15 @@ async def _protected_resource(
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
 
     named = _named_in(challenge, _METADATA)
-    if named and not _is_own(server, named):
+    try:
+        is_foreign = bool(named) and not is_same_origin(server.url.lower(), named.lower())
+    except ValueError:
+        is_foreign = True
+    if is_foreign:
         raise NoAccessToken(f"it names metadata on another host, {place(named)}; refused", "operator")
     for url in dict.fromkeys(build_protected_resource_metadata_discovery_urls(named or None, server.url)):
-        content = _content(await requests.get_own(url))
+        answer = await requests.get(url, own=True)
+        content = answer.content if answer.status == HTTPStatus.OK else None
         if content is not None and "resource" in content:
             resource = content["resource"]
             if not isinstance(resource, str) or not covers(resource, server.url):
@@ -149,7 +153,7 @@ def _named_in(challenge: str, parameter: re.Pattern[str]) -> str:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether the resource in metadata is a server's URL, or a folder above it on the same origin."""
+    """Whether a resource is the server's URL, or a folder above it on the same origin."""
     try:
         if not is_same_origin(resource.lower(), url.lower()):
             return False
@@ -160,19 +164,9 @@ def covers(resource: str, url: str) -> bool:
 
 
 def same_issuer(one: str, other: str) -> bool:
-    """Whether two issuers in metadata are the same: as strings, but for the slash of an empty path."""
-    return one == other or (_is_root(one) and _is_root(other) and one.rstrip("/") == other.rstrip("/"))
-
-
-def _is_root(issuer: str) -> bool:
-    return urlsplit(issuer).path in ("", "/")
-
-
-def _is_own(server: Server, url: str) -> bool:
-    try:
-        return is_same_origin(server.url.lower(), url.lower())
-    except ValueError:
-        return False
+    """Whether two issuers are the same string, but for the slash of an empty path."""
+    are_roots = all(urlsplit(issuer).path in ("", "/") for issuer in (one, other))
+    return one == other or (are_roots and one.rstrip("/") == other.rstrip("/"))
 
 
 def _chosen_issuer(server: Server, found: JSONObject | None, wanted: str) -> str:
@@ -195,18 +189,15 @@ def _chosen_issuer(server: Server, found: JSONObject | None, wanted: str) -> str
     return fitting
 
 
-def _content(answer: Any) -> JSONObject | None:
-    """Return the JSON object of an answer, None if there is no metadata at its URL."""
-    content: JSONObject | None = answer.content
-    return content if answer.status == HTTPStatus.OK else None
-
-
 def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationServer:
     where = f"the metadata of its authorization server {place(issuer)}"
     stated = content["issuer"]
     if not isinstance(stated, str) or not same_issuer(stated, issuer):
         raise NoAccessToken(f"{where} is that of another issuer, {place(str(stated))}; refused", "operator")
-    urls = {name: _endpoint(server, where, name, content) for name in _URLS}
+    urls = {name: str(content.get(name) or "") for name in _URLS}
+    for name, url in urls.items():
+        if url:
+            require_url(server, f"{name} in {where}", url)
     if not urls["token_endpoint"]:
         raise NoAccessToken(f"{where} has no token_endpoint", "operator")
     given: dict[str, Any] = {"issuer": stated, **urls}
@@ -216,14 +207,6 @@ def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationS
         elif isinstance(field.default, bool):
             given[field.name] = content.get(field.name) is True
     return AuthorizationServer(**given)
-
-
-def _endpoint(server: Server, where: str, name: str, content: Mapping[str, JSON]) -> str:
-    url = content.get(name)
-    if url is None or url == "":
-        return ""
-    require_url(server, f"{name} in {where}", url if isinstance(url, str) else str(url))
-    return str(url)
 
 
 def _words(value: JSON) -> tuple[str, ...]:

@@ -81,23 +81,7 @@ class Registration:
 
 @attrs.frozen(kw_only=True)
 class AuthorizationServer:
-    """The metadata of an authorization server (RFC 8414), as far as it is used; checked.
-
-    Attributes:
-        issuer: Its name, a URL.
-        token_endpoint: Where tokens are issued.
-        authorization_endpoint: Where a browser is sent; this and the further endpoints may be empty.
-        registration_endpoint: Where clients register.
-        device_authorization_endpoint: Where the device flow begins.
-        revocation_endpoint: Where tokens are revoked.
-        scopes_supported: The scopes that it names.
-        grant_types_supported: The grants that it names.
-        token_endpoint_auth_methods_supported: How clients may authenticate.
-        token_endpoint_auth_signing_alg_values_supported: The algorithms for signed assertions that it names.
-        code_challenge_methods_supported: The PKCE methods that it names.
-        client_id_metadata_document_supported: Whether a client's id may be the URL of its metadata.
-        authorization_response_iss_parameter_supported: Whether its redirects name the issuer (RFC 9207).
-    """
+    """The metadata of an authorization server (RFC 8414), checked; what it does not offer is empty."""
 
     issuer: str
     token_endpoint: str
@@ -188,7 +172,7 @@ def from_json(value: JSONObject) -> SignIn:
 
 
 def _built(kind: Any, value: JSON) -> Any:
-    """Build one of the parts from its JSON; every field by the type of its default."""
+    """Build a part of a sign-in from JSON; the default of each field tells its type."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
     given: dict[str, Any] = {}
@@ -199,7 +183,8 @@ def _built(kind: Any, value: JSON) -> Any:
         elif isinstance(field.default, bool):
             given[field.name] = item is True
         elif field.default == ():
-            given[field.name] = _strings(item)
+            words = item if isinstance(item, list | tuple) else ()
+            given[field.name] = tuple(word for word in words if isinstance(word, str))
         else:
             given[field.name] = _text(value, field.name, optional=field.default is not attrs.NOTHING)
     return kind(**given)
@@ -214,12 +199,8 @@ def _text(value: JSONObject, key: str, *, optional: bool = False) -> str:
     raise ValueError(f"{key} is not a string")
 
 
-def _strings(value: JSON) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
-
-
 def _time(value: JSON) -> float | None:
-    """Return a point in time, None if it is none that a calendar has."""
+    """Return a point in time; None if it is missing, or beyond the year 9999."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LATEST:
         return float(value)
     return None

@@ -6,6 +6,7 @@ file says what can be shown of the sign-in, so that listing it does not open the
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -30,6 +31,7 @@ _LOCK_SECONDS = 60.0
 _POLL = 0.02
 _ROOM = 65_536
 """Bytes that are kept free for a new sign-in; tokens may be long."""
+_RESERVE = ".reserve"
 _KEYRING = "keyring"
 _SECRETS = ("access", "refresh")
 _SERVICE = "pflow sign-in"
@@ -54,12 +56,12 @@ class SignInKey:
 
     @classmethod
     def of(cls, server: Server) -> Self:
-        """Return the key of the sign-ins of a server whose values are expanded."""
+        """Return the key of a server's sign-ins; its values must be expanded."""
         return cls(server.url, str(server.auth.get("client_id", "")))
 
     @property
     def digest(self) -> str:
-        """The beginning of the names of the key's files in the store."""
+        """The beginning of its files' names."""
         return _digest(f"{self.server_url}\0{self.client}")
 
 
@@ -81,16 +83,12 @@ class StoredSignIn:
 
     @property
     def digest(self) -> str:
-        """The beginning of the name, which is that of its `SignInKey`."""
+        """The beginning of its file's name, as of its `SignInKey`."""
         return self.name.partition("-")[0]
 
 
 class SignInStore:
-    """The sign-ins in a folder. Its methods block, except `locked`.
-
-    Args:
-        folder: The folder, private to the user.
-    """
+    """The sign-ins in a folder. Its methods block, except `locked`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -109,7 +107,7 @@ class SignInStore:
         """Keep a sign-in in the store; the caller holds the lock of the key."""
         path = self._path(key, sign_in.issuer)
         with suppress(OSError):
-            _reserve(path).unlink(missing_ok=True)  # now the room is needed
+            path.with_suffix(_RESERVE).unlink(missing_ok=True)  # now the room is needed
         _write_file(path, sign_in)
 
     @asynccontextmanager
@@ -120,7 +118,7 @@ class SignInStore:
         """
         from asyncio import to_thread
 
-        reserve = _reserve(self._path(key, issuer))
+        reserve = self._path(key, issuer).with_suffix(_RESERVE)
         await to_thread(storage.write_atomic, reserve, urandom(_ROOM))  # zeros may take no room
         try:
             yield
@@ -132,15 +130,17 @@ class SignInStore:
         """Yield every sign-in of the store, also those that cannot be read; the keyring is not opened."""
         for path in sorted(self._paths("")):
             try:
-                found = _read_public(path)
+                content = _content(path)
+                if content is not None:  # otherwise it was removed just now
+                    content.pop("secrets", None)
+                    is_refreshable = content.get("refreshable") is True
+                    sign_in = _parsed(path, content)
+                    yield StoredSignIn(name=path.name, sign_in=sign_in, is_refreshable=is_refreshable)
             except (storage.CorruptFile, storage.StoreError) as error:
                 yield StoredSignIn(name=path.name, sign_in=None, problem=error.message)
-                continue
-            if found is not None:  # otherwise it was removed just now
-                yield StoredSignIn(name=path.name, sign_in=found[0], is_refreshable=found[1])
 
     def name_of(self, key: SignInKey, issuer: str) -> str:
-        """Return the name of a sign-in's file in the store, whether it exists or not."""
+        """Return the name of a sign-in's file, which need not exist."""
         return self._path(key, issuer).name
 
     def take_out(self, entry: StoredSignIn) -> SignIn | None:
@@ -150,7 +150,11 @@ class SignInStore:
             sign_in = _read_file(path)
         except (storage.CorruptFile, storage.StoreError):
             sign_in = None
-        _remove_file(path)
+        _ask_keyring("delete_password", path.stem)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage.StoreError(path, f"could not be removed: {error.strerror or error}") from error
         return sign_in
 
     @asynccontextmanager
@@ -192,10 +196,6 @@ def store_of(launch: Launch) -> SignInStore:
     return SignInStore(launch.sign_in_folder or sign_in_folder(storage.default_paths()))
 
 
-def _reserve(path: Path) -> Path:
-    return path.with_suffix(".reserve")
-
-
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -210,21 +210,19 @@ def _read_file(path: Path) -> SignIn | None:
         text = _from_keyring(path.stem, str(content.get("revision")))
         if text is None:
             return _parsed(path, content)
-        secrets = _unpacked(text)
-    _put_back(content, secrets if isinstance(secrets, dict) else {})
+        try:
+            secrets = json.loads(text or "{}")
+        except ValueError:  # someone else wrote there
+            secrets = None
+    known: dict[str, JSON] = secrets if isinstance(secrets, dict) else {}
+    registration, tokens = content.get("registration"), content.get("tokens")
+    if isinstance(registration, dict):
+        registration["client_secret"] = known.get("client_secret") or ""
+    if isinstance(tokens, dict) and known.get("access"):
+        tokens |= {name: known.get(name) for name in _SECRETS}
+    elif isinstance(tokens, dict):
+        content["tokens"] = None
     return _parsed(path, content)
-
-
-def _read_public(path: Path) -> tuple[SignIn, bool] | None:
-    """Return a stored sign-in without its secrets, and whether it has a refresh token; None if there is none.
-
-    The exceptions are those of `_read_file`.
-    """
-    content = _content(path)
-    if content is None:
-        return None
-    content.pop("secrets", None)
-    return _parsed(path, content), content.get("refreshable") is True
 
 
 def _write_file(path: Path, sign_in: SignIn) -> None:
@@ -233,23 +231,23 @@ def _write_file(path: Path, sign_in: SignIn) -> None:
         _content(path)
     content: dict[str, Any] = {**as_json(sign_in), "revision": uuid4().hex}
     content["refreshable"] = bool(sign_in.tokens and sign_in.tokens.refresh)
-    secrets = _taken_out(content)
+    secrets: dict[str, JSON] = {}
+    if secret := content["registration"].pop("client_secret", ""):
+        secrets["client_secret"] = secret
+    for name in _SECRETS if content["tokens"] else ():
+        secrets[name] = content["tokens"].pop(name)
+    value = json.dumps({**secrets, "revision": content["revision"]})
     if not secrets:
         _ask_keyring("delete_password", path.stem)
-    elif not _to_keyring(path.stem, {**secrets, "revision": content["revision"]}):
-        content["secrets"] = secrets
-    else:
+    elif (
+        _ask_keyring("set_password", path.stem, value) is not _FAILED
+        # A disabled keyring accepts everything silently.
+        and _ask_keyring("get_password", path.stem) == value
+    ):
         content["secrets"] = _KEYRING
+    else:
+        content["secrets"] = secrets
     storage.write_atomic(path, storage.encode_json(path, content))
-
-
-def _remove_file(path: Path) -> None:
-    """Remove a stored sign-in, its secrets included."""
-    _ask_keyring("delete_password", path.stem)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise storage.StoreError(path, f"could not be removed: {error.strerror or error}") from error
 
 
 def _content(path: Path) -> dict[str, Any] | None:
@@ -264,38 +262,6 @@ def _parsed(path: Path, content: dict[str, Any]) -> SignIn:
         raise storage.CorruptFile(path, f"not a sign-in: {error}") from error
 
 
-def _taken_out(content: dict[str, Any]) -> dict[str, JSON]:
-    """Take the secrets out of a sign-in's JSON and return them."""
-    secrets = {}
-    if secret := content["registration"].pop("client_secret", ""):
-        secrets["client_secret"] = secret
-    for name in _SECRETS if content["tokens"] else ():
-        secrets[name] = content["tokens"].pop(name)
-    return secrets
-
-
-def _put_back(content: dict[str, Any], secrets: dict[str, JSON]) -> None:
-    """Put the secrets back into a sign-in's JSON; without them, it has no tokens."""
-    registration, tokens = content.get("registration"), content.get("tokens")
-    if isinstance(registration, dict):
-        registration["client_secret"] = secrets.get("client_secret") or ""
-    if isinstance(tokens, dict):
-        if secrets.get("access"):
-            tokens |= {name: secrets.get(name) for name in _SECRETS}
-        else:
-            content["tokens"] = None
-
-
-def _unpacked(text: str) -> dict[str, JSON]:
-    import json
-
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:  # someone else wrote there
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 @lru_cache(maxsize=64)
 def _from_keyring(key: str, revision: str) -> str | None:  # noqa: ARG001 - a part of the cache's key
     """Return what the keyring holds under a key, `""` if it holds nothing, None if it cannot be read.
@@ -304,16 +270,6 @@ def _from_keyring(key: str, revision: str) -> str | None:  # noqa: ARG001 - a pa
     """
     value = _ask_keyring("get_password", key)
     return None if value is _FAILED else str(value or "")
-
-
-def _to_keyring(key: str, secrets: dict[str, JSON]) -> bool:
-    """Store secrets in the keyring; return whether they are there now."""
-    import json
-
-    value = json.dumps(secrets)
-    if _ask_keyring("set_password", key, value) is _FAILED:
-        return False
-    return bool(_ask_keyring("get_password", key) == value)  # a disabled keyring accepts everything silently
 
 
 def _ask_keyring(question: str, key: str, *more: str) -> Any:

@@ -74,7 +74,7 @@ class TokenRefused(Exception):
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
 ) -> Tokens:
-    """Request tokens from the token endpoint, for the resource of a sign-in and by its client."""
+    """Request tokens for the resource of a sign-in, as its client."""
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
@@ -114,7 +114,7 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
 
 
 def seconds_of(value: JSON) -> float | None:
-    """Return a number of seconds in an answer, None if it is none; some servers send it as a string."""
+    """Return the seconds in an answer, None if invalid; some servers send them as a string."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -125,35 +125,29 @@ def seconds_of(value: JSON) -> float | None:
 
 
 def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
-    """Return the refusal of a request in words, without the secrets that were sent."""
+    """Return the refusal of a request, with the words of the server; secrets that were sent are redacted."""
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
-    note = _clock_note(answer) if "client_assertion" in form else ""
-    return TokenRefused(code, f"the {what} {place(answer.url)} answered {text}{note}")
-
-
-def _clock_note(answer: Answer) -> str:
-    """Return a note on this machine's clock, by which an assertion is valid, empty if it is right."""
+    note = ""
     off = 0.0 if answer.date is None else time.time() - answer.date
-    if abs(off) < _CLOCK_SECONDS:
-        return ""
-    where = "ahead of" if off > 0 else "behind"
-    return f"; this machine's clock is {abs(off) / 60:.0f} minutes {where} that of the authorization server"
+    if "client_assertion" in form and abs(off) >= _CLOCK_SECONDS:  # its times may be why it was refused
+        where = "ahead of" if off > 0 else "behind"
+        minutes = f"{abs(off) / 60:.0f} minutes {where}"
+        note = f"; this machine's clock is {minutes} that of the authorization server"
+    return TokenRefused(code, f"the {what} {place(answer.url)} answered {text}{note}")
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
     """Return the error in an answer (RFC 6749, 5.2), and the same with its description, for messages."""
-    code = _as_said(content.get("error"))
-    description = _as_said(content.get("error_description"))
+    said = (content.get(key) for key in ("error", "error_description"))
+    words = (" ".join(value.split()) if isinstance(value, str) else "" for value in said)
+    # One printable line each, cut.
+    code, description = (
+        "".join(char if char.isprintable() else "?" for char in word)[:_SHOWN] for word in words
+    )
     text = code or otherwise
     return code, f"{text} ({description})" if description else text
-
-
-def _as_said(value: JSON) -> str:
-    """Return a text of an authorization server for messages: one printable line, cut."""
-    text = " ".join(value.split()) if isinstance(value, str) else ""
-    return "".join(char if char.isprintable() else "?" for char in text)[:_SHOWN]
 
 
 def registered_client(auth: JSONObject, found: AuthorizationServer) -> Registration | None:
@@ -231,7 +225,7 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
 
 
 def _loaded(content: bytes) -> tuple[Any, str]:
-    """Return a key as PyJWT takes it, and its id if it is a JWK that has one."""
+    """Return a key for PyJWT, and the id of a JWK if it has one."""
     import jwt
 
     try:
@@ -245,7 +239,7 @@ def _loaded(content: bytes) -> tuple[Any, str]:
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
-    """Return a private key and the algorithm with which it signs, None if it is no such key."""
+    """Return a private key and its signing algorithm, None if it is not a private key that can sign."""
     import jwt
 
     for algorithm in _ALGORITHMS:

@@ -9,8 +9,8 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -28,7 +28,7 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.client.transport.messages import read_json
 from pflow_mcp_plugin.config.auth import missing_scopes
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, present_certificate, tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
 from pflow_mcp_plugin.network.egress import HostRefused, is_loopback
@@ -77,15 +77,8 @@ class RequestAuth(Protocol):
 class HttpRequests:
     """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
 
-    Args:
-        server: The server, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         limit: The largest message, in bytes, after decompression.
-
-    Raises:
-        CertificatesUnreadable: Certificates, a key or pins cannot be read.
     """
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
@@ -117,7 +110,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`."""
+        """POST one message; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -130,12 +123,14 @@ class HttpRequests:
     @asynccontextmanager
     async def answer(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx2.Response]:
         """Send an HTTP request and yield the answer, whatever its status, before its body is read."""
-        with _network_errors_told():
+        try:
             response = await self._followed(self._client.build_request(method, url, **options))
             try:
                 yield response
             finally:
                 await response.aclose()
+        except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
+            raise RequestFailed(Exchange(error=error)) from error
 
     async def _followed(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; follow redirects that keep the origin and the method."""
@@ -172,14 +167,6 @@ class HttpRequests:
             if not f"{cookie.name}{cookie.value}".isascii():  # it would make every further request fail
                 jar.clear(cookie.domain, cookie.path, cookie.name)
         return response
-
-
-@contextmanager
-def _network_errors_told() -> Iterator[None]:
-    try:
-        yield
-    except (*NETWORK_ERRORS, MessageTooLarge, HostRefused, KeyNotPinned, NoAccessToken) as error:
-        raise RequestFailed(Exchange(error=error)) from error
 
 
 async def read_whole(response: httpx2.Response, limit: int) -> bytes:
@@ -220,7 +207,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD."""
+    """Return the JSON of an answer or event; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
         return read_json(content)
@@ -243,7 +230,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event in the answer to one of the HTTP requests is a message, not only a new resume id."""
+    """Whether an event is a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
@@ -287,7 +274,7 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
+    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
     return _origin(one) == _origin(other)
 
 
@@ -298,18 +285,16 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 def request_headers(server: Server) -> dict[str, str]:
     """Return the headers of a server's HTTP client: those configured and the one made from `auth`."""
-    return {**server.headers, **_auth_header(server.auth)}
-
-
-def _auth_header(auth: JSONObject) -> dict[str, str]:
-    kind = auth.get("type")
+    auth = server.auth
+    kind, token, own = auth.get("type"), auth.get("token"), {}
     if kind == "api_key":
-        return {str(auth.get("header", "X-API-Key")): str(auth["key"])}
-    if kind == "basic":
+        own = {str(auth.get("header", "X-API-Key")): str(auth["key"])}
+    elif kind == "basic":
         pair = f"{auth['username']}:{auth['password']}".encode()
-        return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
-    token = auth.get("token")
-    return {"Authorization": f"Bearer {token}"} if token else {}
+        own = {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+    elif token:
+        own = {"Authorization": f"Bearer {token}"}
+    return {**server.headers, **own}
 
 
 def make_client(server: Server) -> httpx2.AsyncClient:
@@ -355,11 +340,11 @@ def _claimed_scopes(token: str) -> tuple[str, ...]:
         claims = read_json(base64.urlsafe_b64decode(segments[1] + "=="))
     except (ValueError, binascii.Error, RecursionError):
         return ()
-    values = (claims.get(claim) for claim in _CLAIMS) if isinstance(claims, dict) else ()
-    return next(filter(None, map(_words, values)), ())
-
-
-def _words(value: JSON) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(value.split())
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    if not isinstance(claims, dict):
+        return ()
+    for claim in _CLAIMS:
+        value = claims.get(claim)
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list) and any(isinstance(word, str) for word in words):
+            return tuple(word for word in words if isinstance(word, str))
+    return ()

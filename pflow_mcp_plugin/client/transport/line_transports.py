@@ -40,12 +40,6 @@ _EXIT_GRACE = 0.1
 class LineTransport(ABC):
     """What the transports of lines share: an async context manager that yields the two streams of a session.
 
-    Args:
-        process: The server's process; None if it was not started for this connection.
-        line_cap: The largest message, in MiB.
-        write_seconds: How long the server may read nothing.
-        warn: Called once, if the server sends lines that are not messages.
-
     Attributes:
         stderr: The end of the server's stderr.
         finished: Whether the server closed its side.
@@ -151,13 +145,7 @@ def line_transport(
 
 
 class StdioTransport(LineTransport):
-    """The stdio transport of a server, over the pipes of its process.
-
-    Args:
-        server: The server, with expanded values.
-        process: Its process.
-        warn: Called with each warning for the user.
-    """
+    """The stdio transport of a server, over the pipes of its process."""
 
     def __init__(self, server: Server, process: ProcessGroup, warn: Callable[[str], None]) -> None:
         super().__init__(process, server.max_line_mb, server.call_timeout, warn)
@@ -168,7 +156,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be installing the stdio server, which has not used its pipes."""
+        """Whether a package runner may still be installing the server, which has not used its pipes yet."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux
@@ -206,11 +194,6 @@ class SocketTransport(LineTransport):
 
     The server runs already, or is started first. In that case its process is supervised like that of a stdio
     server, and a socket file that it leaves behind is removed.
-
-    Args:
-        server: A server of transport `uds` or `pipe`, with expanded values.
-        process: The server's process if it was started for this connection.
-        warn: Called with each warning for the user.
     """
 
     def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
@@ -269,17 +252,14 @@ class SocketTransport(LineTransport):
     def _release(self) -> None:
         super()._release()
         if self._process is not None:
-            _remove_socket(self.path)
+            # A socket file that the server left behind would keep its next start from binding it.
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(self.path.lstat().st_mode):
+                    self.path.unlink()
 
 
 class SocketProtocol(asyncio.Protocol):
-    """asyncio's protocol for a socket: passes bytes to a `MessageStream`, and its state to a writer.
-
-    Args:
-        messages: Receives the bytes.
-        writer: Writes to the connection.
-        on_end: Called when the connection is lost.
-    """
+    """asyncio's protocol for a socket: passes bytes to a `MessageStream`, and its state to a writer."""
 
     def __init__(self, messages: MessageStream, writer: PipeWriter, on_end: Callable[[], None]) -> None:
         self._messages = messages
@@ -287,7 +267,7 @@ class SocketProtocol(asyncio.Protocol):
         self._on_end = on_end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the writer write to the socket that was connected."""
+        """Let the writer write to the socket."""
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
         self._writer.take(transport)
 
@@ -304,7 +284,7 @@ class SocketProtocol(asyncio.Protocol):
         self._writer.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the socket connection to the writer and the transport."""
+        """Report the end of the connection to the writer and the transport."""
         self._writer.connection_lost(exc)
         self._on_end()
 
@@ -318,10 +298,3 @@ async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Pro
         transport, _ = await loop.create_unix_connection(protocol, str(path))
     connected: asyncio.Transport = transport
     return connected
-
-
-def _remove_socket(path: Path) -> None:
-    """Remove the socket file that a server left behind: its next start could not bind it."""
-    with contextlib.suppress(OSError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()

@@ -69,11 +69,6 @@ class Observations:
 class MessageStream:
     """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back.
 
-    Args:
-        writer: Writes the messages that are sent.
-        line_cap: The largest message, in MiB.
-        warn: Called once, if the server writes lines that are not messages.
-
     Attributes:
         seen: What was noticed while reading and writing.
         incoming: The received messages.
@@ -90,7 +85,7 @@ class MessageStream:
 
     @property
     def streams(self) -> tuple[MessageQueue, MessageSink]:
-        """The message queue to receive from and the message sink to send to, as the session needs them."""
+        """The queue to receive from and the sink to send to, as the session needs them."""
         return self.incoming, MessageSink(self.send)
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
@@ -149,9 +144,10 @@ class MessageStream:
 
         The request that it should have answered is unknown, and would wait forever.
         """
-        if not _is_utf8(line):
+        text = line.decode("utf-8", "replace")
+        if text.encode("utf-8") != line:
             self._note_stray("bytes that are not UTF-8")
-            self._on_line(line.decode("utf-8", "replace").encode())
+            self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
@@ -174,11 +170,6 @@ class MessageStream:
         self._match(message)
         self.incoming.put(SessionMessage(message))
 
-    def _note_stray(self, what: str) -> None:
-        self.seen.strays += 1
-        if self.seen.strays == 1:
-            self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
-
     def _match(self, message: object) -> None:
         if hasattr(message, "method"):
             return
@@ -187,6 +178,11 @@ class MessageStream:
             self._waiting.discard(reply_to)
         else:
             self.seen.unmatched += 1
+
+    def _note_stray(self, what: str) -> None:
+        self.seen.strays += 1
+        if self.seen.strays == 1:
+            self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
 
     def end(self) -> None:
         """Record that no further messages will come, and how much of an incomplete one did."""
@@ -201,11 +197,7 @@ class MessageStream:
 
 
 class MessageQueue:
-    """The read stream: received messages in order, then the end; reading pauses while many are queued.
-
-    Attributes:
-        ended: Whether it takes no more messages.
-    """
+    """The read stream: received messages in order, then the end; reading pauses while many are queued."""
 
     def __init__(self) -> None:
         self._messages: deque[SessionMessage] = deque()
@@ -259,7 +251,11 @@ class MessageQueue:
             await self._waiter
         message = self._messages.popleft()
         if self._paused and len(self._messages) < _READ_AHEAD // 2:
-            self._resume()
+            self._paused = False
+            self._room.set()
+            if self._source is not None and not self._source.is_closing():
+                with contextlib.suppress(RuntimeError):
+                    self._source.resume_reading()
         return message
 
     def __aiter__(self) -> Self:
@@ -290,13 +286,6 @@ class MessageQueue:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _resume(self) -> None:
-        self._paused = False
-        self._room.set()
-        if self._source is not None and not self._source.is_closing():
-            with contextlib.suppress(RuntimeError):
-                self._source.resume_reading()
-
 
 class MessageSink:
     """The write stream: each message is sent directly, without a queue."""
@@ -306,7 +295,7 @@ class MessageSink:
         """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
-        """Do nothing: a message sink holds nothing, and the transport closes the pipe it writes to."""
+        """Do nothing: the transport closes the pipe."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -315,14 +304,6 @@ class MessageSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def read_json(text: bytes) -> JSON:

@@ -24,19 +24,19 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Receive data from the pipe, as an asyncio protocol does, and keep the tail."""
+        """Keep the tail of the data."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that the drained pipe has ended."""
+        """Record the end of the pipe."""
         self.closed.set()
 
     @property
     def text(self) -> str:
-        """The tail that the asyncio protocol kept of a pipe, decoded, from its first complete line if any."""
+        """The tail, decoded; from its first complete line, if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -44,11 +44,7 @@ class TailReader(asyncio.Protocol):
 
 
 class ChunkReader(asyncio.Protocol):
-    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end.
-
-    Attributes:
-        begun: Whether anything was read.
-    """
+    """Passes every chunk read from a pipe to `on_data`, and calls `on_end` at its end."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
@@ -67,9 +63,6 @@ class ChunkReader(asyncio.Protocol):
 
 class PipeWriter(asyncio.BaseProtocol):
     """Writes complete messages to a pipe; waits, within a deadline, while the process does not read.
-
-    Args:
-        seconds: How long the process may read nothing.
 
     Attributes:
         lost: Whether the process closed the pipe.
@@ -99,7 +92,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Let the asyncio protocol for writing to pipes write to a connected transport instead."""
+        """Write to a connected transport instead of a pipe."""
         self._transport = transport
 
     def pause_writing(self) -> None:
@@ -179,11 +172,7 @@ async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.Read
 
 
 class LineTooLong(Exception):
-    """A line reached its cap before its newline.
-
-    Attributes:
-        size: Bytes of the line received so far.
-    """
+    """A line reached its cap before its newline."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)

@@ -51,10 +51,6 @@ _NO_ENDPOINT = "the stream ended before it named an endpoint"
 class SseTransport:
     """The SSE transport: an async context manager that yields the two streams of a session.
 
-    Args:
-        server: A server of transport `sse`, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         unmatched: Replies whose id matches no request.
         status: HTTP status of the event stream, None before there is one.
@@ -74,7 +70,12 @@ class SseTransport:
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
         try:
-            await self._open()
+            self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
+            opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
+            self._stack.push_async_callback(_ended, reading)
+            # It names the address for messages. The deadline of the start limits this.
+            await opened
         except BaseException:  # cancelled or refused: `__aexit__` is not called then
             await self._stack.aclose()
             raise
@@ -84,14 +85,6 @@ class SseTransport:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
-
-    async def _open(self) -> None:
-        """Request the event stream, and wait until it names the address for messages."""
-        self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
-        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
-        self._stack.push_async_callback(_ended, reading)
-        await opened  # the deadline of the start limits this
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
         """Read events until the stream ends, then fail every waiting request with the reason."""

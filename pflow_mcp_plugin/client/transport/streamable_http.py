@@ -66,10 +66,6 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 class StreamableHttp:
     """The streamable HTTP transport: an async context manager that yields the streams of a session.
 
-    Args:
-        server: A server of transport `http`, with expanded values.
-        auth: Puts access tokens on its requests; None if its headers are all that it needs.
-
     Attributes:
         unmatched: Replies whose id differs from that of their request.
         status: HTTP status of the latest answer to a request, None before there is one.
@@ -159,7 +155,9 @@ class StreamableHttp:
             self._take_refusal(response, await read_beginning(response), request)
             return None
         if request.method == "initialize":
-            self._note_session(response)
+            session_id = response.headers.get(_SESSION_HEADER, "")
+            if session_id.isascii():  # others could not be sent back
+                self._session_id = session_id
         if is_event_stream(response):
             deadline.reschedule(None)  # it has begun: from here on, the deadlines of the call apply
             stream = _CutStream()
@@ -182,11 +180,6 @@ class StreamableHttp:
     def _headers(self, accepted: str) -> dict[str, str]:
         own = {"accept": accepted, _SESSION_HEADER: self._session_id, _VERSION_HEADER: self._version}
         return {name: value for name, value in own.items() if value}
-
-    def _note_session(self, response: httpx2.Response) -> None:
-        session_id = response.headers.get(_SESSION_HEADER, "")
-        if session_id.isascii():  # others could not be sent back
-            self._session_id = session_id
 
     def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
         """Pass on the JSON-RPC error of a refusal if it is more specific than the status."""
@@ -298,13 +291,7 @@ class StreamableHttp:
 
 @attrs.define
 class _CutStream:
-    """A stream that was not read to its end.
-
-    Attributes:
-        event_id: The id of the last event that had one.
-        pause: Seconds to wait before resuming after it.
-        error: The network error that ended it, if any.
-    """
+    """A stream that was not read to its end."""
 
     event_id: str = ""
     pause: float = _USUAL_PAUSE / 1000

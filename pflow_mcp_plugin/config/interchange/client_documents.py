@@ -48,16 +48,7 @@ class ForeignServer:
 
 @attrs.frozen(kw_only=True)
 class FileContent:
-    """A client's config document, as read: the servers in it, or why it could not be read.
-
-    Attributes:
-        title: The client or format, for people.
-        client: The client's name.
-        path: The file.
-        is_project: Whether it belongs to the project in the current folder.
-        servers: Its servers.
-        error: Why it could not be read, if so.
-    """
+    """A client's config document, as read: the servers in it, or why it could not be read."""
 
     title: str
     client: str
@@ -68,7 +59,7 @@ class FileContent:
 
 
 def read(file: FoundFile, machine: Machine) -> FileContent:
-    """Return the servers in a client's config document, read from its own file; it may contain none."""
+    """Return the servers in a client's own file; it may contain none."""
     about = FileContent(
         title=file.client.title, client=file.client.name, path=file.path, is_project=file.is_project
     )
@@ -82,16 +73,18 @@ def read(file: FoundFile, machine: Machine) -> FileContent:
 
 
 def read_any(path: Path, machine: Machine, client: Client | None = None) -> FileContent:
-    """Return the servers in the config document that the user named, in the format of any client."""
+    """Return the servers in a file that the user named, at least one.
+
+    Its format is that of `client`, or else what its path or content says: that of a client, a `server.json`,
+    a bundle's `manifest.json`, or JSON with `mcpServers`.
+    """
     document = document_text.load(path)
     if document is None and not path.exists():
         raise PflowError(f"File not found: {path}", kind="usage")
     document = unwrapped(document)
-    if isinstance(document, Mapping) and client is None:
-        if is_registry_manifest(document):
-            return _registry_file(document, path)
-        if is_bundle(document):
-            return _bundle_file(document, path, machine)
+    is_table = isinstance(document, Mapping) and client is None
+    if is_table and (is_registry_manifest(document) or is_bundle(document)):
+        return _manifest(document, path, machine)
     chosen = client or owner(path, machine) or _recognised(document)
     servers = tuple(_servers(document, chosen, path, machine))
     if not servers:
@@ -118,9 +111,17 @@ def put(
         above = above[key]
     servers = dict(_mapping(above.get(place[-1]), place[-1]))
     for name, table in tables.items():
-        servers[name] = _merged(servers.get(name), name, table, client)
+        there = servers.get(name)
+        others = there if isinstance(there, Mapping) else {}
+        kept = {key: value for key, value in others.items() if not client.format.owns(key)}
+        named = {"name": name} if client.format.names_itself else {}
+        servers[name] = {**named, **table, **kept}
     if inputs:
-        above["inputs"] = _with_inputs(above.get("inputs"), inputs)
+        declared = above.get("inputs")
+        known = list(declared) if isinstance(declared, list) else []
+        ids = {item.get("id") for item in known if isinstance(item, Mapping)}
+        new = {server_format.input_id(ref.name): server_format.input_definition(ref) for ref in inputs}
+        above["inputs"] = [*known, *(definition for each, definition in new.items() if each not in ids)]
     above[place[-1]] = servers
     return written
 
@@ -157,22 +158,17 @@ def _servers(
     for project, name, table in given:
         fitted = names[name]
         reading = server_format.read_server(server_schema.server_path(fitted), table, client.format, known)
-        reading = _in_folder(fitted, reading, project or folder)
+        args = reading.table.get("args")
+        words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
+        is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
+        start = project or folder
+        if start and is_relative and "cwd" not in reading.table:
+            # The client starts it in the folder of its project.
+            message = f"Its paths are relative, so cwd is set to {start}"
+            note = advice(f"{server_schema.server_path(fitted)}.cwd", message)
+            placed = {**reading.table, "cwd": start.replace("${", "$${")}
+            reading = attrs.evolve(reading, table=placed, problems=(*reading.problems, note))
         yield ForeignServer(given=name, name=fitted, project=project, reading=reading)
-
-
-def _in_folder(name: str, reading: ServerReading, folder: str) -> ServerReading:
-    """Return a project's server with the folder in which its client starts it, if its paths are relative."""
-    args = reading.table.get("args")
-    words = [reading.table.get("command"), *(args if isinstance(args, list) else ())]
-    is_relative = any(isinstance(word, str) and word.startswith(_RELATIVE) for word in words)
-    if not (folder and is_relative) or "cwd" in reading.table:
-        return reading
-    note = advice(
-        f"{server_schema.server_path(name)}.cwd", f"Its paths are relative, so cwd is set to {folder}"
-    )
-    table = {**reading.table, "cwd": folder.replace("${", "$${")}
-    return attrs.evolve(reading, table=table, problems=(*reading.problems, note))
 
 
 def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator[tuple[str, str, Any]]:
@@ -181,23 +177,21 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
         deeper = [other for other in client.places if other != place and other[: len(place)] == place]
         if any(isinstance(_below(document, other), Mapping) for other in deeper):
             continue
-        for project, servers in _at(document, place):
+        found = [("", _below(document, place))]
+        if "*" in place:
+            at = place.index("*")
+            outer = _below(document, place[:at])
+            found = [
+                (str(key), _below(inner, place[at + 1 :]))
+                for key, inner in (outer.items() if isinstance(outer, Mapping) else ())
+                if isinstance(inner, Mapping)
+            ]
+        for project, servers in found:
             if not isinstance(servers, Mapping | list | None):
                 wrong = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
                 raise PflowError(wrong, kind="config", details={"path": str(path)})
             items = server_input.tables_in(servers, str(path)) if isinstance(servers, list) else servers
             yield from ((project, str(name), table) for name, table in (items or {}).items())
-
-
-def _at(document: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    if "*" not in place:
-        yield "", _below(document, place)
-        return
-    at = place.index("*")
-    outer = _below(document, place[:at])
-    for key, inner in outer.items() if isinstance(outer, Mapping) else ():
-        if isinstance(inner, Mapping):
-            yield str(key), _below(inner, place[at + 1 :])
 
 
 def _below(document: Any, place: tuple[str, ...]) -> Any:
@@ -219,42 +213,31 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
         known |= {"workspaceFolder": str(folder).replace("${", "$${"), "workspaceFolderBasename": folder.name}
     if client.format.variables.inputs:
         for holder in (document, document.get("mcp") if isinstance(document, Mapping) else None):
-            known |= dict(_inputs(holder))
+            declared = holder.get("inputs") if isinstance(holder, Mapping) else None
+            for item in declared if isinstance(declared, list) else ():
+                if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
+                    name = server_format.variable_name(str(item.get("id")))
+                    known[f"input:{item.get('id')}"] = server_format.reference_to(name, item.get("default"))
     return known
 
 
-def _inputs(holder: Any) -> Iterator[tuple[str, str]]:
-    declared = holder.get("inputs") if isinstance(holder, Mapping) else None
-    for item in declared if isinstance(declared, list) else ():
-        if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
-            name, default = server_format.variable_name(str(item.get("id"))), item.get("default")
-            usable = isinstance(default, str) and default and not set("${}") & set(default)
-            yield f"input:{item.get('id')}", f"${{{name}:-{default}}}" if usable else f"${{{name}}}"
-
-
-def _registry_file(document: Mapping[str, Any], path: Path) -> FileContent:
+def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
+    """Return the one server of a file that describes a server to install."""
+    is_registry = is_registry_manifest(document)
+    given = str(document.get("name"))
     try:
-        name, table, lost = registry_server(document)
+        if is_registry:
+            given, table, lost = registry_server(document)
+            reading = ServerReading(table=table, lost=lost)
+        else:
+            given, table = bundle_server(document, machine.system)
+            known = bundle_references(document, path.absolute().parent)
+            place = server_schema.server_path(server_input.fitted_names([given])[given])
+            reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
     except NoEquivalent as error:
-        return _one("MCP Registry", "server.json", path, document["name"], ServerReading(reason=str(error)))
-    return _one("MCP Registry", "server.json", path, name, ServerReading(table=table, lost=lost))
-
-
-def _bundle_file(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
-    folder = path.absolute().parent
-    try:
-        name, table = bundle_server(document, machine.system)
-    except NoEquivalent as error:
-        name, reading = str(document.get("name")), ServerReading(reason=str(error))
-        return _one("MCP bundle", "manifest.json", path, name, reading)
-    known = bundle_references(document, folder)
-    place = server_schema.server_path(next(iter(server_input.fitted_names([name]).values())))
-    reading = server_format.read_server(place, table, CLIENTS["mcp-json"].format, known)
-    return _one("MCP bundle", "manifest.json", path, name, reading)
-
-
-def _one(title: str, client: str, path: Path, given: str, reading: ServerReading) -> FileContent:
+        reading = ServerReading(reason=str(error))
     server = ForeignServer(given=given, name=server_input.fitted_names([given])[given], reading=reading)
+    title, client = ("MCP Registry", "server.json") if is_registry else ("MCP bundle", "manifest.json")
     return FileContent(title=title, client=client, path=path, servers=(server,))
 
 
@@ -271,30 +254,22 @@ def _recognised(document: Any) -> Client:
     marked = next((name for key, name in marks.items() if key in document), "")
     inner = document.get("mcp")
     if isinstance(inner, Mapping):
-        marked = (
-            "vscode"
-            if isinstance(inner.get("servers"), Mapping) and not _is_opencode(document)
-            else "opencode"
+        servers = inner.get("servers")
+        types = ("local", "remote")  # of OpenCode
+        is_vscode = isinstance(servers, Mapping) and not any(
+            isinstance(server, Mapping) and server.get("type") in types for server in servers.values()
         )
+        marked = "vscode" if is_vscode else "opencode"
     elif isinstance(document.get("servers"), Mapping) and "inputs" in document:
         marked = "vscode"
-    elif isinstance(document.get("mcpServers"), Mapping):
-        marked = marked or _by_fields(document["mcpServers"])
+    elif isinstance(document.get("mcpServers"), Mapping) and not marked:
+        servers = document["mcpServers"].values()
+        used = {key for server in servers if isinstance(server, Mapping) for key in server}
+        if used & {"httpUrl", "includeTools", "excludeTools"}:
+            marked = "gemini-cli"
+        elif "serverUrl" in used:
+            marked = "windsurf"
     return CLIENTS[marked or "mcp-json"]
-
-
-def _is_opencode(document: Mapping[str, Any]) -> bool:
-    servers = document["mcp"]["servers"].values()
-    return any(
-        isinstance(server, Mapping) and server.get("type") in ("local", "remote") for server in servers
-    )
-
-
-def _by_fields(servers: Mapping[str, Any]) -> str:
-    used = {key for server in servers.values() if isinstance(server, Mapping) for key in server}
-    if used & {"httpUrl", "includeTools", "excludeTools"}:
-        return "gemini-cli"
-    return "windsurf" if "serverUrl" in used else ""
 
 
 def _mapping(value: Any, key: str) -> Mapping[str, Any]:
@@ -303,17 +278,3 @@ def _mapping(value: Any, key: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise PflowError(f"{key} in the file must be a table, not {kind_of(value)}", kind="config")
     return value
-
-
-def _merged(there: Any, name: str, table: Table, client: Client) -> Table:
-    others = there if isinstance(there, Mapping) else {}
-    kept = {key: value for key, value in others.items() if not client.format.owns(key)}
-    named = {"name": name} if client.format.names_itself else {}
-    return {**named, **table, **kept}
-
-
-def _with_inputs(there: Any, inputs: Sequence[VariableReference]) -> list[Any]:
-    kept = list(there) if isinstance(there, list) else []
-    ids = {item.get("id") for item in kept if isinstance(item, Mapping)}
-    new = {server_format.input_id(ref.name): server_format.input_definition(ref) for ref in inputs}
-    return [*kept, *(definition for each, definition in new.items() if each not in ids)]

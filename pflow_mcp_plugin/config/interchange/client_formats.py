@@ -22,9 +22,8 @@ from pflow_mcp_plugin.config.interchange.server_format import (
     NoEquivalent,
     ServerFormat,
     Table,
-    transport_named,
-    transport_of_url,
 )
+from pflow_mcp_plugin.config.server_input import URLS, transport_named, transport_of_url
 from pflow_mcp_plugin.variable_references import references
 
 _MS = 0.001
@@ -38,7 +37,7 @@ _WRITTEN = {"stdio": "stdio", "http": "http", "sse": "sse"}
 
 def _one_url(table: Table) -> Table:
     """Rename the URL fields that imply a transport."""
-    for key in ("httpUrl", "serverUrl"):
+    for key in reversed(URLS):
         url = table.pop(key, None)
         if url is not None and "url" not in table:
             table["url"] = url
@@ -225,7 +224,8 @@ OPENCODE = ServerFormat(
 def _from_goose(table: Table) -> Table:
     if table.get("type") not in ("stdio", "sse", "streamable_http"):
         raise NoEquivalent(f"it is part of Goose (type {table.get('type')})")
-    named = {key: f"${{{key}}}" for key in _strings(table.pop("env_keys", None))}
+    keys = table.pop("env_keys", None)
+    named = {key: f"${{{key}}}" for key in (keys if isinstance(keys, list) else ()) if isinstance(key, str)}
     if table["type"] == "stdio":
         envs = table.get("envs") or {}
         table["envs"] = {**named, **envs} if isinstance(envs, dict) else envs
@@ -326,10 +326,6 @@ CODEX = ServerFormat(
     pack=_codex_packed,
     rearranged=("env_vars", "env_http_headers", "bearer_token_env_var"),
 )
-
-
-def _strings(value: Any) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> dict[str, Any]:

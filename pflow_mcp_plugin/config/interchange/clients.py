@@ -207,14 +207,7 @@ def client(name: str) -> Client:
 
 @attrs.frozen(kw_only=True)
 class Machine:
-    """What decides where clients keep their files.
-
-    Attributes:
-        system: The operating system.
-        home: The user's home folder.
-        folder: The current folder.
-        variables: The environment.
-    """
+    """What decides where clients keep their files."""
 
     system: System
     home: Path
@@ -235,13 +228,7 @@ def this_machine() -> Machine:
 
 @attrs.frozen(kw_only=True)
 class FoundFile:
-    """A config file of another client, at a place on this machine.
-
-    Attributes:
-        client: Whose it is.
-        path: Where it is.
-        is_project: Whether it belongs to a project, not to the user.
-    """
+    """A config file of another client, at a place on this machine."""
 
     client: Client
     path: Path

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.config.interchange.clients import System
-from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, variable_name
+from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, reference_to, variable_name
 
 _RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}
 _TEMPLATE = re.compile(r"\{(?P<name>[^{}]+)\}")
@@ -38,11 +38,23 @@ def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str,
     """
     name = document["name"].rpartition("/")[2]
     packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
-    usable = [package for package in packages if _is_usable(package)]
+    usable = []
+    for package in packages:
+        transport = package.get("transport")
+        kind = transport.get("type", "stdio") if isinstance(transport, Mapping) else "stdio"
+        if str(package.get("registryType")) in _RUNNERS and kind == "stdio" and "identifier" in package:
+            usable.append(package)
     if usable:
         table, lost = _package(name, usable[0])
     elif remotes:
-        table, lost = _remote(name, remotes[0])
+        remote = remotes[0]
+        kind = str(remote.get("type"))
+        url = _filled(name, str(remote.get("url", "")), remote.get("variables"))
+        headers, lost = _inputs(
+            name, _tables(remote.get("headers")), lambda header: variable_name(f"{name}_{header}")
+        )
+        table = {"type": _REMOTE_TYPES.get(kind, remote.get("type")), "url": url}
+        table |= {"headers": headers} if headers else {}
     else:
         kinds = ", ".join(str(package.get("registryType")) for package in packages) or "none"
         raise NoEquivalent(f"no runner is known for its packages ({kinds}), and it has no remote")
@@ -50,16 +62,10 @@ def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str,
     return name, table, (*lost, *([f"{others} other way{'s' * (others > 1)} to run it"] if others else []))
 
 
-def _is_usable(package: Mapping[str, Any]) -> bool:
-    transport = package.get("transport")
-    kind = transport.get("type", "stdio") if isinstance(transport, Mapping) else "stdio"
-    return str(package.get("registryType")) in _RUNNERS and kind == "stdio" and "identifier" in package
-
-
-def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
+def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, list[str]]:
     kind, identifier, version = package["registryType"], str(package["identifier"]), package.get("version")
     runner = str(package.get("runtimeHint") or _RUNNERS[kind])
-    env, optional = _inputs(name, _tables(package.get("environmentVariables")), variable_name)
+    env, lost = _inputs(name, _tables(package.get("environmentVariables")), variable_name)
     before = list(_arguments(name, _tables(package.get("runtimeArguments"))))
     after = list(_arguments(name, _tables(package.get("packageArguments"))))
     if kind == "npm":
@@ -73,37 +79,26 @@ def _package(name: str, package: Mapping[str, Any]) -> tuple[Table, tuple[str, .
     else:
         start = [*before, _pinned(identifier, "@", version), "--yes", *(["--"] if after else [])]
     table: Table = {"command": runner, "args": [*start, *after]}
-    return table | ({"env": env} if env else {}), tuple(f"optional {name}" for name in optional)
+    return table | ({"env": env} if env else {}), lost
 
 
 def _pinned(identifier: str, separator: str, version: object) -> str:
     return f"{identifier}{separator}{version}" if isinstance(version, str) and version else identifier
 
 
-def _remote(name: str, remote: Mapping[str, Any]) -> tuple[Table, tuple[str, ...]]:
-    headers, optional = _inputs(
-        name, _tables(remote.get("headers")), lambda header: variable_name(f"{name}_{header}")
-    )
-    url = _filled(name, str(remote.get("url", "")), remote.get("variables"))
-    table: Table = {"type": _REMOTE_TYPES.get(str(remote.get("type")), remote.get("type")), "url": url}
-    return table | ({"headers": headers} if headers else {}), tuple(
-        f"optional {header}" for header in optional
-    )
-
-
 def _inputs(
     server: str, declared: Sequence[Mapping[str, Any]], variable: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the values of variables or headers by name, and the names of optional ones without a value."""
+    """Return the values of variables or headers by name, and a word for each optional one without a value."""
     values: dict[str, str] = {}
-    optional = []
+    lost = []
     for item in declared:
         name = str(item.get("name", ""))
         if any(key in item for key in ("value", "default")) or item.get("isRequired"):
             values[name] = _value(server, item, variable(name))
         else:
-            optional.append(name)
-    return values, optional
+            lost.append(f"optional {name}")
+    return values, lost
 
 
 def _arguments(server: str, declared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -122,9 +117,7 @@ def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
     """Return a fixed value with references to the variables in it, or a reference to a variable."""
     if "value" in item:
         return _filled(server, str(item["value"]), item.get("variables"))
-    default = str(item.get("default") or "")
-    usable = default and not set("${}") & set(default)
-    return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
+    return reference_to(variable, str(item.get("default") or ""))
 
 
 def _filled(server: str, text: str, variables: object) -> str:
@@ -162,7 +155,12 @@ def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Tab
     overrides = config.get("platform_overrides")
     override = overrides.get(_PLATFORMS[system]) if isinstance(overrides, Mapping) else None
     if isinstance(override, Mapping):
-        table |= {key: _merged(table.get(key), value) for key, value in override.items()}
+        for key, value in override.items():
+            there = table.get(key)
+            if isinstance(there, Mapping) and isinstance(value, Mapping):
+                table[key] = {**there, **value}
+            else:
+                table[key] = value
     table["args"] = list(_expanded(table.get("args") or [], _settings(document)))
     return str(document.get("name", "bundle")), table
 
@@ -179,11 +177,11 @@ def bundle_references(document: Mapping[str, Any], folder: Path) -> dict[str, st
         "/": "/",
     }
     for key, about in _settings(document).items():
-        variable = variable_name(f"{name}_{key}")
         default = about.get("default")
-        text = str(default).lower() if isinstance(default, bool) else str(default)
-        plain = default is not None and not isinstance(default, list) and not set("${}") & set(text)
-        meanings[f"user_config.{key}"] = f"${{{variable}:-{text}}}" if plain else f"${{{variable}}}"
+        if isinstance(default, bool):
+            default = str(default).lower()
+        text = None if default is None or isinstance(default, list) else str(default)
+        meanings[f"user_config.{key}"] = reference_to(variable_name(f"{name}_{key}"), text)
     return meanings
 
 
@@ -191,11 +189,6 @@ def _settings(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     declared = document.get("user_config")
     items = declared.items() if isinstance(declared, Mapping) else ()
     return {str(key): about for key, about in items if isinstance(about, Mapping)}
-
-
-def _merged(value: object, override: object) -> object:
-    both = isinstance(value, Mapping) and isinstance(override, Mapping)
-    return {**value, **override} if both else override  # type: ignore[dict-item]
 
 
 def _expanded(args: object, settings: Mapping[str, Mapping[str, Any]]) -> list[Any]:

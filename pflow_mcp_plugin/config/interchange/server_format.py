@@ -1,9 +1,12 @@
-"""One server's table, from the fields of another client to ours and back."""
+"""One server's table, from the fields and references of another client to ours and back.
+
+Our references are `${NAME}` and `${NAME:-default}`, with `$${` for a literal `${`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +14,7 @@ import attrs
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import field_checks, server_schema
 from pflow_mcp_plugin.config.field_checks import fault
+from pflow_mcp_plugin.config.server_input import transport_named, transport_of_url
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference, references
@@ -21,6 +25,15 @@ _DOLLAR = re.compile(rf"(?<!\$)\$(?P<name>{_NAME})")
 _CURLY = re.compile(rf"\{{env:(?P<name>{_NAME})\}}|\{{file:(?P<file>[^{{}}]*)\}}")
 _REFERENCE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?::-(?P<default>.*))?", re.DOTALL)
 _SPECIAL = re.compile(r"(?P<kind>[A-Za-z]+):")
+
+_COMMAND_STEP = "Keep the command: pflow settings set KEY --from-command 'COMMAND', and write ${KEY}"
+_STEPS = {
+    "cmd": _COMMAND_STEP,
+    "command": _COMMAND_STEP,
+    "file": "Read it by command: pflow settings set KEY --from-command 'cat FILE', and write ${KEY}",
+    "input": "The file defines no such input; write ${NAME}, and set it: pflow settings set NAME VALUE",
+}
+"""What to do about a reference that has no equivalent here, by its kind."""
 
 PREDEFINED = frozenset(
     {"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd", "file", "__dirname"}
@@ -68,10 +81,20 @@ def variable_name(text: str) -> str:
     return name if variable_references.is_variable(name) else f"VALUE_{name}".rstrip("_")
 
 
+def reference_to(variable: str, default: object = None) -> str:
+    """Return a reference to a variable, with a default if that is text that a reference can hold."""
+    usable = isinstance(default, str) and default and not set("${}") & set(default)
+    return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
+
+
 def read_references(
     path: str, text: str, syntax: VariableSyntax, known: Mapping[str, str]
 ) -> tuple[str, list[Problem]]:
-    """Return a value of a client in our syntax."""
+    """Return a value of a client in our syntax, not to be used if there are problems.
+
+    `${NAME}` is read as a reference whether the client expands it or not; `known` gives our text for what has
+    a meaning of its own between `${` and `}`.
+    """
     problems: list[Problem] = []
 
     def braced(piece: re.Match[str]) -> str:
@@ -86,13 +109,17 @@ def read_references(
             return f"${{{name}}}" if default is None else f"${{{name}:-{default}}}"
         special = _SPECIAL.match(inside)
         if special or inside in PREDEFINED:
-            problems.append(_no_equivalent(path, piece[0], special["kind"] if special else ""))
+            kind = special["kind"] if special else ""
+            shown = f"${{{kind}:...}}" if kind else piece[0]  # a command may contain secrets
+            problems.append(
+                fault(path, f"{shown} has no equivalent", _STEPS.get(kind, "Write the folder itself"))
+            )
         return "$" + piece[0]
 
     def curly(piece: re.Match[str]) -> str:
         if piece["name"]:
             return f"${{{piece['name']}}}"
-        problems.append(_no_equivalent(path, piece[0], "file"))
+        problems.append(fault(path, f"{piece[0]} has no equivalent", _STEPS["file"]))
         return piece[0]
 
     converted = _BRACED.sub(braced, text)
@@ -143,26 +170,10 @@ def input_definition(ref: VariableReference) -> dict[str, Any]:
     return {**about, **default} if default else {**about, "password": True}
 
 
-def _no_equivalent(path: str, piece: str, kind: str) -> Problem:
-    step = {
-        "cmd": "Keep the command: pflow settings set KEY --from-command 'COMMAND', and write ${KEY}",
-        "command": "Keep the command: pflow settings set KEY --from-command 'COMMAND', and write ${KEY}",
-        "file": "Read it by command: pflow settings set KEY --from-command 'cat FILE', and write ${KEY}",
-        "input": "The file defines no such input; write ${NAME}, and set it: pflow settings set NAME VALUE",
-    }.get(kind, "Write the folder itself")
-    shown = f"${{{kind}:...}}" if kind and piece.startswith("$") else piece  # a command may contain secrets
-    return fault(path, f"{shown} has no equivalent", step)
-
-
 Table = dict[str, Any]
 Rearrange = Callable[[Table], Table]
 """Moves fields that are not merely renamed. It may change its argument, a copy."""
 
-_TRANSPORTS = {
-    **{name.replace("-", ""): transport for name, transport in server_schema.SPELLINGS.items()},
-    "local": "stdio",
-    "httpstream": "http",
-}
 _GLOB = re.compile(r"[*?\[]")
 _LONGEST: float = 600
 """Seconds; the default of `call_timeout_max`."""
@@ -265,9 +276,19 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
         return ServerReading(reason=str(error))
     table, lost = _renamed(theirs, form)
     _set_type(table)
-    _set_longest(table)
-    _make_strings(table)
-    _drop_empty(table)
+    # Other clients have one limit for a call; ours has two, of which the second must not be shorter.
+    limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
+    if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
+        table["call_timeout_max"] = limit
+    # Numbers and booleans become strings there.
+    for key in ("env", "headers"):
+        if isinstance(table.get(key), Mapping):
+            table[key] = {str(name): _string(value) for name, value in table[key].items()}
+    if isinstance(table.get("args"), list):
+        table["args"] = [_string(value) for value in table["args"]]
+    for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):
+        if table.get(key) == empty:  # which a server has without it
+            del table[key]
     problems: list[Problem] = []
 
     def translated(field: str, text: str) -> str:
@@ -304,20 +325,6 @@ def write_server(table: Mapping[str, Any], form: ServerFormat) -> ServerWriting:
 
     theirs = _with_texts(theirs, translated, every=True)
     return ServerWriting(table=theirs, lost=tuple(lost), inputs=tuple(dict.fromkeys(inputs)))
-
-
-def transport_named(spelling: object) -> str | None:
-    """Return the transport that `type` names in another format of a server's table, None if unknown."""
-    return _TRANSPORTS.get(re.sub(r"[^a-z]", "", spelling.lower())) if isinstance(spelling, str) else None
-
-
-def transport_of_url(url: object) -> str:
-    """Return the transport of a server whose format has a URL, but no type: clients then try both.
-
-    The URL of an event stream ends in `/sse`.
-    """
-    is_stream = isinstance(url, str) and url.partition("?")[0].rstrip("/").endswith("/sse")
-    return "sse" if is_stream else "http"
 
 
 def _renamed(theirs: Mapping[str, Any], form: ServerFormat) -> tuple[Table, tuple[str, ...]]:
@@ -362,29 +369,6 @@ def _set_type(table: Table) -> None:
         table["type"] = transport
     if table.get("type") in (None, "stdio"):
         table.pop("type", None)
-
-
-def _set_longest(table: Table) -> None:
-    """Other clients have one limit for a call; ours has two, of which the second must not be shorter."""
-    limit, longest = table.get("call_timeout"), table.get("call_timeout_max", _LONGEST)
-    if isinstance(limit, int | float) and isinstance(longest, int | float) and limit > longest:
-        table["call_timeout_max"] = limit
-
-
-def _make_strings(table: Table) -> None:
-    """Turn numbers and booleans in `env`, `headers` and `args` into the strings that they become there."""
-    for key in ("env", "headers"):
-        if isinstance(table.get(key), Mapping):
-            table[key] = {str(name): _string(value) for name, value in table[key].items()}
-    if isinstance(table.get("args"), list):
-        table["args"] = [_string(value) for value in table["args"]]
-
-
-def _drop_empty(table: Table) -> None:
-    """Remove fields that say what a server has without them."""
-    for key, empty in (("args", []), ("env", {}), ("headers", {}), ("disabled", False)):
-        if table.get(key) == empty:
-            del table[key]
 
 
 def _string(value: Any) -> Any:
@@ -432,26 +416,16 @@ def _their_fields(ours: Mapping[str, Any], form: ServerFormat, lost: list[str]) 
     """Return our fields under the client's names; list those it does not have."""
     names = {field.ours: field for field in form.fields if not field.read_only}
     theirs: Table = {}
-    for path, value in _leaves(ours):
+    leaves = {key: value for key, value in ours.items() if key not in ("type", "tools")}
+    tools = ours.get("tools")
+    leaves |= {f"tools.{key}": globs for key, globs in tools.items()} if isinstance(tools, Mapping) else {}
+    usual = {key: field.default for key, field in attrs.fields_dict(Server).items()}
+    if "call_timeout" in names and "call_timeout" in ours:
+        usual["call_timeout_max"] = max(_LONGEST, ours["call_timeout"])
+    for path, value in leaves.items():
         field = names.get(path)
         if field and not (path.startswith("tools.") and any(map(_GLOB.search, value)) and not form.is_ours):
             _put(theirs, field.theirs, _converted(value, field, reading=False))
-        elif not _says_nothing(path, value, ours, names):
+        elif value not in ({}, [], ()) and not (path in usual and value == usual[path]):
             lost.append(path)
     return theirs
-
-
-def _leaves(ours: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in ours.items():
-        if key == "tools" and isinstance(value, Mapping):
-            yield from ((f"tools.{inner}", globs) for inner, globs in value.items())
-        elif key != "type":
-            yield key, value
-
-
-def _says_nothing(path: str, value: Any, ours: Mapping[str, Any], names: Mapping[str, FormatField]) -> bool:
-    """Whether a value is the one that a server has without it."""
-    if path == "call_timeout_max" and "call_timeout" in names and "call_timeout" in ours:
-        return bool(value == max(_LONGEST, ours["call_timeout"]))
-    known = attrs.fields_dict(Server).get(path)
-    return value in ({}, [], ()) or (known is not None and value == known.default)

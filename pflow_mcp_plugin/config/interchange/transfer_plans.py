@@ -1,4 +1,4 @@
-"""Literal secrets."""
+"""What `pflow mcp import` and `pflow mcp export` would do, as values that they print and apply."""
 
 from __future__ import annotations
 
@@ -67,12 +67,11 @@ def extracted(
     def replaced(spans: list[_Span], text: str) -> str:
         for span in sorted(spans, key=lambda span: -span.start):
             value = text[span.start : span.end].replace("$${", "${")
-            name = _free_name(
-                server,
-                span,
-                value,
-                lambda name, value: is_taken(name, value) or given.get(name, value) != value,
-            )
+            own = variable_name(f"{server}_{span.word}")
+            names = [own] if span.word.startswith("_") else [variable_name(span.word), own]
+            names += [f"{own}_{number}" for number in range(2, 100)]
+            free = (it for it in names if not (is_taken(it, value) or given.get(it, value) != value))
+            name = next(free, own)
             given[name] = value
             secrets.append(LiteralSecret(field=span.field, variable=name, value=value))
             text = f"{text[: span.start]}${{{name}}}{text[span.end :]}"
@@ -139,13 +138,6 @@ def _in_url(field: str, text: str) -> Iterator[_Span]:
             yield _Span(field, f"_{word}", text, start, end)
 
 
-def _free_name(server: str, span: _Span, value: str, is_taken: IsTaken) -> str:
-    own = variable_name(f"{server}_{span.word}")
-    names = [own] if span.word.startswith("_") else [variable_name(span.word), own]
-    names += [f"{own}_{number}" for number in range(2, 100)]
-    return next((name for name in names if not is_taken(name, value)), own)
-
-
 Action = Literal["add", "replace", "same", "skip", "refuse"]
 """`same`: the server is there already; `skip`: left out on purpose; `refuse`: it has mistakes."""
 
@@ -185,12 +177,7 @@ class PlannedServer:
 
 @attrs.frozen(kw_only=True)
 class ImportPlan:
-    """What an import would do.
-
-    Attributes:
-        files: The files that were read, or could not be.
-        servers: Every server in them.
-    """
+    """What an import would do."""
 
     files: tuple[FileContent, ...]
     servers: tuple[PlannedServer, ...]
@@ -230,7 +217,10 @@ def plan_import(
     check: Check,
     is_taken: IsTaken,
 ) -> ImportPlan:
-    """Return what an import of files would do; of several servers with one name, the first counts."""
+    """Return what an import would do; of several servers with one name, the first counts.
+
+    `check` returns the errors of a table; `force` allows servers of the config to be replaced.
+    """
     planned: dict[str, PlannedServer] = {}
     given: dict[str, str] = {}
     servers = []
@@ -320,12 +310,7 @@ class ExportedServer:
 
 @attrs.frozen(kw_only=True)
 class ExportPlan:
-    """What an export writes.
-
-    Attributes:
-        client: Whom it is for.
-        servers: Every server that was asked for, those that the client cannot have included.
-    """
+    """What an export writes."""
 
     client: Client
     servers: tuple[ExportedServer, ...]
@@ -356,7 +341,7 @@ class ExportedFile:
 
 
 def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
-    """Return what an export of servers writes."""
+    """Return what an export writes; the tables are valid, with the config's defaults filled in."""
     servers = []
     for name, table in tables.items():
         writing = server_format.write_server(table, client.format)

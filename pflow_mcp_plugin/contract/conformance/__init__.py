@@ -9,15 +9,14 @@ requirement of the contract. With pytest:
 
 The checks of runs pass for a host without a runner, those of the library for one without a library.
 
-- `trial`: the host under test
-- `plugin_checks`, `run_checks`, `library_checks`: the checks, each named
-  after what the contract asks for
-- `sample_plugins`, `assertions`: what they are made of
+- `trial`: the host under test, and the assertions that several checks share
+- `plugin_checks`, `run_checks`: the checks, each named after what the contract asks for
+- `sample_plugins`: the plugins with which they open the host
 """
 
-from pflow_mcp_plugin.contract.conformance import library_checks, plugin_checks, run_checks
+from pflow_mcp_plugin.contract.conformance import plugin_checks, run_checks
 from pflow_mcp_plugin.contract.conformance.trial import Check, Open, Subject, Trial
 
-CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS, *library_checks.CHECKS)
+CHECKS: tuple[Check, ...] = (*plugin_checks.CHECKS, *run_checks.CHECKS, *plugin_checks.LIBRARY_CHECKS)
 
 __all__ = ["CHECKS", "Check", "Open", "Subject", "Trial"]

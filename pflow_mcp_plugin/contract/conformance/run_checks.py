@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-from pflow_mcp_plugin.contract.conformance.assertions import assert_named, node, refusal, run_nodes
 from pflow_mcp_plugin.contract.conformance.sample_plugins import SECRET, Listening, Poems, plugin, poetry
-from pflow_mcp_plugin.contract.conformance.trial import Trial
+from pflow_mcp_plugin.contract.conformance.trial import Trial, assert_named, node, refusal, run_nodes
 from pflow_mcp_plugin.contract.entries import UNKNOWN
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import THE_USER, RunControl, RunOrigin

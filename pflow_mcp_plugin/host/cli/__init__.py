@@ -5,8 +5,8 @@
   imported when it runs
 - `output`: a report as text or as the JSON envelope
 - `builtin_commands`: the host's own commands, announced through the same hook as any plugin's
-- `run_commands`, `registry_commands`, `settings_commands`, `workflow_commands`, `trace_commands`,
-  `plugins_command`, `config_commands`: the commands themselves
-- `command_line_inputs`: inputs and params as they are typed or piped in
-- `tables`: shared by several commands
+- `run_commands`, `registry_commands`, `workflow_commands`, `trace_commands`, `config_commands`,
+  `plan_command`: the commands themselves
+- `command_parameters`, `command_line_inputs`: options and arguments that several commands share
+- `completion`: what may follow on a command line
 """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.contract import Command, Problem, hookimpl
+from pflow_mcp_plugin.contract import Command, Problem, Report, hookimpl
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Suggestion
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
 
 _ROOM = __name__.rpartition(".")[0]
 
@@ -23,14 +25,14 @@ _GROUPS = {
 
 _COMMANDS = {
     "run": ("Run a workflow.", "run_commands:run"),
-    "run-node": ("Run nodes with flags, without a workflow.", "direct_commands:run_node"),
+    "run-node": ("Run nodes with flags, without a workflow.", "builtin_commands:run_node"),
     "validate": ("Check a workflow without running it.", "run_commands:validate"),
     "plan": ("Make a workflow for a task described in words.", "plan_command:plan"),
-    "completion": ("Complete command lines in bash, zsh or fish.", "completion_command:completion"),
-    "plugins": ("List plugins and what each one provides.", "plugins_command:plugins"),
+    "completion": ("Complete command lines in bash, zsh or fish.", "completion:completion"),
+    "plugins": ("List plugins and what each one provides.", "config_commands:plugins"),
     "registry list": ("List node types.", "registry_commands:list_nodes"),
     "registry search": ("Search node types by keywords.", "registry_commands:search"),
-    "registry discover": ("Find the node types for a task.", "discovery_commands:discover_nodes"),
+    "registry discover": ("Find the node types for a task.", "registry_commands:discover_nodes"),
     "registry describe": ("Show the parameters and outputs of a node type.", "registry_commands:describe"),
     "registry validate": ("Check that node types can be loaded.", "registry_commands:validate"),
     "registry run": ("Run a single node and show its result.", "registry_commands:run"),
@@ -38,7 +40,7 @@ _COMMANDS = {
     "workflow init": ("Write a small workflow to start from.", "workflow_commands:init"),
     "workflow save": ("Save a workflow under a name.", "workflow_commands:save"),
     "workflow list": ("List saved workflows.", "workflow_commands:list_saved"),
-    "workflow discover": ("Find the saved workflow for a task.", "discovery_commands:discover_workflows"),
+    "workflow discover": ("Find the saved workflow for a task.", "registry_commands:discover_workflows"),
     "workflow show": ("Show a saved workflow.", "workflow_commands:show"),
     "workflow delete": ("Delete a saved workflow.", "workflow_commands:delete"),
     "workflow graph": ("Draw a workflow.", "workflow_commands:graph"),
@@ -47,12 +49,12 @@ _COMMANDS = {
     "trace show": ("Show what a run did.", "trace_commands:show"),
     "trace view": ("Write the trace of a run as an HTML page.", "trace_commands:view"),
     "trace prune": ("Remove traces of past runs.", "trace_commands:prune"),
-    "cache info": ("Show how many results are kept, and where.", "cache_commands:info"),
-    "cache clear": ("Remove kept results.", "cache_commands:clear"),
-    "settings set": ("Save a value, such as a token.", "settings_commands:set_value"),
-    "settings get": ("Show a saved value; secrets are masked.", "settings_commands:get"),
-    "settings list": ("List saved values; secrets are masked.", "settings_commands:list_keys"),
-    "settings unset": ("Delete a saved value.", "settings_commands:unset"),
+    "cache info": ("Show how many results are kept, and where.", "config_commands:info"),
+    "cache clear": ("Remove kept results.", "config_commands:clear"),
+    "settings set": ("Save a value, such as a token.", "config_commands:set_value"),
+    "settings get": ("Show a saved value; secrets are masked.", "config_commands:get"),
+    "settings list": ("List saved values; secrets are masked.", "config_commands:list_keys"),
+    "settings unset": ("Delete a saved value.", "config_commands:unset"),
     "config check": ("Check all config files.", "config_commands:check"),
     "config path": ("List the files that pflow uses.", "config_commands:path"),
 }
@@ -79,6 +81,25 @@ def pflow_register_commands() -> Iterable[Command]:
 @hookimpl
 def pflow_validate_config(host: EmbeddedHost) -> Iterable[Problem]:
     """As the plugin of the built-in commands, check the host's own config for `config check`."""
-    from pflow_mcp_plugin.host.config_checks import check_own_config
+    from pflow_mcp_plugin.host.cli.config_commands import check_own_config
 
     return check_own_config(host)
+
+
+class _RunNode:
+    """`pflow run-node`, also without these words. Which flags there are, only the nodes say."""
+
+    def main(
+        self, args: Sequence[str], prog_name: str, *, standalone_mode: bool, obj: EmbeddedHost, **extra: Any
+    ) -> Report:
+        """Run the nodes that the words name; see `CommandLike`."""
+        return obj.run_chain(args, prog_name)
+
+    def complete_words(
+        self, words: Sequence[str], incomplete: str, *, obj: EmbeddedHost
+    ) -> Sequence[Suggestion]:
+        """Return the nodes and flags that may follow; see `CommandLike`."""
+        return obj.complete_chain(words, incomplete)
+
+
+run_node = _RunNode()

@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+
+import click
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.link_words import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
+from pflow_mcp_plugin.terminal.printable_text import printable
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""
@@ -19,11 +27,7 @@ Lookup = Callable[[str], str | None]
 
 
 def parse_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Parse inputs typed on the command line as `name=value`.
-
-    Raises:
-        PflowError: One has another form, or a name is repeated.
-    """
+    """Parse `name=value` words of the command line; a repeated name is an error."""
     values: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -42,20 +46,9 @@ def complete_inputs(
 ) -> dict[str, object]:
     """Return the inputs of a run: typed, from files, from settings, from standard input, and asked for.
 
-    Nothing is read from standard input or asked before the workflow is checked, so that a mistake is reported
-    without waiting.
-
-    Args:
-        document: The workflow.
-        typed: Inputs as typed: a value `-` is standard input, `@FILE` the text of a file; a text
-            that begins with `@` itself is written with another one before it.
-        file: A JSON or YAML file with an object of inputs, `-` for standard input; what is typed
-            takes precedence.
-        check: Checks the workflow with the inputs so far; those that follow are `STILL_TO_COME`.
-        setting: Looks up a setting.
-
-    Raises:
-        PflowError: One has another form, is given twice, or cannot be read; or from `check`.
+    A typed value `-` is standard input, and `@FILE` the text of a file; `@@` begins a text that starts with
+    `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
+    reported without waiting; `STILL_TO_COME` stands for the values that follow.
     """
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
 
@@ -116,7 +109,7 @@ def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> d
     """Return the required inputs that nobody gave, asked for on a terminal; none off a terminal."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         return {}
-    from pflow_mcp_plugin.host.cli.asked_inputs import ask, lacking
+    from pflow_mcp_plugin.host.cli.command_line_inputs import ask, lacking
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
 
     specs = lacking(document, given)
@@ -129,14 +122,8 @@ def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> d
 def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, str]:
     """Read the input that the workflow declares with `"stdin": true` as it is piped in.
 
-    Standard input is read only if the workflow declares such an input and its value is not given. If it
-    is empty, an input that does not require a value gets none. A single line comes without its end.
-
-    Args:
-        document: The workflow.
-        given: The inputs that already have a value.
-        check: Raises if the workflow or its inputs are invalid. It is called before anything is read, so
-            that a mistake is reported without waiting for piped input.
+    Only if its value is not given, and after the check, so that a mistake is reported without waiting. Empty
+    standard input counts as no value if the input can do without. A single line comes without its end.
     """
     declared = _declared(document)
     wanted = [name for name, spec in declared.items() if spec.get("stdin") is True]
@@ -150,3 +137,34 @@ def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check
     spec = declared[name]
     can_do_without = "default" in spec or spec.get("required") is False
     return {} if not text and can_do_without else {name: text}
+
+
+def lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
+    """Return the inputs that a run needs and was not given."""
+    inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
+    return [
+        spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given
+    ]
+
+
+def ask(spec: InputSpec) -> object:
+    """Ask for an input until its value has the declared type; a secret is not shown."""
+    about = f" ({spec.description})" if spec.description else ""
+    kind = "" if spec.type in ("any", "str", "string") else f" [{spec.type}]"
+    question = printable(f"{spec.name}{about}{kind}")
+    # Whatever is typed is taken, also what looks like a type that click knows.
+    try:
+        return click.prompt(question, hide_input=spec.secret, value_proc=partial(_value, spec), err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise
+        message = f"Input {spec.name} is required, and the input from the terminal ended"
+        raise PflowError(message, suggestions=(f"Pass {spec.name}=VALUE",), kind="usage") from abort
+
+
+def _value(spec: InputSpec, text: str) -> object:
+    try:
+        return parse_input(text, spec)
+    except TypeMismatch as error:
+        given = "that is not" if spec.secret else f"got {error.given}"
+        raise click.UsageError(f"{spec.name} must be {error.expected}, {given}") from error

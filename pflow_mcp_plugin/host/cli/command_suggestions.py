@@ -8,8 +8,6 @@ from pathlib import Path
 
 import click
 
-from pflow_mcp_plugin.host.cli.synonyms import same_meaning
-
 _MOST = 5
 _SHOW = "show"
 """The meaning of the command for a word that is no command, but the name of something."""
@@ -21,13 +19,9 @@ Takes = Callable[[str, click.Command, str], bool]
 def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> list[str]:
     """Return the commands that may be meant, the likeliest first, each as it is typed.
 
-    Commands that know the next word, such as the name of a saved workflow, win over all others. A command of
-    this very name outside the branch comes before those in it that are only spelled alike.
-
-    Args:
-        ctx: The context of the branch where the words stand.
-        words: The word that names no command there, and those after it.
-        takes: Asks a command about its first argument.
+    `words` begins with the word that names no command of the branch. Commands that know the next word, such
+    as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
+    it that are only spelled alike.
     """
     branch, path, word = ctx.command, ctx.command_path, words[0]
     here = _here(_visible(branch), word)
@@ -115,3 +109,44 @@ def _at(branch: click.Command, path: str) -> click.Command:
     for word in path.split():
         branch = _visible(branch)[word]
     return branch
+
+
+_GROUPS = (
+    "remove rm delete del unset clear clean uninstall forget drop prune erase",
+    "show info describe view get cat inspect print display details explain last latest",
+    "list ls all show status ps",
+    "list servers",
+    "disable stop off pause",
+    "enable on resume",
+    "run exec execute start launch call invoke do go",
+    "validate check lint verify test",
+    "add new create install register make init save set put",
+    "sync refresh update upgrade reload fetch pull",
+    "test ping doctor check probe status health",
+    "search find grep discover lookup query",
+    "login signin sign-in authenticate auth",
+    "logout signout sign-out",
+    "serve server daemon",
+    "settings setting config configure env secrets",
+    "trace traces history runs logs log",
+    "workflow workflows flow flows",
+    "registry nodes node types",
+    "export dump",
+    "approve trust accept allow",
+    "edit open change modify rename move",
+    "view open",
+    "path where show list",
+    "plan ask generate",
+    "graph draw diagram",
+    "tools nodes functions actions",
+    "presets preset catalog marketplace",
+)
+_MOST_MEANT = 3
+
+
+def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
+    """Return the commands that people may mean by a word, the likeliest first."""
+    typed, known = word.lower(), list(commands)
+    groups = [group.split() for group in _GROUPS]
+    meant = [other for group in groups if typed in group for other in group if other in known]
+    return list(dict.fromkeys(meant))[:_MOST_MEANT]

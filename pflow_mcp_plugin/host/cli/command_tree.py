@@ -18,8 +18,7 @@ import click
 
 from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.entrypoints import own_distribution
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 PROGRAM = "pflow"
@@ -99,11 +98,7 @@ class Branch(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of a branch that the first argument names, else its fallback.
-
-        Raises:
-            PflowError: There is neither; suggests the closest command.
-        """
+        """Return the command that the first argument names, else the fallback of the branch."""
         if self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
         if self.fallback is None:
@@ -113,13 +108,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return the error about a word that names no command of a branch; suggests what may be meant.
-
-        Args:
-            ctx: The context of the branch.
-            words: The word, and those after it.
-            error: What the fallback of the branch says about it.
-        """
+        """Return the error for a word that names no command here; `error` is what the fallback says."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -138,13 +127,7 @@ class Branch(click.Group):
         )
 
     def other_way(self, path: str, words: Sequence[str], host: EmbeddedHost) -> tuple[str, ...]:
-        """Return the line by which words reach the fallback of a branch, if it knows the first one too.
-
-        Args:
-            path: The words of the branch.
-            words: A command of the branch, and its arguments.
-            host: The host to ask in.
-        """
+        """Return the line that passes these words to the fallback, if it knows the first of them."""
         if self.fallback is None:
             return ()
         long = f"{path} {self.fallback.name}"
@@ -178,11 +161,7 @@ class Leaf(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> Answer:
-        """Import the code of a leaf of the command tree, and run it.
-
-        Raises:
-            PflowError: The command failed, crashed, or cannot be imported.
-        """
+        """Import the code of the command and run it."""
         path = self.path(ctx)
         try:
             command = self.load(path)
@@ -205,12 +184,7 @@ class Leaf(click.Command):
         return ctx.command_path
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a leaf; wrong arguments may be meant for the fallback of its group.
-
-        Args:
-            error: What it raised.
-            ctx: Its context.
-        """
+        """Return the error of a leaf; wrong arguments may be meant for the fallback of its group."""
         above = ctx.parent
         if error.kind == "usage" and ctx.args and above and isinstance(above.command, Branch):
             words = [self.announced.path[-1], *ctx.args]
@@ -218,14 +192,7 @@ class Leaf(click.Command):
         return error
 
     def load(self, path: str) -> CommandLike:
-        """Import the code of a leaf of the command tree; a click command gets `--json` and `--project`.
-
-        Args:
-            path: The words before its arguments, as typed.
-
-        Raises:
-            PflowError: It cannot be imported.
-        """
+        """Import the code of the command; a click command gets `--json` and `--project`."""
         with plugin_code(self.plugin, f"could not load the command `{path}`"):
             module, _, attribute = self.announced.load.partition(":")
             command: CommandLike = getattr(import_module(module), attribute)
@@ -242,11 +209,7 @@ class Leaf(click.Command):
         return self._ended(path, result)  # click returns the code of its own exit, after the help for example
 
     def _ended(self, path: str, code: object) -> Report:
-        """Return the report of a command that ended with an exit code of its own.
-
-        Raises:
-            PflowError: The code stands for a failure, or for wrong usage, as parsers such as argparse use it.
-        """
+        """Return the report of a command that ended by itself; exit code 2 means wrong usage."""
         if code is None or (isinstance(code, int) and code == 0):
             return Report()
         how = f"ended with exit code {code}" if isinstance(code, int) else f"ended: {code}"
@@ -284,12 +247,7 @@ class Fallback(Leaf):
         return ctx.parent.command_path if ctx.parent else ""
 
     def explained(self, error: PflowError, ctx: click.Context) -> PflowError:
-        """Return the error of a fallback; if it does not know the first word either, the nearest of both.
-
-        Args:
-            error: What it raised.
-            ctx: Its context.
-        """
+        """Return the error of a fallback; if it does not know the first word either, the nearest of both."""
         if error.kind != "not_found" or error.details.get("unknown") != ctx.args[0]:
             return error
         return self._branch.unknown(ctx.parent, ctx.args, error) if ctx.parent else error

@@ -18,9 +18,10 @@ import click
 import pluggy
 from click.shell_completion import ShellComplete
 
-from pflow_mcp_plugin.contract import PflowError, Suggestion
+from pflow_mcp_plugin.contract import PflowError, Report, Suggestion
+from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
-from pflow_mcp_plugin.host.cli.option_values import WithLoneOption
+from pflow_mcp_plugin.host.completion.installation import SHELLS, script
 from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import plugin_code
@@ -29,15 +30,7 @@ _INTERRUPTED = 130
 
 
 def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = None) -> int:
-    """Answer the script of a shell on standard output, and print nothing else, whatever fails.
-
-    Args:
-        arguments: The name of the shell and what `shell_reply.read_request` reads.
-        manager: Plugins to use instead of the installed ones.
-
-    Returns:
-        The exit code: 0, also if nothing can be completed.
-    """
+    """Answer the script of a shell on standard output; whatever fails, print nothing else and return 0."""
     out, lines = sys.stdout, ""
     try:
         with _silent():
@@ -110,18 +103,7 @@ def _of_fallback(
 def _of_leaf(
     leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str
 ) -> list[Suggestion]:
-    """Return what a leaf of the command tree completes, by the options and arguments of its click command.
-
-    Args:
-        leaf: The leaf.
-        host: The host that its command would run in.
-        path: The words before its arguments.
-        words: The arguments before the cursor's word.
-        incomplete: What is typed of that word.
-
-    Returns:
-        Nothing if its code cannot be imported or fails.
-    """
+    """Return what a command completes; nothing if its code cannot be imported or fails."""
     try:
         command = leaf.load(path)
         with plugin_code(leaf.plugin, "could not complete"):
@@ -161,3 +143,25 @@ def _suggestion(item: Any) -> Suggestion:
     is_path = item.type in {"file", "dir"}
     value = "" if is_path else str(item.value)
     return Suggestion(value=value, help=item.help or "", type=item.type)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.option("--install", is_flag=True, help="Write the script where the shell finds it.")
+@click.option("--uninstall", is_flag=True, help="Remove what --install wrote.")
+@click.pass_obj
+def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool) -> Report:
+    """Print the completion script of a shell, or install it."""
+    if install and uninstall:
+        raise click.UsageError("--install and --uninstall exclude each other.")
+    if not install and not uninstall:
+        text = script(shell)
+        return Report(data={"shell": shell, "script": text}, text=text, is_data=True)
+    from pflow_mcp_plugin.host.completion.installation import installation
+
+    place = installation(shell, host.paths.data)
+    written, removed = (place.install(), []) if install else ([], place.uninstall())
+    data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
+    lines = [f"Wrote {path}" for path in written] + [f"Removed completion from {path}" for path in removed]
+    end = "New shells complete `pflow`" if install else ""
+    return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))

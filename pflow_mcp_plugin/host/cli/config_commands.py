@@ -1,18 +1,135 @@
-"""`pflow config check | path`."""
+"""`pflow settings`, `pflow config`, `pflow plugins` and `pflow cache`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
+from pflow_mcp_plugin.host.cli.command_tree import Leaf, build_cli, leaves
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE
+from pflow_mcp_plugin.host.plugins import Plugin, entry_points, is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.node_sources import asked
+from pflow_mcp_plugin.host.standard_streams import input_text
+from pflow_mcp_plugin.redaction import mask
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.tables import Column, Table
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.result_cache import ResultCache, Usage
+
+_COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title="PLACE"))
+
+
+@click.command()
+@click.argument("key", shell_complete=setting_names)
+@click.argument("value", required=False)
+@click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
+@click.option(
+    "--from-command",
+    metavar="COMMAND",
+    help="Save the command that prints the value, as in --from-command 'op read op://Private/GitHub/token'. "
+    "No shell runs it. It runs once, when the value is first needed, and has 30 seconds.",
+)
+@click.pass_obj
+def set_value(
+    host: EmbeddedHost, key: str, value: str | None, *, keyring: bool, from_command: str | None
+) -> Report:
+    """Save VALUE as the setting KEY; `-` reads it from standard input, which keeps it out of shell history.
+
+    A VALUE that begins with a hyphen is given after `--`.
+    """
+    if from_command is not None:
+        return _save_command(host, key, from_command, has_more=keyring or value is not None)
+    if value is None:
+        if "=" in key:
+            name = key.partition("=")[0]
+            raise click.UsageError(f"Write the value as a word of its own: pflow settings set {name} VALUE")
+        raise click.UsageError("Give a VALUE, - to read it from standard input, or --from-command")
+    host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
+    place = "keyring" if keyring else "file"
+    return Report(data={"key": key, "place": place}, text=f"{key} is stored in the {_named(place)}")
+
+
+@click.command()
+@click.argument("key", shell_complete=setting_names)
+@click.option("--show", is_flag=True, help="Show a secret in full.")
+@click.pass_obj
+def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
+    """Show the value of the setting KEY; secrets are masked unless `--show` is given."""
+    value = host.settings.get(key)
+    if value is None:
+        raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
+    shown = value if show else mask(value)
+    return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown, is_data=True)
+
+
+@click.command()
+@click.pass_obj
+def list_keys(host: EmbeddedHost) -> Report:
+    """List the saved settings and where each value is stored; values are masked."""
+    values, programs = host.settings.values(), host.settings.programs()
+    rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
+    cells = [
+        (key, value, f"{place} ({programs[key]})" if key in programs else place) for key, value, place in rows
+    ]
+    return Report(
+        data=[
+            {"key": key, "value": value, "place": place}
+            | ({"program": programs[key]} if key in programs else {})
+            for key, value, place in rows
+        ],
+        text=lambda: (Table(columns=_COLUMNS, rows=cells),) if rows else "Nothing is set",
+    )
+
+
+@click.command()
+@click.argument("key", shell_complete=setting_names)
+@click.pass_obj
+def unset(host: EmbeddedHost, key: str) -> Report:
+    """Delete the setting KEY."""
+    if not host.settings.unset(key):
+        raise _not_set(host, key, "See: pflow settings list")
+    return Report(data={"key": key}, text=f"{key} is deleted")
+
+
+def _save_command(host: EmbeddedHost, key: str, command: str, *, has_more: bool) -> Report:
+    from pflow_mcp_plugin.host.stored_settings import command_words
+
+    if has_more:
+        raise click.UsageError("--from-command cannot be used with a VALUE or --keyring")
+    words = command_words(command)
+    host.settings.set_command(key, words)
+    text = f"{key} comes from the command {words[0]}, which runs when the value is first needed"
+    return Report(data={"key": key, "place": "command", "program": words[0]}, text=text)
+
+
+def _piped() -> str:
+    value = input_text().removesuffix("\n").removesuffix("\r")
+    if not value:
+        message = "Standard input is empty"
+        raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
+    return value
+
+
+def _named(place: str) -> str:
+    return "keyring" if place == "keyring" else "settings file"
+
+
+def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, host.settings.names(), 1)
+    hint = f"Did you mean {close[0]}?" if close else otherwise
+    return PflowError(f"{key} is not set", suggestions=(hint,), kind="not_found")
 
 
 @click.command()
@@ -83,3 +200,148 @@ def _role(place: Path, folder: str) -> str:
     if folder == "cache":
         return "derived, may be deleted"
     return f"{folder} of a plugin"
+
+
+@click.command()
+@click.pass_obj
+def plugins(host: EmbeddedHost) -> Report:
+    """List plugins: where each comes from, what it provides, and why any were not loaded."""
+    commands = list(leaves(build_cli(host)))
+    rows = [describe_plugin(host, plugin, commands) for plugin in host.plugins.all]
+    return Report(data=rows, text=lambda: "\n".join(line for row in rows for line in _lines(row)))
+
+
+def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
+    """Return what `pflow plugins` shows of a plugin; `commands` are those of all plugins."""
+    sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
+    paths = (leaf.announced.path for leaf in commands if leaf.plugin is plugin)
+    callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
+    return {
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "own": plugin.own,
+        "status": plugin.status,
+        "reason": plugin.reason,
+        "sources": [{"name": origin.name, "prefixes": list(origin.prefixes)} for origin in sources],
+        "commands": [" ".join(path) for path in paths],
+        "hooks": sorted(caller.name for caller in callers or ()),
+    }
+
+
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    origin = f"{row['distribution']} {row['version']}".strip() or "registered by hand"
+    yield f"{row['name']}  {origin}  {row['status']}{': ' + row['reason'] if row['reason'] else ''}"
+    for source in row["sources"]:
+        yield f"  nodes     {', '.join(source['prefixes'])} (source {source['name']})"
+    for title, key in (("commands", "commands"), ("hooks", "hooks")):
+        if row[key]:
+            yield f"  {title:<9} {', '.join(row[key])}"
+
+
+_MB = 1 << 20
+
+
+@click.command()
+@click.pass_obj
+def info(host: EmbeddedHost) -> Report:
+    """Show how many results are kept for `pflow run --cache`, their size, the limit and the folder."""
+    cache = _cache(host)
+    usage = cache.usage()
+    data: dict[str, JSON] = {**_counted(usage), "limit": cache.limit, "folder": str(cache.folder)}
+    lines = [
+        f"Results  {usage.entries:,}",
+        f"Size     {usage.size / _MB:,.1f} MB of at most {cache.limit / _MB:,.0f} MB",
+        f"Oldest   {age_text(str(data['oldest'])) if data['oldest'] else 'none'}",
+        f"Folder   {cache.folder}",
+    ]
+    return Report(data=data, text="\n".join(lines))
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    callback=seconds,
+    default="0",
+    metavar="TIME",
+    help="Only results older than this, such as 90s, 15m, 1h or 2d.",
+)
+@click.pass_obj
+def clear(host: EmbeddedHost, older_than: float) -> Report:
+    """Remove the results that are kept for `pflow run --cache`."""
+    gone = _cache(host).clear(older_than)
+    words = count_text(gone.entries, "result")
+    return Report(data=_counted(gone), text=f"Removed {words}, {gone.size / _MB:,.1f} MB")
+
+
+def _cache(host: EmbeddedHost) -> ResultCache:
+    from pflow_mcp_plugin.host.running.result_cache import open_cache
+
+    return open_cache(host.paths.cache, host.settings.get, host.report)
+
+
+def _counted(usage: Usage) -> dict[str, JSON]:
+    oldest = None
+    if usage.oldest is not None:
+        oldest = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(usage.oldest))
+    return {"entries": usage.entries, "size": usage.size, "oldest": oldest}
+
+
+_SCRIPT = "pflow"
+
+
+def check_own_config(host: EmbeddedHost) -> list[Problem]:
+    """Return the problems of the host's own config: settings, saved registry and installed scripts."""
+    from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
+    from pflow_mcp_plugin.host.retention import check_retention
+    from pflow_mcp_plugin.host.stored_settings import StoredSettings
+
+    paths = host.paths
+    found = StoredSettings(paths.config / "settings.json").check()
+    saved = SavedEntries(paths.data / "registry.json", found.append)
+    try:
+        list(saved.entries())
+    except PflowError as error:
+        found.append(Problem(message=error.message, kind="config", source=str(saved.store.path)))
+    return [*found, *_policy_mistakes(host), *check_retention(host.paths.config), *_script_clashes()]
+
+
+def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
+    """Yield the mistakes in the policy on data flows, and a warning for each word that matches nothing."""
+    from pflow_mcp_plugin.host.flow_policy import RESERVED, matches, read_policy
+
+    try:
+        policy = read_policy(host.paths.config)
+    except PflowError as error:
+        step = next(iter(error.suggestions), "")
+        yield from error.problems or (Problem(message=error.message, suggestion=step, kind="config"),)
+        return
+    if policy is None:
+        return
+    known = [row.node for row in host.registry.rows("")]
+    for rule in (*policy.deny, *policy.allow):
+        for key, word in (("from", rule.begin), ("to", rule.end)):
+            if not (word in RESERVED or matches(word, known, ())):
+                yield Problem(
+                    message=f"{word} matches no node type, so the rule has no effect",
+                    path=f"{rule.path}.{key}",
+                    suggestion="See: pflow registry list",
+                    severity="warning",
+                    kind="config",
+                    source=str(host.paths.config / POLICY_FILE),
+                )
+
+
+def _script_clashes() -> Iterator[Problem]:
+    """Yield a warning for each other distribution that installs a script of our name."""
+    mine = own_distribution()
+    for script in entry_points("console_scripts"):
+        if script.name == _SCRIPT and mine and not is_own_script(script):
+            other = f"{script.distribution.name} {script.distribution.version}"
+            yield Problem(
+                message=f"{other} and {mine.name} {mine.version} both install a script `{_SCRIPT}`",
+                suggestion=f"Install them in separate environments, or start this one as `{mine.name}`",
+                severity="warning",
+                kind="config",
+                source=script.distribution.name,
+            )

@@ -18,12 +18,7 @@ from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output, write
 
 
 def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
-    """Run a command line: open the host, run the command, print its report, return the exit code.
-
-    Args:
-        argv: The arguments; by default those of the process.
-        manager: Plugins to use instead of the installed ones.
-    """
+    """Run a command line and return the exit code; `manager` replaces the installed plugins."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(arguments)
     with Streams(reserve=as_json) as streams:

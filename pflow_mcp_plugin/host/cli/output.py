@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.printable_json import to_json
-from pflow_mcp_plugin.host.standard_streams import Streams
+from pflow_mcp_plugin.host.standard_streams import Streams, to_json
+from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued
 
@@ -44,10 +46,8 @@ class Output:
     ) -> int:
         """Print a report and return the exit code.
 
-        Args:
-            report: What to print.
-            guard: Entered while the report is turned into text, before anything is printed.
-            strict: Raise what a value raises that is turned into JSON; otherwise its class is printed.
+        `guard` is entered while the report is turned into text, before anything is printed. With `strict`, an
+        exception of a value that is turned into JSON is raised; otherwise the class of the value is printed.
         """
         error = report.error
         with guard or nullcontext():
@@ -125,3 +125,30 @@ def counted(problems: Sequence[Problem]) -> str:
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
+
+
+STDOUT = Path("-")
+"""What stands for standard output where a file is named."""
+
+
+def write_page(
+    page: str, target: Path, data: JSONObject, *, private: bool = False, opened: bool = False
+) -> Report:
+    """Write a page to a file, or to standard output for `-`, and return the report; `data` is added to it."""
+    if target == STDOUT:
+        if opened:
+            raise PflowError("--open needs a file, not standard output", kind="usage")
+        return Report(data={**data, "html": page}, text=page, is_data=True)
+    write_output(target, page.encode("utf-8", "replace"), private=private)
+    told = f"Wrote {target}"
+    if opened:
+        told += _open(target)
+    return Report(data={**data, "path": str(target)}, text=told)
+
+
+def _open(target: Path) -> str:
+    """Open a file in the browser and return what to say about it."""
+    import webbrowser
+
+    url = target.absolute().as_uri()
+    return "" if webbrowser.open(url) else f"; no browser could be started, open it yourself: {url}"

@@ -1,28 +1,30 @@
-"""`pflow registry list | search | describe | validate | run | export`."""
+"""`pflow registry`, and `pflow workflow discover`, which searches in the same way."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import Discovery, Entry, Field, PflowError, Report, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
-from pflow_mcp_plugin.host.cli.name_completion import node_names, node_sources
+from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import ValuePath
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
 _PATHS = 100
@@ -126,7 +128,7 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     """Check, without running anything, that the registry's node types load and have valid interfaces."""
     if sum(map(bool, (nodes, source, every))) > 1:
         raise PflowError("Give only one of node types, --source and --all", kind="usage")
-    from pflow_mcp_plugin.host.registry.entry_check import as_errors, check_nodes
+    from pflow_mcp_plugin.host.registry.node_registry import as_errors, check_nodes
 
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes, source)
@@ -142,23 +144,16 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
 def run_node(
     host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
 ) -> Report:
-    """Run a single node for the registry command `registry run`, with params as typed.
-
-    Args:
-        host: The host to run it in.
-        node: The node type.
-        params: The typed string of each parameter.
-        allow_extra: Whether the node takes params beyond those that are declared.
-
-    Raises:
-        PflowError: The node type does not exist, or the params are invalid; nothing has run.
-    """
-    from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
-    from pflow_mcp_plugin.host.running.single_node import typed_params
+    """Run a single node with params as typed, for `registry run`."""
+    from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+    from pflow_mcp_plugin.host.workflow.coercion import typed
 
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
-        given = typed_params(entry, params)
+        fields = entry.interface.fields
+        given: dict[str, Any] = {
+            name: typed(text, fields[name]) if name in fields else text for name, text in params.items()
+        }
         ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(
@@ -240,3 +235,78 @@ def _listing(rows: list[NodeRow]) -> Table:
         Column(title="DESCRIPTION"),
     )
     return Table(columns=columns, rows=[(row.node, row.source, row.description) for row in rows])
+
+
+_Found = TypeVar("_Found")
+_NODE = Column(title="NODE", whole=True)
+_NAME = Column(title="NAME", whole=True)
+_CONFIDENCE = Column(title="CONFIDENCE", whole=True, right=True)
+
+
+def _command_on_a_task(discover: Callable[..., Report]) -> click.Command:
+    """Make a command of a function of the host, the words of a task and the number of results."""
+    limit = click.Option(
+        ("--limit",),
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        help="Maximum number of results.",
+    )
+    task = click.Argument(("task",), nargs=-1, required=True)
+    return click.command(params=[task, limit])(click.pass_obj(discover))
+
+
+@_command_on_a_task
+def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the registry's node types for each part of TASK, a description in plain words.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
+    text = " ".join(task)
+    found = host.registry.discovered(text, limit)
+    columns = (
+        _NODE,
+        _CONFIDENCE,
+        Column(title="SOURCE", spare=True, look="dim"),
+        Column(title="DESCRIPTION"),
+    )
+    return _report(found, text, FoundNode.to_dict, columns, _node_cells)
+
+
+@_command_on_a_task
+def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+    """Find the saved workflows that do TASK, a description in plain words; best first.
+
+    Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
+    """
+    text = " ".join(task)
+    found = host.library.discover(text, limit)
+    columns = (_NAME, _CONFIDENCE, Column(title="DESCRIPTION"))
+    return _report(found, text, SavedWorkflow.to_dict, columns, _workflow_cells)
+
+
+def _report(
+    found: Discovery[_Found],
+    task: str,
+    to_dict: Callable[[_Found], Mapping[str, JSON]],
+    columns: Sequence[Column],
+    cells: Callable[[_Found, str], Sequence[str]],
+) -> Report:
+    """Return the report on what was discovered for a task, with the cells of each match for people."""
+    rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
+    note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
+    return Report(
+        data=found.to_list(to_dict),
+        text=lambda: (Table(columns=columns, rows=rows) if rows else f"Nothing matches {task!r}", *note),
+        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
+    )
+
+
+def _node_cells(found: FoundNode, confidence: str) -> Sequence[str]:
+    return found.row.node, confidence, found.row.source, found.row.description
+
+
+def _workflow_cells(saved: SavedWorkflow, confidence: str) -> Sequence[str]:
+    return saved.name, confidence, saved.description

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,23 +14,29 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report, RunControl
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-from pflow_mcp_plugin.host.cli.name_completion import files, workflows
-from pflow_mcp_plugin.host.cli.option_values import WithLoneOption, seconds, time_limit
+from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
-from pflow_mcp_plugin.host.cli.time_limit import TimeLimit
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.shown_run import outcome_report, shown_run
+from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
-from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL, Known
+from pflow_mcp_plugin.host.workflow.findings import cut
+from pflow_mcp_plugin.host.workflow.templates import follow, resolve
+from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_library import is_name
+from pflow_mcp_plugin.redaction import REDACTED
+from pflow_mcp_plugin.terminal.tables import Column, Table
 
-if TYPE_CHECKING:  # loaded only for a terminal, and when a lock is checked
+if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail
     from pflow_mcp_plugin.host.workflow.compilation import LockPlace
+
 
 _NO_FLOWS = (
     "No data flows found: no untrusted output reaches a node that is destructive or sends data, "
@@ -52,11 +59,7 @@ class _RunCommand(WithLoneOption):
     """Says how inputs are written, where one was given as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; see `click.Command`.
-
-        Raises:
-            PflowError: There is no such option.
-        """
+        """Parse as click does."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -127,7 +130,7 @@ def run(
         values = complete_inputs(document, typed, inputs_file, compiling, setting)
         compiled = results.applied(host, compiling(values))
     if only_shown:
-        from pflow_mcp_plugin.host.cli.dry_run import dry_run_report
+        from pflow_mcp_plugin.host.cli.run_commands import dry_run_report
 
         for warning in (*compiled.warnings, *compiled.unmet):
             host.report(warning)
@@ -163,11 +166,7 @@ class ResultOptions:
     trust_readonly: bool
 
     def applied(self, host: EmbeddedHost, compiled: Compiled) -> Compiled:
-        """Return the plan of the run with these options.
-
-        Raises:
-            PflowError: Two of them exclude each other.
-        """
+        """Return the plan of the run with these options."""
         if self.cache is None:
             return compiled.uncached() if self.no_cache else compiled
         if self.no_cache:
@@ -291,12 +290,9 @@ def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
 
 
 def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
-    """Look up the argument of `pflow run` or another command: the name of a saved workflow, or a file.
+    """Return the workflow that a word names: a saved one, or a file.
 
     A saved name wins over a file of the same name without suffix; `./NAME` is always the file.
-
-    Raises:
-        PflowError: It is neither, or cannot be read.
     """
     if is_name(word) and word in host.library.names():
         return host.library.get(word)
@@ -332,13 +328,7 @@ def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
 
 
 def findings_report(name: str, problems: Sequence[Problem], **listed: object) -> Report:
-    """Return the report of `pflow validate` on the problems found.
-
-    Args:
-        name: The workflow.
-        problems: What was found.
-        listed: What else is shown with `--json`, whether or not the workflow is valid.
-    """
+    """Return the report of `pflow validate`; `listed` is what else `--json` shows, valid or not."""
     errors = tuple(problem for problem in problems if problem.severity == "error")
     warnings = tuple(problem for problem in problems if problem.severity == "warning")
     if not errors:
@@ -346,3 +336,123 @@ def findings_report(name: str, problems: Sequence[Problem], **listed: object) ->
         return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
     message = f"{name} has {counted(problems)}"
     return Report(error=PflowError(message, details=listed, problems=(*errors, *warnings), kind="validation"))
+
+
+_COLUMNS = (
+    Column(title="NODE", whole=True),
+    Column(title="TYPE"),
+    Column(title="HOW"),
+    Column(title="PARAMS", spare=True),
+)
+_INNER = "workflow"
+"""The param of a node that runs a workflow; the templates in it are about values of that workflow."""
+_SERVER = "server"
+"""The label by which an entry names the server that its node needs."""
+
+
+def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
+    """Return the report of a run that does not happen; `given` are the inputs before defaults.
+
+    Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
+    """
+    values, _ = bind_inputs(compiled.document, given)
+    secret = {name for name, spec in compiled.document.inputs.items() if spec.secret}
+    inputs = {name: REDACTED if name in secret else value for name, value in values.items()}
+    known = _Known(compiled, inputs)
+    nodes = [(node, known.params(node), partial(known.value, node)) for node in compiled.every()]
+    labels = (node.ref.entry.labels.get(_SERVER) for node, _, _ in nodes)
+    servers = list(dict.fromkeys(label for label in labels if label))
+    data = {"inputs": inputs, "nodes": [_described(*it) for it in nodes], "servers": servers}
+    rows = [
+        (node.ref.id, node.ref.type, "; ".join(_how(node, value)), _shown(params))
+        for node, params, value in nodes
+    ]
+    lines = [f"{compiled.name} is valid; nothing was run"]
+    lines += [f"input {name} = {to_json(value)}" for name, value in inputs.items()]
+    return Report(
+        data=data,
+        text=(*lines, Table(columns=_COLUMNS, rows=rows), f"Servers: {', '.join(servers) or 'none'}"),
+    )
+
+
+class _Known:
+    """Fills in what is known before a run: the inputs, in the templates of the outermost workflow."""
+
+    def __init__(self, compiled: Compiled, inputs: Mapping[str, object]) -> None:
+        self._outermost = {node.ref.id for node in compiled.nodes}
+        self._inputs = inputs
+
+    def params(self, node: PlannedNode) -> dict[str, JSON]:
+        params = {key: value for key, value in node.ref.params.items() if not key.startswith("__")}
+        inner = {_INNER: params[_INNER]} if node.sub and _INNER in params else {}
+        return {**self.value(node, params), **inner}
+
+    def value(self, node: PlannedNode, value: object) -> Any:
+        if node.ref.id not in self._outermost:
+            return value  # names in it are those of other inputs
+        return resolve(value, lambda reference: follow(self._inputs, reference.path), keep_missing=True)
+
+
+def _described(node: PlannedNode, params: dict[str, JSON], known: Known) -> dict[str, JSON]:
+    return {
+        "id": node.ref.id,
+        "type": node.ref.type,
+        "params": params,
+        **node.constructs.described(known),
+        "kept_seconds": node.ttl,
+        "server": node.ref.entry.labels.get(_SERVER, ""),
+    }
+
+
+def _shown(params: Mapping[str, JSON]) -> str:
+    return ", ".join(f"{key}={cut(' '.join(to_json(value).split()))}" for key, value in params.items())
+
+
+def _how(node: PlannedNode, known: Known) -> list[str]:
+    """Return what is special about how a node would run."""
+    kept = [] if node.ttl is None else [f"or its result of the last {node.ttl:g} s"]
+    return [*node.constructs.words(known), *kept]
+
+
+class TimeLimit:
+    """Cancels a run after a time.
+
+    Args:
+        seconds: The time; None for no limit.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._expired = False
+        self._control = RunControl()
+
+    @contextmanager
+    def counted(self) -> Iterator[RunControl]:
+        """Yield the control of a run, which is cancelled if it lasts longer."""
+        if self._seconds is None:
+            yield self._control
+            return
+        timer = threading.Timer(self._seconds, self._expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield self._control
+        finally:
+            timer.cancel()
+
+    def _expire(self) -> None:
+        self._expired = True
+        self._control.cancel()
+
+    def explained(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of the run; a run that was stopped at the limit says so, with exit code 1."""
+        if not self._expired or outcome.error is None or outcome.error.kind != "interrupted":
+            return outcome
+        error = PflowError(
+            f"The run was stopped after {self._seconds:g} s, its time limit",
+            details=outcome.error.details,
+            suggestions=("To allow more time: --timeout", *outcome.error.suggestions),
+            action="timeout",
+            ran=outcome.error.ran,
+        )
+        return attrs.evolve(outcome, error=error, exit_code=1)

@@ -12,11 +12,10 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.cli.name_completion import runs
-from pflow_mcp_plugin.host.cli.option_values import seconds
-from pflow_mcp_plugin.host.cli.page_files import write_page
+from pflow_mcp_plugin.host.cli.command_parameters import runs, seconds
+from pflow_mcp_plugin.host.cli.output import write_page
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.trace_files import (
     LATEST,
     StepState,
@@ -304,11 +303,7 @@ def _items_words(step: TracedStep) -> str:
 
 
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
-    """Return the steps of a name, or of an id: those for all items of a batch that the trace has.
-
-    Raises:
-        PflowError: The run has no such step.
-    """
+    """Return the steps with this name or id; for a batch, one for each item in the trace."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
     found = _of_name(steps, wanted) or _items(steps, wanted)
     if found:
@@ -327,11 +322,7 @@ def _of_name(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
 
 
 def _items(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
-    """Return the items of a name such as `read[2]`, each as a step.
-
-    Raises:
-        PflowError: There is such a batch, but it has fewer items, or the trace has not kept this one.
-    """
+    """Return the items of a name such as `read[2]`, each as a step."""
     name, _, rest = wanted.rpartition("[")
     if not (rest.endswith("]") and rest[:-1].isdecimal()):
         return []

@@ -9,17 +9,16 @@ from shlex import quote
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
-from pflow_mcp_plugin.host.cli.name_completion import files, saved_names, workflows
-from pflow_mcp_plugin.host.cli.output import problem_lines
-from pflow_mcp_plugin.host.cli.page_files import STDOUT, write_page
+from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
+from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, write_page
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_library import is_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
@@ -83,11 +82,7 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
 
 
 def _name_of(file: Path) -> str:
-    """Return the name for a workflow that its file suggests.
-
-    Raises:
-        PflowError: It suggests none.
-    """
+    """Return the workflow name that a file suggests; an error if it suggests none."""
     from unicodedata import normalize
 
     # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
@@ -207,11 +202,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
 
 
 def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
-    """Read what `pflow workflow graph` draws: well-formed, with a valid start; node types may be unknown.
-
-    Raises:
-        PflowError: It does not exist, or is malformed.
-    """
+    """Read a workflow to draw: well-formed, with a valid start; node types may be unknown."""
     findings = Findings()
     document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
     ids = [node.id for node in document.nodes]

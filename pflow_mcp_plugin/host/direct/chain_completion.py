@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
-from pflow_mcp_plugin.host.direct.flag_names import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, SEPARATORS, read_chain
+from pflow_mcp_plugin.host.direct.node_flags import FlagNames, flag_of, is_list, is_switch
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, node_types
 
 _INPUT = "--input"
@@ -28,13 +28,7 @@ _FILE_WORDS = _FOLDER_WORDS | {"path", "file", "filename"}
 
 
 def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: str) -> list[Suggestion]:
-    """Return what may stand after the words of a chain and begins so.
-
-    Args:
-        registry: The nodes that there are.
-        words: The words of the chain before the cursor's word.
-        incomplete: What is typed of that word.
-    """
+    """Return what may follow `words` in a chain and begins with `incomplete`."""
     if not words or words[-1] in SEPARATORS:
         return [] if incomplete.startswith("-") else node_types(registry, incomplete)
     link = read_chain(words).links[-1]
@@ -65,12 +59,7 @@ class _Node:
         self._names = FlagNames(entry)
 
     def suggestions(self, incomplete: str, pending: str) -> Iterator[Suggestion]:
-        """Yield what may follow, also what begins otherwise.
-
-        Args:
-            incomplete: What is typed of the word.
-            pending: pflow's own option before the word, if it takes a value.
-        """
+        """Yield what may follow; `pending` is the option of pflow before the word, if it takes a value."""
         field = self._valueless()
         flag, equals, value = incomplete.partition("=")
         named = self._names.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None

@@ -10,8 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.flag_names import flag_with, shown_flag
-from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
+from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given, flag_with, shown_flag
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, IR_VERSION
@@ -78,17 +77,8 @@ def chain_workflow(
 ) -> ChainWorkflow:
     """Build the workflow that a chain of nodes stands for.
 
-    It has no namespacing: what one node writes, later ones read under the same name. A flag for a key
-    that the node reads from the shared store is data, an input whose default is the value. Any other, and
-    one for a parameter with a default of its own, sets a param of its node. The parameter that takes what
-    is piped in gets the result of the node before.
-
-    Args:
-        links: The nodes with the values of their flags.
-        has_stdin: Whether something is piped into the first node.
-        is_kept: Whether the workflow is for later: it then declares its output.
-        description: What it is for.
-        allows_extra: Whether its nodes take parameters beyond those that are declared.
+    `has_stdin` says whether something is piped into the first node, `is_kept` whether the workflow is for
+    later: it then declares its output.
     """
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}

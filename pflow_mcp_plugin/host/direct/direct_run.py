@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from shlex import quote
+from textwrap import wrap
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Host, Outcome, Problem, Report
-from pflow_mcp_plugin.host.direct.chain_links import missing, read_links, refuse, refused
+from pflow_mcp_plugin.contract import Entry, Field, Host, Library, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
-from pflow_mcp_plugin.host.direct.link_words import Chain, read_chain
-from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, Chain, read_chain
+from pflow_mcp_plugin.host.direct.node_flags import (
+    FlagReader,
+    flag_of,
+    flag_with,
+    is_list,
+    is_switch,
+    metavar,
+    shown_flag,
+)
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.running.shown_run import Around, outcome_report, printed, shown_run
-from pflow_mcp_plugin.host.standard_streams import piped_text
-from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled
+from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, printed, shown_run
+from pflow_mcp_plugin.host.standard_streams import piped_text, to_json
+from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
+from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.findings import unwritten
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -39,11 +56,7 @@ class DirectRun:
     around: Around
 
     def report(self, words: Sequence[str]) -> Report:
-        """Run, save or show the chain that the words describe.
-
-        Raises:
-            PflowError: Kind `usage`, `not_found` or `validation`, with every mistake; nothing has run.
-        """
+        """Run, save or show the chain that the words describe; reports all mistakes before it runs."""
         refuse_redirection(words, self.prog_name, lambda name: self.registry.find(name) is not None)
         chain = read_chain(words)
         if chain.help_of is not None:
@@ -58,11 +71,7 @@ class DirectRun:
         return _report(outcome, links[-1].entry)
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
-        """Return the plan of the run and its inputs; what is piped in is read only if something wants it.
-
-        Raises:
-            PflowError: A node lacks something. That is found before anything is read.
-        """
+        """Return the plan of the run and its inputs; standard input is read only if it is wanted."""
         built = chain_workflow(links, has_stdin=True, is_kept=False, allows_extra=chain.allows_extra)
         if not _takes_stdin(built):
             return self._plan(chain, built), {}
@@ -109,7 +118,7 @@ class DirectRun:
         )
 
     def _help(self, chain: Chain, place: int) -> Report:
-        from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
+        from pflow_mcp_plugin.host.direct.direct_run import chain_help, node_help
 
         node = chain.links[place].node
         if not node:
@@ -139,3 +148,250 @@ def _report(outcome: Outcome, last: Entry) -> Report:
         text=lambda: printed(result) if outputs else "",
         is_data=True,
     )
+
+
+def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
+    """Read the links of a chain; raises one error with all that is wrong with the line."""
+    problems = list(chain.problems)
+    readers: list[FlagReader] = []
+    links: list[NodeLink] = []
+    unknown = ""
+    for place, link in enumerate(chain.links):
+        entry = registry.find(link.node) if link.node else None
+        entry = opened(entry) if entry and chain.allows_extra else entry
+        if entry is not None:
+            readers.append(FlagReader(entry, templates=place > 0))
+            given = readers[-1].read(link.words)
+            links.append(NodeLink(entry=entry, given=given, is_whole=not readers[-1].problems))
+            problems += readers[-1].problems
+        elif link.node:
+            problems.append(missing(link.node, place, registry, library))
+            unknown = unknown if place else link.node
+    if len(links) == len(chain.links):
+        asked = _Asked(links, readers)
+        links = asked.links(chain.inputs)
+        built = chain_workflow(links, has_stdin=True, is_kept=chain.is_kept)
+        problems += [*asked.problems, *_pointless(chain), *built.problems]
+    refuse(problems, unknown)
+    return links
+
+
+def missing(node: str, place: int, registry: NodeRegistry, library: Library | None) -> Problem:
+    """Return the problem of a link whose node type is unknown; the first may be meant for a workflow."""
+    problem = registry.missing(node)
+    is_file = False
+    with suppress(OSError, ValueError):  # no name for a file
+        is_file = Path(node).is_file()
+    saved = library.names() if library else ()
+    if place == 0 and (is_file or node in saved):
+        return attrs.evolve(problem, suggestion=f"Did you mean pflow run {quote(node)}?")
+    return problem
+
+
+def refuse(problems: Sequence[Problem], unknown: str = "") -> None:
+    """Raise the mistakes of a chain as one error, if there are any; see `refused`."""
+    if problems:
+        raise refused(problems, unknown)
+
+
+def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
+    """Return all mistakes of a chain as one error; `unknown` is a first word that is no node type."""
+    if len(problems) > 1:
+        message = f"The command line has {len(problems)} mistakes"
+        return PflowError(message, problems=tuple(problems), kind="usage")
+    only = problems[0]
+    return PflowError(
+        only.message,
+        details={"unknown": unknown} if unknown else {},
+        suggestions=(only.suggestion,) if only.suggestion else (),
+        problems=(only,),
+        kind=only.kind,
+    )
+
+
+class _Asked:
+    """Finds the flags that become inputs of the workflow of a chain.
+
+    `--input title` is the flag of the first node that was given a value for it, else of the first that
+    has it; `--input NODE.title` names the node.
+    """
+
+    def __init__(self, links: Sequence[NodeLink], readers: Sequence[FlagReader]) -> None:
+        self._links = links
+        self._readers = readers
+        self.problems: list[Problem] = []
+
+    def links(self, names: Sequence[str]) -> list[NodeLink]:
+        """Return the links with the keys of those flags."""
+        asked: list[dict[str, None]] = [{} for _ in self._links]
+        for name in names:
+            found = list(self._find(name))
+            typed = [(place, key) for place, key in found if key in self._links[place].given]
+            for place, key in (typed or found)[:1]:
+                asked[place][key] = None
+            if not found:
+                step = "Name a flag of a node; to set a parameter that is called input: --param input=TEXT"
+                message = f"--input {name}: no node has this flag"
+                self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
+        pairs = zip(self._links, asked, strict=True)
+        return [attrs.evolve(link, asked=tuple(keys)) for link, keys in pairs]
+
+    def _find(self, name: str) -> Iterator[tuple[int, str]]:
+        node, _, flag = name.rpartition(".")
+        for place, (link, reader) in enumerate(zip(self._links, self._readers, strict=True)):
+            field = reader.names.find(flag.removeprefix("--"))
+            if field and node in ("", link.entry.node):
+                yield place, field.key
+
+
+def _pointless(chain: Chain) -> Iterator[Problem]:
+    """Yield a problem for each option that describes a workflow, of a chain that becomes none."""
+    for option, value in (("--input", chain.inputs), ("--description", chain.description)):
+        if value and not chain.is_kept:
+            message = f"{option} is for a workflow that is saved or printed"
+            step = f"Add --save NAME or --print, or leave out {option}"
+            yield Problem(message=message, suggestion=step, kind="usage")
+
+
+_STDOUT = 1
+
+
+def refuse_redirection(words: Sequence[str], program: str, is_node: Callable[[str], bool]) -> None:
+    """Refuse to run if the output is appended to a file named as a node: a `>>` was not quoted."""
+    file = _appended_file()
+    if file is None or not (file.name == "then" or is_node(file.name)):
+        return
+    first = " ".join(map(quote, [program, *takewhile(lambda word: not word.startswith("-"), words)]))
+    following = "" if file.name == "then" else f" {file.name}"
+    is_new = file.is_file() and not file.stat().st_size
+    steps = (
+        f"Write: {first} ... then{following} ..., or quote it: '>>'",
+        *((f"Remove the file that the shell made: rm {quote(str(file))}",) if is_new else ()),
+        f"If the file is meant: ... | cat >> {quote(str(file))}",
+    )
+    message = f"The shell took `>>` for itself: it appends the output to the file {file}"
+    raise PflowError(message, details={"file": str(file)}, suggestions=steps, kind="usage")
+
+
+def _appended_file() -> Path | None:
+    """Return the regular file that standard output is appended to; None if it is none, or not known."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return None
+    try:
+        is_appended = fcntl.fcntl(_STDOUT, fcntl.F_GETFL) & os.O_APPEND
+        if not is_appended or not stat.S_ISREG(os.fstat(_STDOUT).st_mode):
+            return None
+        return _path(_STDOUT)
+    except OSError:  # it is closed
+        return None
+
+
+def _path(descriptor: int) -> Path | None:
+    """Return the path of an open file; raises OSError if the system does not tell it."""
+    if sys.platform == "linux":
+        return Path(f"/proc/self/fd/{descriptor}").readlink()
+    if sys.platform == "darwin":
+        import fcntl
+
+        return Path(os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).partition(b"\0")[0]))
+    return None
+
+
+_WIDTH = 100
+_COLUMN = 30
+"""The widest form of a flag that its description stands beside."""
+_OPTIONS = (
+    ("--save NAME", "Save the nodes as a workflow and run nothing; pflow run NAME runs it"),
+    ("--print", "Print the nodes as a workflow and run nothing"),
+    ("--input FLAG", "Make a flag an input of that workflow; may be repeated"),
+    ("--description TEXT", "What that workflow is for"),
+    ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
+    ("--params JSON|@FILE|-", "Set parameters by their exact names, from a JSON object"),
+    ("--allow-extra", "Let nodes take parameters that are not declared"),
+    ("--json", "Print one JSON object"),
+    ("-h, --help", "Show the flags of a node"),
+)
+_VALUES = """\
+The value of --FLAG is the next word; --FLAG=VALUE and FLAG=VALUE work too. Write lists and objects
+as JSON. @FILE is the content of a file, @@ a leading @, and - what is piped in. From the second node
+on, ${key} in a value is what an earlier node wrote."""
+_SAMPLES = {"str": "'some text'", "int": "10", "float": "0.5", "list": "'[...]'", "dict": "'{...}'"}
+
+
+def chain_help(prog_name: str) -> str:
+    """Return the help about nodes on the command line in general."""
+    usage = f"Usage: {prog_name} NODE [--FLAG VALUE]... [then NODE [--FLAG VALUE]...]..."
+    about = "Run nodes without a workflow file; each takes the result of the one before it."
+    lines = [usage, "", f"  {about}", "", *(f"  {line}" for line in _VALUES.splitlines())]
+    return "\n".join([*lines, "", "Options:", *_table(_OPTIONS), "", "See: pflow registry list"])
+
+
+def node_help(entry: Entry, prog_name: str) -> str:
+    """Return the help of a node: its flags with types and defaults, what is piped in, and what comes out."""
+    interface = entry.interface
+    needed = [field for field in interface.params if field.needs_value]
+    call = f"{prog_name} {entry.node}"
+    lines = [" ".join([f"Usage: {call}", *map(_form, needed), "[--FLAG VALUE]... [then NODE ...]"]), ""]
+    lines += [f"  {line}" for text in entry.description.splitlines() for line in wrap(text, _WIDTH)]
+    lines += ["", "Flags:", *_table((_form(field), _about(field)) for field in interface.params)]
+    if interface.open:
+        lines += _table([("--OTHER VALUE", "Any other parameter")])
+    piped = _piped(entry)
+    lines += ["", piped] if piped else []
+    lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
+    lines += ["", "Options of pflow:", *_table(_OPTIONS)]
+    example = " ".join([call, *(flag_with(field, _sample(field)) for field in needed)])
+    return "\n".join(map(one_line, [*lines, "", f"Example: {example}"]))
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    known = [(one_line(form), about) for form, about in rows] or [("none", "")]
+    width = max((len(form) for form, _ in known if len(form) <= _COLUMN), default=_COLUMN)
+    for form, about in known:
+        first, *rest = wrap(about, max(_WIDTH - width - 4, 40)) or [""]
+        if len(form) > width:
+            yield f"  {form}"
+            rest = [first, *rest] if first else rest
+        else:
+            yield f"  {form:<{width}}  {first}".rstrip()
+        yield from (f"  {'':<{width}}  {line}" for line in rest)
+
+
+def _form(field: Field) -> str:
+    if is_switch(field) and flag_of(field) not in OPTIONS:
+        return f"{flag_of(field)}, --no-{flag_of(field)[2:]}"
+    return flag_with(field, metavar(field))
+
+
+def _about(field: Field) -> str:
+    notes = ["required"] if field.needs_value else []
+    notes += ["may be repeated"] if is_list(field) else []
+    if isinstance(field.schema, Mapping) and field.has_default:
+        notes.append(f"default {json.dumps(field.schema['default'], ensure_ascii=False)}")
+    return f"{field.description} [{', '.join(notes)}]".strip() if notes else field.description
+
+
+def _piped(entry: Entry) -> str:
+    """Return a sentence about what is piped into a node; empty if nothing can be."""
+    interface = entry.interface
+    field = next((it for it in interface.params if it.key == interface.piped_key(())), None)
+    if field is not None:
+        return f"Piped input, or the result of the node before, becomes {shown_flag(field)}."
+    texts = [it for it in interface.params if it.required and not {"str", "any"}.isdisjoint(it.types)]
+    if len(texts) > 1:
+        return "Piped input, or the result of the node before, becomes the required text that no flag sets."
+    return ""
+
+
+def _output(entry: Entry, field: Field) -> str:
+    mark = ", the result" if field.key == entry.interface.result_key else ""
+    return f"({field.type}{mark}) {field.description}"
+
+
+def _sample(field: Field) -> str:
+    first = next(iter(field.choices), None)
+    if isinstance(first, str) and first.isalnum():
+        return first
+    return next((_SAMPLES[kind] for kind in map(type_name, field.types) if kind in _SAMPLES), "'some text'")

@@ -10,20 +10,80 @@ from shlex import quote
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
-from pflow_mcp_plugin.host.direct.flag_files import file_text, params_object
-from pflow_mcp_plugin.host.direct.flag_names import (
-    FlagNames,
-    flag_of,
-    flag_with,
-    folded,
-    is_list,
-    is_switch,
-    shown_flag,
-)
-from pflow_mcp_plugin.host.direct.link_words import PARAM, PARAMS
+from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, PARAMS, file_text, params_object
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.templates import lone
+
+_NONE = frozenset({"None", "null"})
+_BOOL = frozenset({"bool", "boolean"})
+_LIST = frozenset({"list", "array"})
+
+
+class FlagNames:
+    """The flags of a node by their names.
+
+    Args:
+        entry: The node's entry.
+
+    Attributes:
+        fields: The parameters by their keys.
+        shown: Those that messages may name.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self.fields = entry.interface.fields
+        self.shown = entry.interface.params
+
+    def find(self, name: str) -> Field | None:
+        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
+
+        Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
+        """
+        for key in (name, name.replace("-", "_")):
+            if key in self.fields:
+                return self.fields[key]
+        alike = [field.key for field in self.shown if folded(field.key) == folded(name)]
+        return self.fields[alike[0]] if len(alike) == 1 else None
+
+
+def flag_of(field: Field) -> str:
+    """Return the flag of a node that sets a parameter, as it is shown."""
+    return f"--{field.key.replace('_', '-')}"
+
+
+def flag_with(field: Field, value: str) -> str:
+    """Return how a parameter is set to a value; if its flag is an option of pflow, by its exact name."""
+    flag = flag_of(field)
+    return f"{PARAM} {field.key}={value}" if flag in OPTIONS else f"{flag} {value}"
+
+
+def shown_flag(field: Field) -> str:
+    """Return what a message calls a parameter: its flag, unless that is an option of pflow."""
+    flag = flag_of(field)
+    return f"{PARAM} {field.key}" if flag in OPTIONS else flag
+
+
+def is_switch(field: Field) -> bool:
+    """Return whether the flag of a node takes no value, because its parameter is true or false."""
+    return _only(field, _BOOL)
+
+
+def is_list(field: Field) -> bool:
+    """Return whether the flag of a node may be repeated, because its parameter is a list."""
+    return _only(field, _LIST)
+
+
+def folded(name: str) -> str:
+    """Return the name of a flag without case and separators."""
+    return name.replace("-", "").replace("_", "").replace(".", "").lower()
+
+
+def _only(field: Field, names: frozenset[str]) -> bool:
+    """Return whether a type is one of these names, or None beside them."""
+    kinds = {*field.types} - _NONE
+    return bool(kinds) and kinds <= names
+
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
@@ -362,11 +422,7 @@ def _is_dashed(word: str) -> bool:
 
 
 def _with_templates(text: str, field: Field) -> object:
-    """Return a value in which `${...}` is filled in later; one template may stand for anything.
-
-    Raises:
-        TypeMismatch: It is to be a list or an object, and is neither.
-    """
+    """Return a value with `${...}` in it, filled in later; a lone template may stand for anything."""
     value = typed(text, field)
     structured = {*map(type_name, field.types)} - {"None"} <= {"list", "dict"}
     if structured and isinstance(value, str) and not lone(text):
@@ -375,11 +431,7 @@ def _with_templates(text: str, field: Field) -> object:
 
 
 def _items_in(text: str, field: Field) -> list[object]:
-    """Return the items that a text gives to a list: those of a JSON list, else the text as an item.
-
-    Raises:
-        TypeMismatch: It is neither.
-    """
+    """Return the items that a text adds to a list: those of a JSON list, else the text itself."""
     listed = json_in(text, exact=True)
     if isinstance(listed, list):
         return [*listed]

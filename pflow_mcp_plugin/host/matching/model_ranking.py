@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.model_keys import kept_key
+from pflow_mcp_plugin.host.language_model import kept_key
 from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
 
 SETTING = "PFLOW_DISCOVER_MODEL"
@@ -34,12 +34,10 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class Ranking:
-    """The ranking of what fits a task.
+    """The names of what fits a task, best first, and what ranked them.
 
-    Attributes:
-        names: The names, best first.
-        ranked_by: `words`, with or without embeddings, or the name of the model that ranked them.
-        note: Why the chosen model did not rank them; empty otherwise.
+    `ranked_by` is `words`, with or without embeddings, or the name of the model. `note` says why the chosen
+    model did not rank them.
     """
 
     names: list[str]
@@ -50,9 +48,8 @@ class Ranking:
 class ModelRanking:
     """The model that the user has chosen to rank what fits a task, if any.
 
-    Args:
-        things: What is ranked, in the plural, for the model.
-        settings: Looks up the name of the model, unless the environment has it, and its key.
+    `things` are what is ranked, in the plural, for the model. `settings` looks up the name of the model,
+    unless the environment has it, and its key.
     """
 
     def __init__(self, things: str, settings: Callable[[str], str | None]) -> None:
@@ -67,13 +64,8 @@ class ModelRanking:
     def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
         """Rank candidates: those that the model names come first, in its order; the others follow.
 
-        Without a model, or when it cannot be asked, they stay in their order.
-
-        Args:
-            task: The task in words.
-            candidates: The description of each candidate by name, best first.
-            limit: How many to return at most.
-            ranked_by: What put the candidates in order.
+        `candidates` has the description of each by name, best first. Without a model, or when it cannot be
+        asked, they stay in their order, and the ranking says what put them in it.
         """
         by_words = list(candidates)[:limit]
         if not self._model or not candidates:
@@ -85,11 +77,7 @@ class ModelRanking:
         return Ranking(names=list(dict.fromkeys([*named, *candidates]))[:limit], ranked_by=self._model)
 
     def _named(self, task: str, candidates: Mapping[str, str]) -> list[str]:
-        """Return the candidates that the model names, in the order of its answer.
-
-        Raises:
-            PflowError: The model cannot be asked, for any reason, or names none.
-        """
+        """Return the candidates that the model names, in the order of its answer."""
         listed = (f"- {name}: {' '.join(text.split())[:_SHOWN]}" for name, text in candidates.items())
         prompt = _PROMPT.format(task=task, things=self._things, candidates="\n".join(listed))
         with plugin_code(Plugin("llm"), f"could not ask {self._model}", passing=(PflowError,)):
@@ -113,10 +101,10 @@ def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
 
 def _names_in(answer: str, names: Sequence[str]) -> list[str]:
     """Return the names that occur in an answer, in the order of their first occurrence."""
-    found = ((_whole(name).search(answer), name) for name in names)
-    return [name for _, name in sorted((match.start(), name) for match, name in found if match)]
-
-
-def _whole(name: str) -> re.Pattern[str]:
-    """Return a pattern for a name that is not part of a longer one; a full stop may follow it."""
-    return re.compile(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)")
+    places: list[tuple[int, str]] = []
+    for name in names:
+        # Not part of a longer name; a full stop may follow it.
+        found = re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)", answer)
+        if found:
+            places.append((found.start(), name))
+    return [name for _, name in sorted(places)]

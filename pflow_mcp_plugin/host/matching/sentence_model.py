@@ -35,9 +35,8 @@ _CHARACTERS = 4_000
 class ModelFiles:
     """The files of a sentence model.
 
-    Attributes:
-        weights: The network, in ONNX.
-        tokenizer: Its `tokenizer.json`, or its vocabulary, one token a line.
+    `weights` is the network, in ONNX. `tokenizer` is its `tokenizer.json`, or its vocabulary, one token a
+    line.
     """
 
     weights: Path
@@ -47,11 +46,7 @@ class ModelFiles:
 def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     """Return the sentence model to use: None if the user has switched it off, or none is installed.
 
-    Args:
-        settings: Looks up which model the user has chosen, unless the environment says it.
-
-    Raises:
-        PflowError: What the user has chosen is no model.
+    Raises PflowError if what the user has chosen is not a model.
     """
     chosen = os.environ.get(SETTING) or settings(SETTING) or ""
     if chosen.lower() == "off":
@@ -66,7 +61,9 @@ def _named(path: Path) -> ModelFiles:
     tokenizers = [weights.with_name(name) for name in ("tokenizer.json", "vocab.txt")]
     tokenizer = next((file for file in tokenizers if file.is_file()), None)
     if tokenizer is None or not weights.is_file():
-        message = f"{SETTING} is {path}, which is no folder with model.onnx and tokenizer.json or vocab.txt"
+        message = (
+            f"{SETTING} is {path}, which is not a folder with model.onnx and tokenizer.json or vocab.txt"
+        )
         raise PflowError(message, kind="config")
     return ModelFiles(weights=weights, tokenizer=tokenizer)
 
@@ -86,11 +83,7 @@ def _in_package(package: str, file: str) -> Path | None:
 
 
 class SentenceModel:
-    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something.
-
-    Args:
-        files: Where it is.
-    """
+    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something."""
 
     def __init__(self, files: ModelFiles) -> None:
         self._files = files
@@ -99,11 +92,7 @@ class SentenceModel:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of the model and of how texts are cut: other embeddings cannot be compared with its own.
-
-        Raises:
-            PflowError: A file cannot be read.
-        """
+        """A hash of the model and of how texts are cut: other embeddings cannot be compared with its own."""
         from hashlib import file_digest, sha256
 
         digest = sha256(f"{_TOKENS} {_CHARACTERS}".encode())
@@ -114,11 +103,7 @@ class SentenceModel:
         return digest.hexdigest()
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Return the embeddings of texts: a row of length 1 for each, whatever else is embedded with it.
-
-        Raises:
-            PflowError: The model cannot be loaded or run.
-        """
+        """Return the embeddings of texts: a row of length 1 for each, whatever else is embedded with it."""
         import numpy as np
 
         with self._blamed():

@@ -1,4 +1,4 @@
-"""The clauses of a task, the words of each to look up, and the synonyms that tools use for them."""
+"""The clauses of a task, the words of each to look up and their synonyms; the words inside names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from pflow_mcp_plugin.host.matching.name_parts import split_name
+_INNER_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-_]")
+
+
+def split_name(name: str) -> str:
+    """Return a name as words: `createIssue`, `create-issue` and `create_issue` have two each."""
+    return _INNER_WORD.sub(" ", name)
+
 
 _THESAURUS = Path(__file__).with_name("thesaurus.txt")
 _BOUNDARY = re.compile(
@@ -49,19 +55,22 @@ _IDLE_WORDS = frozenset(_IDLE.split())
 _BASE = dict(pair.split() for pair in _IRREGULAR.split(","))
 """Irregular forms of a task's words, each with the form that is looked up."""
 _SHAPES = (
-    (re.compile(r"https?://\S+", re.IGNORECASE), "url web fetch"),
-    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ip"),
-    (re.compile(r"(?<![\w@/])[\w-]+\.(?:com|org|net|io|dev|gov|edu)\b", re.IGNORECASE), "domain url"),
-    (re.compile(r"-?\d+\.\d+\s*,\s*-?\d+\.\d+"), "latitude longitude coordinates"),
-    (re.compile(r"\d\s*(?:%|[-+*/^]\s*\d)"), "calculate"),
-    (re.compile(r"\w\.pptx?\b", re.IGNORECASE), "powerpoint presentation pptx"),
-    (re.compile(r"\w\.docx?\b", re.IGNORECASE), "word document docx"),
-    (re.compile(r"\w\.(?:xlsx?|csv|tsv)\b", re.IGNORECASE), "excel sheet"),
-    (re.compile(r"\w\.(?:png|jpe?g|gif|webp)\b", re.IGNORECASE), "image"),
-    (re.compile(r"\w\.(?:wav|mp3|flac|ogg)\b", re.IGNORECASE), "audio"),
-    (re.compile(r"\w\.(?:py|js|ts|txt|md|toml|ya?ml|ini|log)\b", re.IGNORECASE), "file text"),
+    (r"https?://\S+", "url web fetch"),
+    (r"\b\d{1,3}(?:\.\d{1,3}){3}\b", "ip"),
+    (r"(?<![\w@/])[\w-]+\.(?:com|org|net|io|dev|gov|edu)\b", "domain url"),
+    (r"-?\d+\.\d+\s*,\s*-?\d+\.\d+", "latitude longitude coordinates"),
+    (r"\d\s*(?:%|[-+*/^]\s*\d)", "calculate"),
+    (r"\w\.pptx?\b", "powerpoint presentation pptx"),
+    (r"\w\.docx?\b", "word document docx"),
+    (r"\w\.(?:xlsx?|csv|tsv)\b", "excel sheet"),
+    (r"\w\.(?:png|jpe?g|gif|webp)\b", "image"),
+    (r"\w\.(?:wav|mp3|flac|ogg)\b", "audio"),
+    (r"\w\.(?:py|js|ts|txt|md|toml|ya?ml|ini|log)\b", "file text"),
 )
-"""Patterns of names and numbers in a task, each with the words that tools use for such things."""
+"""Patterns of names and numbers in a task, each with the words that tools use for such things.
+
+They are compiled when a task is read: a search of the registry needs only `split_name`.
+"""
 
 
 def clauses(task: str) -> list[list[str]]:
@@ -81,7 +90,9 @@ def words(text: str) -> list[str]:
     """Return the words of a task's clause without stop words, in lower case, and those for shapes in it."""
     spelt = (_BASE.get(word, word) for word in _WORD.findall(text.lower().replace("_", " ")))
     found = [word for word in spelt if len(word) > 1 and word not in _IDLE_WORDS]
-    shapes = [word for shape, meant in _SHAPES if shape.search(text) for word in meant.split()]
+    shapes = [
+        word for shape, meant in _SHAPES if re.search(shape, text, re.IGNORECASE) for word in meant.split()
+    ]
     parts = (part for word in found for part in _parts(word))
     return list(dict.fromkeys([*(part for part in parts if len(part) <= _LONGEST), *shapes]))
 

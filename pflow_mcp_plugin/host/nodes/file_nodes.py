@@ -14,7 +14,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Run
-from pflow_mcp_plugin.host.nodes.node_arguments import argument, positive
+from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
 from pflow_mcp_plugin.storage import (
     LIMIT,
     NotRegular,
@@ -74,22 +74,13 @@ class ReadFile(pocketflow.Node):
     """Reads a text file: a regular one, unless `special_files` is true."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, int]:
-        """Return the file, the encoding, and the bytes that it may have.
-
-        Raises:
-            PflowError: `max_mb` or `timeout` is not positive.
-        """
+        """Return the file, the encoding, and the bytes that it may have."""
         encoding = argument(self.params, shared, "encoding", "utf-8")
         most = int(positive(self.params, "max_mb", LIMIT / _MIB, "MiB") * _MIB)
         return _file(self.params, shared), encoding, most
 
     def exec(self, prep_res: tuple[_File, str, int]) -> str:
-        """Return the text, line endings unchanged.
-
-        Raises:
-            PflowError: The file does not exist, cannot be read, is too large, or is not text in that
-                encoding.
-        """
+        """Return the text, line endings unchanged."""
         file, encoding, most = prep_res
         try:
             content = BytesIO(file.read(most))
@@ -115,11 +106,7 @@ class WriteFile(pocketflow.Node):
     """The node `write-file` writes a text file; any value other than a string is written as JSON."""
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
-        """Return the file, the text, whether to append it, and the run.
-
-        Raises:
-            PflowError: `timeout` is not positive, or the file is one of pflow's own.
-        """
+        """Return the file, the text, whether to append it, and the run."""
         content = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
         text = content
@@ -131,11 +118,7 @@ class WriteFile(pocketflow.Node):
         return file, text, append, run
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
-        """Write the file, create its folder if necessary, and return its new length in bytes.
-
-        Raises:
-            PflowError: It cannot be written.
-        """
+        """Write the file, create its folder if necessary, and return its new length in bytes."""
         file, text, append, run = prep_res
         try:
             size, warning = file.write(text.encode(), append=append)

@@ -11,9 +11,14 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.language_model import llm_library, not_accepted, turned_away, unknown_model
-from pflow_mcp_plugin.host.model_keys import kept_key
-from pflow_mcp_plugin.host.nodes.node_arguments import argument
+from pflow_mcp_plugin.host.language_model import (
+    kept_key,
+    llm_library,
+    not_accepted,
+    turned_away,
+    unknown_model,
+)
+from pflow_mcp_plugin.host.nodes.value_nodes import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
 
 _SHOWN = 200
@@ -56,11 +61,7 @@ class Llm(pocketflow.Node):
         )
 
     def exec(self, prep_res: _Question) -> _Answer:
-        """Ask the language model.
-
-        Raises:
-            PflowError: The model cannot be asked.
-        """
+        """Ask the language model."""
         llm = llm_library()
         try:
             model = llm.get_model(prep_res.model)
@@ -74,11 +75,7 @@ class Llm(pocketflow.Node):
         return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
 
     def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
-        """Raise the language model's failure; as a retryable error if the model did nothing.
-
-        Raises:
-            PflowError: The connection failed, the rate limit was reached, or the provider is overloaded.
-        """
+        """Raise the language model's failure; as a retryable error if the model did nothing."""
         undone = turned_away(exc)
         if undone is None:
             raise exc
@@ -99,11 +96,7 @@ def _with_input(prompt: str, about: object) -> str:
 
 
 def _posed(model: Any, question: _Question) -> Any:
-    """Return the response of a model; the request is sent only when its text is read.
-
-    Raises:
-        PflowError: The model does not accept such options, or a schema.
-    """
+    """Return the response of a model; the request is sent only when its text is read."""
     try:
         return model.prompt(
             question.prompt,

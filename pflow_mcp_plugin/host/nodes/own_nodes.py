@@ -289,7 +289,7 @@ def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
     """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
     if not any(node.entry.node == "shell" for node in run.workflow.nodes):
         return None
-    from pflow_mcp_plugin.host.nodes.child_processes import RESOURCE, Processes
+    from pflow_mcp_plugin.host.nodes.shell import RESOURCE, Processes
 
     processes = run.resources[RESOURCE] = Processes()
     run.on_cancel(processes.stop)

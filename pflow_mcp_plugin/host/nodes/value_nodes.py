@@ -10,8 +10,31 @@ import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
-from pflow_mcp_plugin.host.nodes.node_arguments import argument
-from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE
+
+_REQUIRED = object()
+_LARGEST = 2_000_000.0
+"""Of seconds or MiB; the operating system does not wait longer than 24 days."""
+
+
+def argument(params: Mapping[str, Any], shared: Mapping[str, Any], key: str, default: Any = _REQUIRED) -> Any:
+    """Return a node's argument: from the params, else the shared store, else the default."""
+    for place in (params, shared):
+        if key in place:
+            return place[key]
+    if default is _REQUIRED:
+        raise PflowError(f"parameter {key} is missing", suggestions=(f"Set {key} in params",))
+    return default
+
+
+def positive(params: Mapping[str, Any], key: str, default: float, unit: str) -> float:
+    """Return a parameter that must be a positive number; `unit` is for the message."""
+    value: float = params.get(key, default)
+    if not value > 0:
+        message = f"parameter {key} must be more than 0 {unit}, got {value:g}"
+        raise PflowError(message, ran="not ran")
+    return min(value, _LARGEST)
+
 
 Evaluate = Callable[..., Any]
 """Takes an expression and, if it is not evaluated on all values in scope, what it is evaluated on."""
@@ -61,11 +84,7 @@ class Branch(pocketflow.Node):
         return evaluator(self.params, shared)
 
     def exec(self, prep_res: Evaluate) -> dict[str, str]:
-        """Return the case of a `branch` that holds, empty if none does.
-
-        Raises:
-            PflowError: There are no cases, or a condition cannot be evaluated.
-        """
+        """Return the case of a `branch` that holds, empty if none does."""
         from pflow_mcp_plugin.host.workflow.expressions import is_true
 
         cases: list[dict[str, str]] = self.params.get("cases") or []
@@ -99,11 +118,7 @@ class Transform(pocketflow.Node):
         return _Given(evaluator(self.params, shared), data)
 
     def exec(self, prep_res: _Given) -> dict[str, Any]:
-        """Return the outputs of a `transform`.
-
-        Raises:
-            PflowError: It has no expression, or one cannot be evaluated.
-        """
+        """Return the outputs of a `transform`."""
         expressions: dict[str, str] = dict(self.params.get("outputs") or {})
         if self.params.get("expression"):
             expressions["result"] = self.params["expression"]

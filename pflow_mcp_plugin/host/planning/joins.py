@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
-from pflow_mcp_plugin.host.matching.name_parts import split_name
-from pflow_mcp_plugin.host.matching.task_words import stem
+from pflow_mcp_plugin.host.matching.task_words import split_name, stem
 from pflow_mcp_plugin.host.workflow.coercion import depends_on_text, may_become, type_name
 from pflow_mcp_plugin.host.workflow.templates import lone
 
@@ -101,13 +100,7 @@ def _template(node_id: str, key: str) -> str:
 
 
 def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Output | None:
-    """Return the output that fits a parameter by its name, the same or a synonym; None if none does.
-
-    Args:
-        wanted: The declaration of the parameter.
-        family: The family of the node that has it.
-        outputs: The outputs of the earlier nodes, the nearest first.
-    """
+    """Return the output whose name fits a parameter, the nearest first; None if none does."""
     named = [it for it in outputs if _fits(it.field, wanted) and _is_named(it, wanted, family)]
     nearest = next(iter(named), None)
     if is_synonym("text", wanted.key):  # the last text is the one to go on with, whatever its name is
@@ -116,13 +109,9 @@ def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Outpu
 
 
 def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
-    """Return the parameter that a node's result fits by its type, None if several could be meant.
+    """Return the parameter that a result fits by its type; None if several could be meant.
 
     A string, or a value of any type, tells too little.
-
-    Args:
-        wanted: The required parameters that have no value yet.
-        result: The result of the node before.
     """
     if not _types(result.field) - {"str", "any", "None"}:
         return None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.findings import errors_in
+from pflow_mcp_plugin.host.workflow.findings import at, cut, errors_in
+from pflow_mcp_plugin.host.workflow.templates import parse
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Entry, Match
     from pflow_mcp_plugin.host.registry.discovery import FoundNode
+
 
 PLANNER_VERSION = "1.0.0"
 """Recorded in the metadata of every workflow that a planner makes."""
@@ -92,11 +95,7 @@ class Plan:
 
 
 def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return what a person should know of the effects of a planned workflow before it is run.
-
-    Args:
-        entries: The entries of its nodes.
-    """
+    """Return what a person should know about the effects of these nodes before running them."""
     used = {entry.node: entry for entry in entries}
     own = (
         f"The node {name} {does}: check it before you run the workflow"
@@ -110,13 +109,150 @@ def effect_notes(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def plan_metadata(task: str) -> dict[str, JSON]:
-    """Return the `metadata` of a workflow that is planned now.
-
-    Args:
-        task: The task in words.
-    """
+    """Return the `metadata` of a workflow that is planned now."""
     return {
         "planner_version": PLANNER_VERSION,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "prompt": task,
     }
+
+
+_ADDRESS = (
+    r"[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>`]{1,500}"
+    r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"  # of a mailbox
+)
+_ADDRESSES = re.compile(_ADDRESS, re.IGNORECASE)
+_PLACES = re.compile(
+    _ADDRESS + r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.-][\w./-]{1,300}"  # a path
+    r"|\b[a-z]:\\[\w.\\-]{1,300}"  # on Windows
+    r"|\b[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[a-z]{2,24}\b",  # a host or a file name
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"\w+")
+_RUN = 8
+"""This many words in a row are a quotation."""
+_LONGEST = 100_000
+_FILES = ("file_path", "cwd")
+"""The parameters of the host's own nodes that name files: those must be in the task."""
+
+
+@attrs.frozen
+class Taken:
+    """What a parameter took from elsewhere than the task."""
+
+    node: int
+    key: str
+    what: str
+    problem: Problem
+
+
+class Origin:
+    """Tells where the words of a planned workflow come from.
+
+    Args:
+        task: The task in words.
+        entries: The nodes whose descriptions the model was shown.
+    """
+
+    def __init__(self, task: str, entries: Sequence[Entry]) -> None:
+        self._task = task.lower()
+        self._entries = {entry.node: entry for entry in entries}
+        described = [text[:_LONGEST].lower() for entry in entries for text in _descriptions(entry)]
+        self._places = {place for text in described for place in _places(text)} - _places(self._task)
+        self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
+
+    def foreign(self, text: str) -> str:
+        """Return the part of a string that only a description names; empty if there is none."""
+        lower = _literal(text[:_LONGEST]).lower()
+        place = next((found for found in self._places if found in lower), "")
+        return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
+
+    def cleaned(self, workflow: JSONObject) -> dict[str, JSON]:
+        """Return a workflow without prose and defaults that come only from descriptions of nodes."""
+        clean = dict(workflow)
+        if self.foreign(str(workflow.get("description", ""))):
+            clean["description"] = ""
+        clean["nodes"] = [self._without(node, "purpose") for node in _items(workflow.get("nodes"))]
+        for table in ("inputs", "outputs"):
+            rows = workflow.get(table)
+            if isinstance(rows, dict):
+                clean[table] = {name: self._declared(row) for name, row in rows.items()}
+        return clean
+
+    def _declared(self, row: JSON) -> JSON:
+        described = row.get("description") if isinstance(row, dict) else None
+        if isinstance(row, dict) and isinstance(described, str) and not self.is_harmless(described):
+            row = {**row, "description": ""}
+        return self._without(row, "default")
+
+    def is_harmless(self, text: str) -> bool:
+        """Return whether a node's description may describe an input: its addresses are all in the task."""
+        return all(found in self._task for found in _ADDRESSES.findall(text[:_LONGEST].lower()))
+
+    def _without(self, item: JSON, key: str) -> JSON:
+        if not isinstance(item, dict) or not any(map(self.foreign, _strings(item.get(key)))):
+            return item
+        return {name: value for name, value in item.items() if name != key}
+
+    def taken(self, nodes: JSON | None) -> Iterator[Taken]:
+        """Yield every parameter that holds something which the task does not say."""
+        for index, node in enumerate(_items(nodes)):
+            params = node.get("params") if isinstance(node, dict) else None
+            for key, value in params.items() if isinstance(params, dict) else ():
+                what = next((found for text in _strings(value) if (found := self.foreign(text))), "")
+                if not what and isinstance(node, dict) and self._names_file(node.get("type"), key):
+                    what = next((text for text in _strings(value) if not self._is_in_task(text)), "")
+                if what:
+                    yield Taken(index, key, what, _problem(index, key, what))
+
+    def _names_file(self, node_type: JSON, key: str) -> bool:
+        entry = self._entries.get(node_type) if isinstance(node_type, str) else None
+        return entry is not None and entry.source == SOURCE and key in _FILES
+
+    def _is_in_task(self, text: str) -> bool:
+        """Return whether the task has all that a string holds beside its templates."""
+        literals = (part.lower().strip(" ./") for part in parse(text) if isinstance(part, str))
+        return all(literal in self._task for literal in literals)
+
+
+def _problem(index: int, key: str, what: str) -> Problem:
+    return Problem(
+        message=f"{key} is not from the task: {cut(what)}",
+        path=at(f"$.nodes[{index}].params", key),
+        suggestion="Declare an input for it, with a description",
+    )
+
+
+def _descriptions(entry: Entry) -> Iterator[str]:
+    yield entry.description
+    yield from (field.description for field in (*entry.interface.params, *entry.interface.outputs))
+
+
+def _places(text: str) -> set[str]:
+    return {found.rstrip(".,;:)") for found in _PLACES.findall(text)}
+
+
+def _literal(text: str) -> str:
+    """Return a string without its templates."""
+    return " ".join(part for part in parse(text) if isinstance(part, str))
+
+
+def _items(value: JSON | None) -> list[JSON]:
+    return value if isinstance(value, list) else []
+
+
+def _runs(text: str) -> Iterable[tuple[str, ...]]:
+    words = _WORDS.findall(text)
+    return (tuple(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
+
+
+def _strings(value: JSON | None) -> Iterator[str]:
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            left += [*item, *item.values()]
+        elif isinstance(item, list):
+            left += item

@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.planning.plan_prompt import seen, visible
-from pflow_mcp_plugin.host.planning.plan_schema import MOST_NODES
+from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.daemon_threads import Threads
+from pflow_mcp_plugin.host.foreign_code import foreign_code
+from pflow_mcp_plugin.host.language_model import (
+    http_status,
+    kept_key,
+    llm_library,
+    turned_away,
+    unknown_model,
+)
+from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, seen, visible, with_schema
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.templates import lone
+from pflow_mcp_plugin.redaction import Redactor
 
 _LONGEST = 400_000
 """Characters of an answer that are read."""
@@ -32,15 +43,7 @@ class UnreadableAnswer(PflowError):
 
 
 def json_object(text: str, key: str) -> JSONObject:
-    """Return the JSON object in a language model's answer, also from prose or other JSON around it.
-
-    Args:
-        text: The answer.
-        key: A key of the object: others are passed over.
-
-    Raises:
-        UnreadableAnswer: There is none.
-    """
+    """Return the JSON object with this key in a model's answer, whatever prose or JSON surrounds it."""
     for found in _objects(text[:_LONGEST]):
         if key in found:
             if is_deep(found):
@@ -70,15 +73,7 @@ def _not_json(constant: str) -> None:
 
 
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
-    """Return the workflow in an answer as a workflow file has it; other keys are left out.
-
-    Tables may be lists of pairs, as the schema has them, or objects, as workflow files have them. What is
-    malformed stays so, for the check to find.
-
-    Args:
-        answer: The answer of a language model.
-        find: Looks up node types, for the types of their parameters.
-    """
+    """Return the workflow in an answer as a workflow file has it; unknown keys are dropped."""
     nodes = answer.get("nodes")
     workflow: dict[str, JSON] = {
         "description": _prose(answer.get("description")),
@@ -183,3 +178,150 @@ def _names_of(item: JSONObject) -> JSON:
 
 def _prose(text: JSON | None) -> str:
     return visible(text, _PROSE) if isinstance(text, str) else ""
+
+
+_NO_SCHEMA = (400, 404, 415, 422, 501)
+"""HTTP statuses with which a provider rejects a schema, whatever its model claims to support."""
+_NO_ENTRY = (401, 403)
+_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "incomplete")
+_WITHHELD = ("content_filter", "refusal", "SAFETY")
+_LONGEST_SAID = 500
+_OFFLINE = "Plan without a model: --offline"
+
+
+class PlanModel:
+    """A model of the `llm` library that the planner asks.
+
+    Args:
+        name: The model's name or alias.
+        settings: Looks up its key, unless the environment has it.
+        seconds: How long a request may take.
+
+    Raises:
+        PflowError: The library is not installed, does not know the model, or has no key for it.
+    """
+
+    def __init__(self, name: str, settings: Callable[[str], str | None], seconds: float) -> None:
+        self.name = name
+        self._seconds = seconds
+        self._redactor = Redactor()
+        llm = llm_library()
+        with foreign_code(self._failure, passing=(PflowError,)):
+            try:
+                self._model: Any = llm.get_model(name)
+                self._key = kept_key(self._model, settings)
+                used = self._model.get_key(self._key)
+            except llm.UnknownModelError as error:
+                raise unknown_model(name) from error
+            except llm.NeedsKeyException as error:
+                raise PflowError(str(error), suggestions=_key_steps(self._model), kind="config") from error
+            self._takes_schema = bool(getattr(self._model, "supports_schema", False))
+        self._redactor.add([used] if used else [])
+
+    def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
+        """Ask for a JSON object with `key`; the schema is in the prompt if the model takes none."""
+        if self._takes_schema:
+            try:
+                return self._read(self._answer(system, prompt, schema), key)
+            except PflowError as error:
+                if error.details.get("status") not in _NO_SCHEMA:
+                    raise
+                self._takes_schema = False
+        return self._read(self._answer(system, with_schema(prompt, schema), None), key)
+
+    def _answer(self, system: str, prompt: str, schema: JSONObject | None) -> Any:
+        """Return the complete response of the model."""
+        given = {name: value for name, value in (("schema", schema), ("key", self._key)) if value is not None}
+        request = partial(self._model.prompt, prompt, system=system, stream=False, **given)
+        # A thread of its own: the library has no deadline, and Ctrl-C would wait for some of its plugins.
+        with Threads(1) as threads, foreign_code(self._failure, passing=(PflowError,)):
+            future = threads.submit(_complete, request)
+            try:
+                return future.result(self._seconds)
+            except TimeoutError as error:
+                if future.done():  # the library's own
+                    raise
+                raise self._late() from error
+
+    def _read(self, response: Any, key: str) -> JSONObject:
+        text, about = response
+        how = _ending(about)
+        refusal = _refusal(about)
+        if refusal or how in _WITHHELD:
+            message = f"The model refused to answer: {visible(refusal or how, _LONGEST_SAID)}"
+            raise UnreadableAnswer(self._redactor.text(message), kind="validation")
+        try:
+            return json_object(self._redactor.text(text), key)
+        except UnreadableAnswer as error:
+            if how not in _CUT_OFF:
+                raise
+            message = "The model's answer was cut off: it reached the model's limit of tokens"
+            raise UnreadableAnswer(message, kind="validation") from error
+
+    def _failure(self, error: BaseException) -> PflowError:
+        """Return why the model could not be asked, without its key."""
+        status = http_status(error)
+        known = turned_away(error)
+        said = visible(
+            self._redactor.text(described(error) if known is None else known.message), _LONGEST_SAID
+        )
+        steps: tuple[str, ...] = (_OFFLINE,)
+        if status in _NO_ENTRY:
+            steps = (*_key_steps(getattr(self, "_model", None)), *steps)
+        message = f"The model {self.name} could not be asked: {said}"
+        return PflowError(
+            message,
+            details={} if status is None else {"status": status},
+            suggestions=steps,
+            problems=(Problem(message=message, kind="connection"),),
+            kind="connection",
+            ran="not ran" if known else "unknown",
+            retryable=known is not None,
+            retry_after=known.retry_after if known else None,
+        )
+
+    def _late(self) -> PflowError:
+        message = f"The model {self.name} did not answer within {self._seconds:g} seconds"
+        return PflowError(
+            message,
+            suggestions=("Allow more time: --timeout SECONDS", _OFFLINE),
+            problems=(Problem(message=message, kind="connection"),),
+            kind="connection",
+        )
+
+
+def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
+    """Send a request; return the text of the answer, and what the provider says about it."""
+    response = request()
+    try:
+        text = response.text()
+    except TypeError:  # early versions of the library join the text of a refusal, which is None
+        if not _refusal(getattr(response, "response_json", None)):
+            raise
+        text = ""
+    return str(text), getattr(response, "response_json", None)
+
+
+def _ending(about: Any) -> str:
+    """Return why a model stopped, in its provider's word; empty if that is unknown."""
+    if not isinstance(about, Mapping):
+        return ""
+    found = about.get("stop_reason") or about.get("finish_reason") or _choice(about).get("finish_reason")
+    return found if isinstance(found, str) else ""
+
+
+def _refusal(about: Any) -> str:
+    message = _choice(about).get("message") if isinstance(about, Mapping) else None
+    refusal = message.get("refusal") if isinstance(message, Mapping) else None
+    return refusal if isinstance(refusal, str) else ""
+
+
+def _choice(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = about.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, Mapping) else {}
+
+
+def _key_steps(model: Any) -> tuple[str, ...]:
+    variable = getattr(model, "key_env_var", None)
+    return (f"Save its key: pflow settings set {variable} -",) if variable else ()

@@ -14,6 +14,96 @@ from collections.abc import Iterable, Mapping, Sequence
 from pflow_mcp_plugin.contract import Entry, Field, Match, Problem, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
+MOST_NODES = 100
+"""The most nodes of a planned workflow."""
+INPUT_TYPES = ("any", "str", "int", "float", "bool", "list", "dict")
+_TEXT: JSONObject = {"type": "string"}
+
+
+def selection_schema(candidates: Sequence[str], saved: Sequence[str]) -> JSONObject:
+    """Return the schema of a selection: some of the candidates, or one saved workflow."""
+    kinds = ["new_composition", *(["found_existing"] if saved else [])]
+    existing = (
+        {"existing": _one_of(["", *saved], "With found_existing, the saved workflow.")} if saved else {}
+    )
+    return _table(
+        {
+            "reasoning": _described("Why these, in one or two sentences."),
+            "selection_type": _one_of(kinds),
+            **existing,
+            "chosen_nodes": {"type": "array", "items": _one_of(candidates)},
+            "flow_structure": _described("The steps at a glance: search → summarize → notify"),
+        }
+    )
+
+
+def workflow_schema(node_types: Sequence[str]) -> JSONObject:
+    """Return the schema of a workflow whose nodes are of these types."""
+    node = {
+        "id": _described("Letters, digits, _ and -; different for each node."),
+        "type": _one_of(node_types),
+        "purpose": _described("What it does here, in a few words."),
+        "params": _pairs("Its parameters; lists, objects and numbers as JSON."),
+        "for_each": _described("A template of a list to run it for each `${item}` of; usually left out."),
+    }
+    return _table(
+        {
+            "description": _described("What the workflow does, in one sentence."),
+            "inputs": _rows(
+                {
+                    "name": _TEXT,
+                    "type": _one_of(INPUT_TYPES),
+                    "description": _TEXT,
+                    "default": _described("As JSON; left out if the input is required."),
+                },
+                required=("name", "type", "description"),
+            ),
+            "nodes": _rows(node, required=("id", "type", "params")),
+            "edges": _rows(
+                {"from": _TEXT, "to": _TEXT, "action": _described("default unless it handles a failure")},
+                required=("from", "to"),
+            ),
+            "mappings": _rows(
+                {
+                    "node": _TEXT,
+                    "key": _described("The parameter that the node reads."),
+                    "source": _described("Where its value is: an input, or node.output"),
+                },
+                required=("node", "key", "source"),
+            ),
+            "outputs": _pairs("The results, each a template."),
+        },
+        required=("description", "inputs", "nodes", "edges"),
+    )
+
+
+def _table(properties: JSONObject, required: Sequence[str] | None = None) -> JSONObject:
+    needed = list(properties if required is None else required)
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list[JSON](needed),
+        "additionalProperties": False,
+    }
+
+
+def _rows(properties: JSONObject, required: Sequence[str]) -> JSONObject:
+    return {"type": "array", "items": _table(properties, required)}
+
+
+def _pairs(description: str) -> JSONObject:
+    return {**_rows({"name": _TEXT, "value": _TEXT}, ("name", "value")), "description": description}
+
+
+def _described(description: str) -> JSONObject:
+    return {"type": "string", "description": description}
+
+
+def _one_of(names: Sequence[str], description: str = "") -> JSONObject:
+    schema: dict[str, JSON] = {"type": "string", "enum": list[JSON](names)}
+    return {**schema, "description": description} if description else schema
+
+
 _DESCRIPTION = 400
 """Characters of a node's description that are quoted."""
 _DETAIL = 160
@@ -60,12 +150,7 @@ its type. Refer to outputs that the node declares.
 
 
 def visible(text: str, limit: int) -> str:
-    """Return a string on one line, without characters that a reader does not see, cut to a limit.
-
-    Args:
-        text: The text of a plugin or a model.
-        limit: Characters to keep.
-    """
+    """Return foreign text on one line of at most `limit` characters, without invisible ones."""
     # Cut before as well: a description may have megabytes.
     plain = "".join(" " if each in "\n\r\t" else each for each in text[: 4 * limit])
     shown = "".join(each for each in plain if unicodedata.category(each) not in _UNSEEN)
@@ -74,11 +159,7 @@ def visible(text: str, limit: int) -> str:
 
 
 def seen(value: JSON) -> JSON:
-    """Return a JSON value whose strings have line breaks, and no other character that a reader does not see.
-
-    Args:
-        value: What a model wrote, nested no deeper than a workflow may be.
-    """
+    """Return a JSON value without invisible characters; line breaks stay."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in _UNSEEN)
     if isinstance(value, dict):
@@ -87,13 +168,7 @@ def seen(value: JSON) -> JSON:
 
 
 def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Match[SavedWorkflow]]) -> str:
-    """Return the prompt that asks a language model to choose nodes.
-
-    Args:
-        task: The task in words.
-        candidates: The nodes to choose from.
-        saved: The saved workflows to choose from.
-    """
+    """Return the prompt that asks a language model to choose nodes."""
     nodes: list[JSON] = [
         {"type": entry.node, "description": visible(entry.description, _DESCRIPTION)} for entry in candidates
     ]
@@ -107,14 +182,7 @@ def selection_prompt(task: str, candidates: Sequence[Entry], saved: Sequence[Mat
 def workflow_prompt(
     task: str, entries: Sequence[Entry], previous: JSONObject, problems: Sequence[Problem]
 ) -> str:
-    """Return the prompt that asks a language model for a workflow.
-
-    Args:
-        task: The task in words.
-        entries: The nodes to make it of.
-        previous: The workflow of the round before; empty if there is none.
-        problems: What was wrong with it.
-    """
+    """Return the prompt for a workflow; `problems` are those of the `previous` round."""
     nodes: list[JSON] = [quoted_node(entry) for entry in entries]
     if len(json.dumps(nodes)) > _LONG:
         nodes = [quoted_node(entry, is_brief=True) for entry in entries]
@@ -132,12 +200,7 @@ def with_schema(prompt: str, schema: JSONObject) -> str:
 
 
 def quoted_node(entry: Entry, *, is_brief: bool = False) -> JSONObject:
-    """Return what a language model is told of a node, as data.
-
-    Args:
-        entry: The node.
-        is_brief: Whether to leave out the descriptions of its parameters and outputs.
-    """
+    """Return what a language model is told of a node, as data."""
     interface = entry.interface
     return {
         "type": entry.node,

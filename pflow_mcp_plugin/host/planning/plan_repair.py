@@ -23,17 +23,16 @@ from pflow_mcp_plugin.host.planning.joins import (
     result_of,
     template_name,
 )
-from pflow_mcp_plugin.host.planning.plan_origin import Origin
-from pflow_mcp_plugin.host.planning.plan_prompt import visible
-from pflow_mcp_plugin.host.planning.plan_schema import INPUT_TYPES
+from pflow_mcp_plugin.host.planning.plan import Origin
+from pflow_mcp_plugin.host.planning.plan_prompt import INPUT_TYPES, visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
-from pflow_mcp_plugin.host.workflow.node_uses import reads
-from pflow_mcp_plugin.host.workflow.scope import effective_entry
+from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
+from pflow_mcp_plugin.host.workflow.workflow_reads import reads
 
 _DESCRIPTION = 160
 _CLOSE = 0.8
@@ -71,11 +70,10 @@ class PlanRepair:
                     self._declare(source, self._nodes[node_id], key)
 
     def map_lacking(self, may_pipe: Callable[[int, Field], bool] = lambda *_: True) -> None:
-        """Give required parameters of a planned workflow the output that fits, by a mapping.
+        """Map fitting outputs to required parameters that lack a value.
 
-        Args:
-            may_pipe: Whether a parameter of a node, by its place, may take the result of the node before
-                whatever its name is.
+        `may_pipe` tells whether a parameter of the node at a place may take the previous result whatever its
+        name.
         """
         for node, field in list(self._lacking()):
             source = self._source(node, field, may_pipe=may_pipe(node.index, field))
@@ -88,12 +86,7 @@ class PlanRepair:
             self._use_input(node, field.key)
 
     def ask_for(self, params: Iterable[tuple[int, str]]) -> None:
-        """Declare inputs for parameters of a planned workflow, whatever they are set to.
-
-        Args:
-            params: The place of the node, and the key. A command line stays: an input would be a single word
-                of it.
-        """
+        """Declare inputs for these parameters. A command line stays: an input would be one word of it."""
         by_place = {node.index: node for node in self._nodes.values()}
         for place, key in params:
             if place in by_place and not self._field(by_place[place], key).shell_line:

@@ -18,9 +18,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Discovery, Entry, Match
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.matching.confidence import RIVALS, NodeConfidence
 from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
-from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, roots
+from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit, roots
 from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, shipped_thesaurus, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
 
@@ -36,12 +35,7 @@ _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 @attrs.frozen(kw_only=True)
 class FoundNode:
-    """A node that discovery found for a task.
-
-    Attributes:
-        row: Its row of the index, with its score.
-        entry: Its entry in the registry.
-    """
+    """A node that discovery found for a task: its row of the index, with its score, and its entry."""
 
     row: NodeRow
     entry: Entry
@@ -53,11 +47,9 @@ class FoundNode:
 
 @attrs.frozen(kw_only=True)
 class ClauseNodes:
-    """A clause of a task, with the nodes that fit it.
+    """A clause of a task as written, with the nodes that fit it, best first.
 
-    Attributes:
-        text: The clause as written.
-        matches: The nodes, best first; the confidence of each is that in this clause alone.
+    The confidence of each is that in this clause alone.
     """
 
     text: str
@@ -113,14 +105,7 @@ _ONE_A_CLAUSE = Weights(family=1)
 
 
 def discover(index: Index, task: str, limit: int, weights: Weights | None = None) -> list[NodeRow]:
-    """Discover the nodes that a task needs: best first, spread over its clauses.
-
-    Args:
-        index: The index of all nodes.
-        task: The task in words.
-        limit: How many nodes to return at most.
-        weights: The weights of the scores; the tuned ones by default.
-    """
+    """Return at most `limit` nodes that a task needs: best first, spread over its clauses."""
     chosen = weights or Weights()
     matching = _Matching(index, chosen)
     needs = [need for need in matching.needs(clauses(task)) if need]
@@ -132,14 +117,7 @@ def discover(index: Index, task: str, limit: int, weights: Weights | None = None
 def discover_by_clause(
     index: Index, parts: Sequence[Iterable[str]], limit: int, weights: Weights | None = None
 ) -> list[list[NodeRow]]:
-    """Discover the nodes that do each clause of a task, best first.
-
-    Args:
-        index: The index of all nodes.
-        parts: The words of each clause.
-        limit: How many nodes to return at most for a clause.
-        weights: The weights of the scores; by default those tuned for one node a clause.
-    """
+    """Return for each clause, given as its words, at most `limit` nodes that do it, best first."""
     needs = _Matching(index, weights or _ONE_A_CLAUSE).needs(parts)
     best = [nlargest(limit, need.items(), key=itemgetter(1)) for need in needs]
     rows = index.rows_of({number for need in best for number, _ in need})
@@ -172,22 +150,20 @@ class _Matching:
         """Return, for each clause, the nodes that answer it best."""
         whole = self._sum(dict.fromkeys(word for part in parts for word in part))
         families = self._index.families()
-        company = _company(whole, families)
-        return [self._need(part, whole, families, company) for part in parts]
-
-    def _need(
-        self,
-        part: Iterable[str],
-        whole: Scores,
-        families: Mapping[int, str],
-        company: Mapping[str, float],
-    ) -> Scores:
+        best: dict[str, list[float]] = {}
+        for node, score in whole.items():
+            best.setdefault(families[node], []).append(score)
+        # How well each family fits the task: the mean of its best three.
+        company = {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
         weights = self._weights
-        scores = {
-            node: score + weights.family * company[families[node]] + weights.task * whole[node]
-            for node, score in self._sum(part).items()
-        }
-        return dict(nlargest(weights.candidates, scores.items(), key=itemgetter(1)))
+        needs: list[Scores] = []
+        for part in parts:
+            scores = {
+                node: score + weights.family * company[families[node]] + weights.task * whole[node]
+                for node, score in self._sum(part).items()
+            }
+            needs.append(dict(nlargest(weights.candidates, scores.items(), key=itemgetter(1))))
+        return needs
 
     def _sum(self, words: Iterable[str]) -> dict[int, float]:
         total: dict[int, float] = {}
@@ -212,14 +188,6 @@ class _Matching:
         return self._found[word]
 
 
-def _company(whole: Scores, families: Mapping[int, str]) -> dict[str, float]:
-    """Return how well each family fits the task: the mean of its best three."""
-    best: dict[str, list[float]] = {}
-    for node, score in whole.items():
-        best.setdefault(families[node], []).append(score)
-    return {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
-
-
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
@@ -230,7 +198,12 @@ def _spread(
     worth = dict.fromkeys(rows, 1.0)
     taken: dict[int, float] = {}
     while worth and len(taken) < limit:
-        gains = {node: worth[node] * _best(node, needs, left) for node in worth}
+        gains = {
+            # What a node adds to the need that it answers best.
+            node: worth[node]
+            * max(rest * need.get(node, 0.0) for need, rest in zip(needs, left, strict=True))
+            for node in worth
+        }
         chosen = max(gains, key=lambda node: (gains[node], -node))
         taken[chosen] = gains[chosen]
         del worth[chosen]
@@ -244,21 +217,9 @@ def _spread(
     return taken
 
 
-def _best(node: int, needs: Sequence[Scores], left: Sequence[float]) -> float:
-    """Return what a node adds to the need that it answers best."""
-    return max(remaining * need.get(node, 0.0) for need, remaining in zip(needs, left, strict=True))
-
-
 @attrs.frozen(eq=False)
 class NodeDiscovery:
-    """Discovers nodes by their words, by meaning with the extra `[semantic]`, and by a model if chosen.
-
-    Attributes:
-        index: The index of all nodes.
-        find: Returns the entry of a node type, None if it is gone.
-        setting: Returns one of the user's settings.
-        semantic: The search by meaning; None without the extra.
-    """
+    """Discovers nodes by their words, by meaning with the extra `[semantic]`, and by a model if chosen."""
 
     index: Index
     find: Callable[[str], Entry | None]
@@ -266,19 +227,22 @@ class NodeDiscovery:
     semantic: Callable[[Index, str, int], Found] | None
 
     def whole(self, task: str, limit: int) -> Discovery[FoundNode]:
-        """Return the nodes that a task needs, best first.
-
-        Args:
-            task: The task in words.
-            limit: How many nodes to return at most.
-        """
+        """Return the nodes that a task needs, best first."""
         ranking = ModelRanking("nodes", self.setting)
         candidates = min(ranking.candidates(limit), sys.maxsize)
-        first = self._found(task, max(candidates, RIVALS))
+        most = max(candidates, RIVALS)
+        if self.semantic is None:
+            first = Found(rows=discover(self.index, task, most))
+        else:
+            first = self.semantic(self.index, task, most)
         rows = {row.node: row for row in first.rows}
         offered = {name: row.description for name, row in islice(rows.items(), candidates)}
         order = ranking.rank(task, offered, limit, first.ranked_by)
-        confidence = self._confidence(task, first)
+        # Each node is compared with the best by words.
+        best = first.rows if first.by_words is None else first.by_words
+        rivals = (self.find(row.node) for row in islice(best, RIVALS))
+        fit = TaskFit(task, self.index.size(), self.index.frequency)
+        confidence = NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])
         found = ((rows[name], self.find(name)) for name in order.names)
         known = ((row, entry) for row, entry in found if entry is not None)
         matches = []
@@ -290,13 +254,7 @@ class NodeDiscovery:
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
     def by_clause(self, task: str, most: int, limit: int) -> list[ClauseNodes]:
-        """Return the nodes that fit each clause of a task by their words.
-
-        Args:
-            task: The task in words.
-            most: How many clauses to read; a longer task is cut.
-            limit: How many nodes to return at most for a clause.
-        """
+        """Return the nodes that fit each of the first `most` clauses of a task by their words."""
         texts = clause_texts(task)[:most]
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
         found = []
@@ -309,15 +267,3 @@ class NodeDiscovery:
             ]
             found.append(ClauseNodes(text=texts[number], matches=matches))
         return found
-
-    def _found(self, task: str, limit: int) -> Found:
-        if self.semantic is None:
-            return Found(rows=discover(self.index, task, limit))
-        return self.semantic(self.index, task, limit)
-
-    def _confidence(self, task: str, first: Found) -> NodeConfidence:
-        """Return the judge of nodes, which compares each with the best by words."""
-        best = first.rows if first.by_words is None else first.by_words
-        rivals = (self.find(row.node) for row in islice(best, RIVALS))
-        fit = TaskFit(task, self.index.size(), self.index.frequency)
-        return NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])

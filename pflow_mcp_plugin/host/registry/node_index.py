@@ -12,8 +12,8 @@ import json
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,27 +107,21 @@ class NodeRow(NamedTuple):
 class Index:
     """An open search index, which any number of threads may read at once; closed with its last reader.
 
-    Args:
-        connection: The database.
-        fingerprint: The fingerprint of the sources it was built from.
+    Attributes:
+        fingerprint: What it was built from: two with the same fingerprint have the same entries.
     """
 
     def __init__(self, connection: Connection, fingerprint: str) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
 
     def __del__(self) -> None:
         self._connection.close()
 
-    @property
-    def fingerprint(self) -> str:
-        """What the index was built from: two with the same fingerprint have the same entries."""
-        return self._fingerprint
-
     def fits(self, fingerprint: str) -> bool:
         """Return whether the index was built from sources with this fingerprint."""
-        return self._fingerprint == _whole(fingerprint)
+        return self.fingerprint == _whole(fingerprint)
 
     def close(self) -> None:
         """Close the index's database."""
@@ -209,13 +203,10 @@ def open_index(
     sketches: Callable[[], Iterable[Sketch]],
     keep: Callable[[], bool] = lambda: True,
 ) -> Index:
-    """Open the search index of these sources; build it if it is missing or damaged.
+    """Open the search index of these sources; build it from `sketches` if it is missing or damaged.
 
-    Args:
-        folder: The cache folder.
-        fingerprint: Changes when any entry does.
-        sketches: Yields a sketch of every entry; called when the index has to be built.
-        keep: Called after that; returns whether to write the index to the folder.
+    `fingerprint` changes when any entry does. `keep` is called after `sketches`, and returns whether to write
+    the index to the cache folder.
     """
     fingerprint = _whole(fingerprint)
     path = folder / f"nodes-{zlib.crc32(fingerprint.encode()):08x}.sqlite"
@@ -252,31 +243,28 @@ def _build(path: Path, fingerprint: str, sketches: Iterable[Sketch], keep: Calla
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO about VALUES (?)", (fingerprint,))
-    with _uncollected():
+    import gc
+
+    # Many short-lived sketches are created, and none is in a cycle.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
         numbered = list(enumerate(sketches))
         connection.executemany(_INSERT_NODE, (_shown(*item) for item in numbered))
         connection.executemany(_INSERT_WORDS, (_searched(*item) for item in numbered))
+    finally:
+        if collects:
+            gc.enable()
     connection.commit()
     # Asked only now: which sources failed is known once all sketches have been read.
     if keep():
         with suppress(StoreError):
             write_atomic(path, connection.serialize())
-            _sweep(path)
+            for older in path.parent.glob("nodes-*.sqlite"):
+                if older != path:
+                    with suppress(OSError):  # another process may hold it open, or have swept it
+                        older.unlink()
     return Index(connection, fingerprint)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: many short-lived sketches are created, and none is in a cycle."""
-    import gc
-
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _shown(number: int, sketch: Sketch) -> tuple[object, ...]:
@@ -296,20 +284,13 @@ def _family(sketch: Sketch) -> str:
     return _storable(sketch.family or sketch.source)
 
 
-def _sweep(current: Path) -> None:
-    for path in current.parent.glob("nodes-*.sqlite"):
-        if path != current:
-            with suppress(OSError):  # another process may hold it open, or have swept it
-                path.unlink()
-
-
 def _storable(text: str) -> str:
     """Return a string without lone surrogates, which JSON may hold and SQLite rejects."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _split(name: str) -> str:
-    from pflow_mcp_plugin.host.matching.name_parts import split_name  # not needed for lists
+    from pflow_mcp_plugin.host.matching.task_words import split_name  # not needed for lists
 
     return split_name(name)
 

@@ -10,19 +10,37 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, PflowError, Problem, Registry, Sketch, Suggestion
+from pflow_mcp_plugin.contract import (
+    Entry,
+    Host,
+    NodeRef,
+    NodeUse,
+    Paths,
+    PflowError,
+    Problem,
+    Registry,
+    Sketch,
+    Suggestion,
+)
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
-from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, asked, collect_sources
-from pflow_mcp_plugin.host.registry.saved_entries import NAME as SAVED
-from pflow_mcp_plugin.host.registry.saved_entries import SavedEntries
+from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
+from pflow_mcp_plugin.host.registry.node_sources import (
+    Memory,
+    Origin,
+    SavedEntries,
+    Uninstalled,
+    asked,
+    collect_sources,
+)
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
+
 
 _Drawn = TypeVar("_Drawn", Entry, Sketch)
 _FEW = 2_000
@@ -36,13 +54,7 @@ class Overwritten(Problem):
 
 
 class NodeRegistry(Registry):
-    """The embedded host's registry: its own node types, those in `registry.json`, those of plugins.
-
-    Args:
-        paths: The folders of `registry.json`, of the sources that were seen and of the index.
-        plugins: The plugins whose node sources are asked.
-        setting: Returns one of the user's settings.
-    """
+    """The embedded host's registry: its own node types, those in `registry.json`, those of plugins."""
 
     def __init__(self, paths: Paths, plugins: Plugins, setting: Callable[[str], str | None]) -> None:
         self._cache = paths.cache
@@ -64,11 +76,7 @@ class NodeRegistry(Registry):
         return origins
 
     def get(self, node_type: str) -> Entry:
-        """Return the entry of a node type or alias.
-
-        Raises:
-            PflowError: Kind `not_found`, with the nearest names and where to get the node.
-        """
+        """Return the entry of a node type or alias; if there is none, the error has the nearest names."""
         entry = self.find(node_type)
         if entry is not None:
             return entry
@@ -89,16 +97,14 @@ class NodeRegistry(Registry):
         named = [(origin, entry) for origin, entry in answers if entry.node == node_type]
         for origin, _ in named[1:]:
             self._overwritten(node_type, named[0][0], origin)
-        return next((self._judged(entry) for _, entry in named or answers), None)
+        entry = next((entry for _, entry in named or answers), None)
+        if entry is not None and entry.runs_code and self._no_code is not None:
+            return attrs.evolve(entry, withheld=self._no_code)
+        return entry
 
     def withhold_code(self, reason: Problem) -> None:
         """Withhold every node of the registry that runs programs or code, and list it no more."""
         self._no_code = reason
-
-    def _judged(self, entry: Entry) -> Entry:
-        """Return an entry, withheld if it runs code and none may run."""
-        no_code = self._no_code if entry.runs_code else None
-        return entry if no_code is None else attrs.evolve(entry, withheld=no_code)
 
     def _is_listed(self, entry: Entry) -> bool:
         return self._no_code is None or not entry.runs_code
@@ -155,13 +161,7 @@ class NodeRegistry(Registry):
         return self._discovery().whole(task, limit)
 
     def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
-        """Return the nodes of the registry that fit each clause of a task; no model is asked.
-
-        Args:
-            task: The task in words.
-            most: How many clauses to read; a longer task is cut.
-            limit: How many nodes to return at most for a clause.
-        """
+        """Return the nodes that fit each of the first `most` clauses of a task; no model is asked."""
         return self._discovery().by_clause(task, most, limit)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
@@ -181,7 +181,12 @@ class NodeRegistry(Registry):
                 problem = asked(partial(origin.missing, node_type), self._report)
                 if problem:
                     return problem
-        return self._memory.explain(node_type, self._plugins.all) or self._unknown(node_type)
+        explained = self._memory.explain(node_type, self._plugins.all)
+        if explained:
+            return explained
+        nearest = self.nearest(node_type)
+        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
+        return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
     def unmet(self, node_types: Iterable[str]) -> list[Problem]:
         """Return what the sources warn of: what nodes need and this machine lacks."""
@@ -210,16 +215,18 @@ class NodeRegistry(Registry):
         return next((answer for answer in answers if answer is not None), None)
 
     def save(self, nodes: Mapping[str, JSONObject]) -> None:
-        """Add entries to the registry by saving them in `registry.json`; those of other names stay.
-
-        Raises:
-            PflowError: The file cannot be written.
-        """
+        """Add entries to the registry by saving them in `registry.json`; those of other names stay."""
         self._saved.save(nodes)
 
     def export(self) -> dict[str, JSON]:
         """Return the whole registry in the shape of `registry.json`."""
-        return {"schema_version": 1, "nodes": {entry.node: _exported(entry) for entry in self.entries()}}
+        nodes: dict[str, JSON] = {}
+        for entry in self.entries():
+            data = entry.to_dict()
+            interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
+            data["interface"] = {"description": entry.description, **interface}
+            nodes[str(data.pop("node"))] = data
+        return {"schema_version": 1, "nodes": nodes}
 
     def refresh(self) -> None:
         """Bring the index up to date, so that no list or search has to wait for it.
@@ -293,7 +300,12 @@ class NodeRegistry(Registry):
         for origin in self.sources:
             for entry in self._listed(ask, origin, lacking):
                 if not origin.fits(entry.node):
-                    self._misplaced(entry.node, origin)
+                    prefixes = ", ".join(origin.prefixes)
+                    message = f"Node type {entry.node} of {origin.name} is left out: "
+                    message += f"it begins with none of {prefixes}"
+                    self._report(
+                        Problem(message=message, severity="warning", kind="config", source=origin.name)
+                    )
                 elif entry.node not in owners:
                     owners[entry.node] = origin
                     yield entry
@@ -307,39 +319,22 @@ class NodeRegistry(Registry):
             return ask(origin)
         except PflowError as error:
             lacking.append(origin)
-            self._report(error.as_warning() if isinstance(error, PluginFailed) else _left_out(origin, error))
+            if isinstance(error, PluginFailed):
+                self._report(error.as_warning())
+            else:
+                problem = Problem(
+                    message=f"The nodes of {origin.name} are left out: {error}",
+                    suggestion=next(iter(error.suggestions), ""),
+                    severity="warning",
+                    kind=error.kind,
+                    source=origin.name,
+                )
+                self._report(problem)
             return ()
 
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
         message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
         self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
-
-    def _misplaced(self, node: str, origin: Origin) -> None:
-        prefixes = ", ".join(origin.prefixes)
-        message = f"Node type {node} of {origin.name} is left out: it begins with none of {prefixes}"
-        self._report(Problem(message=message, severity="warning", kind="config", source=origin.name))
-
-    def _unknown(self, node_type: str) -> Problem:
-        nearest = self.nearest(node_type)
-        fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
-        return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
-
-
-def _left_out(origin: Origin, error: PflowError) -> Problem:
-    return Problem(
-        message=f"The nodes of {origin.name} are left out: {error}",
-        suggestion=next(iter(error.suggestions), ""),
-        severity="warning",
-        kind=error.kind,
-        source=origin.name,
-    )
-
-
-def _exported(entry: Entry) -> dict[str, JSON]:
-    data = entry.to_dict()
-    del data["node"]
-    interface = cast("JSONObject", data["interface"])  # see `Interface.to_dict`
-    return {**data, "interface": {"description": entry.description, **interface}}
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
@@ -375,3 +370,67 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for stem, name in pairs:
         groups.setdefault(stem, []).append(name)
     return groups
+
+
+def check_nodes(
+    host: Host, registry: NodeRegistry, names: Iterable[str] = (), source: str = ""
+) -> tuple[int, list[Problem]]:
+    """Check that the class of each entry can be loaded, and that its interface makes sense.
+
+    `names` are the node types to check, by default all or those of `source`. Returns how many entries were
+    checked, and every problem.
+    """
+    wanted = list(dict.fromkeys(names))
+    found = [(name, registry.find(name)) for name in wanted]
+    missing = [registry.missing(name) for name, entry in found if entry is None]
+    entries = [entry for _, entry in found if entry]
+    if not wanted:
+        everything = list(registry.entries())
+        entries = [entry for entry in everything if source in ("", entry.source)]
+        if not entries:
+            known = ", ".join(sorted({entry.source for entry in everything}))
+            message = f"No node type is of the source {source}"
+            raise PflowError(message, suggestions=(f"Sources: {known}",), kind="not_found")
+    return len(entries), [*missing, *(problem for entry in entries for problem in _problems(entry, host))]
+
+
+def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the registry's problems with entries for their check, as errors where an entry was left out.
+
+    An entry that another one overwrites still works, so it stays a warning; one whose module is not
+    installed is found by `check_nodes`.
+    """
+    for problem in reported:
+        if isinstance(problem, Overwritten):
+            yield problem
+        elif not isinstance(problem, Uninstalled):
+            yield attrs.evolve(problem, severity="error")
+
+
+def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
+    # Only this check needs the workflow room; lists must not load it.
+    from pflow_mcp_plugin.host.workflow.coercion import is_type
+    from pflow_mcp_plugin.host.workflow.compilation import load_node
+
+    try:
+        node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
+    except PflowError as error:
+        yield _problem(entry, str(error), next(iter(error.suggestions), ""))
+    else:
+        lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
+        if lacking:
+            where = f"{entry.module}:{entry.class_name}"
+            message = f"{entry.node}: {where} is not a node, it has no {' and no '.join(lacking)}"
+            yield _problem(entry, message)
+    for part in ("params", "outputs"):
+        seen = set()
+        for field in getattr(entry.interface, part):
+            if field.key in seen:
+                yield _problem(entry, f"{entry.node}: {part} has {field.key} twice")
+            seen.add(field.key)
+            if not is_type(field.type):
+                yield _problem(entry, f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
+
+
+def _problem(entry: Entry, message: str, suggestion: str = "") -> Problem:
+    return Problem(message=message, suggestion=suggestion, kind="config", source=entry.source)

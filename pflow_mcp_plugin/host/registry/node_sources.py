@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, PflowError, Problem, Sketch
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
-from pflow_mcp_plugin.storage import JsonStore, StoreError, encode_json, write_atomic
+from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, write_atomic
 
 T = TypeVar("T")
 
+NAME = "registry.json"
+"""The file of the user's own entries, and the name of that source."""
+_NAMED = 3
+"""How many names a warning lists."""
+_OF_THE_FILE = ("nodes", "schema_version")
+_MARKS = {"module", "class_name"}
+"""Keys by which an entry is recognised."""
+
 
 class Origin:
-    """A node source with the plugin it comes from, which is named if the source fails.
+    """A node source with the plugin it comes from.
 
-    A source is a plugin's code: an error that it raises names the plugin.
+    A source is a plugin's code: what it raises becomes `PluginFailed`, which names the plugin. Where it may
+    say why it cannot answer, its own PflowError passes.
 
     Attributes:
         name: The name of the source.
@@ -38,48 +48,36 @@ class Origin:
         return node_type.startswith(self.prefixes)
 
     def get(self, node_type: str) -> Entry | None:
-        """Ask the origin's source for the entry of a node type or alias.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return the entry of a node type or alias."""
         with self._asking("look up a node", passing=(PflowError,)):
             entry = self.source.get(node_type)
             return None if entry is None else self._signed(entry)
 
     def entries(self) -> list[Entry]:
-        """Ask the origin's source for every entry.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return every entry of the source."""
         with self._asking("list its nodes", passing=(PflowError,)):
             return [self._signed(entry) for entry in self.source.entries()]
 
     def sketches(self) -> list[Sketch]:
-        """Ask the origin's source for the sketch of every entry.
-
-        Raises:
-            PflowError: The source says why it cannot answer, or is broken.
-        """
+        """Return a sketch of every entry."""
         with self._asking("list its nodes", passing=(PflowError,)):
-            return [self._checked(sketch) for sketch in self.source.sketches()]
+            sketches = list(self.source.sketches())
+            # A `Sketch` is not validated when it is created, since there may be ten thousand.
+            for sketch in sketches:
+                for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
+                    if not isinstance(text, str):
+                        raise TypeError(f"{text!r} in the entry of {sketch.node!r} is not a string")
+            return [
+                sketch if sketch.source else attrs.evolve(sketch, source=self.name) for sketch in sketches
+            ]
 
     def fingerprint(self) -> str:
-        """Ask the origin's source for a string that changes when its entries do.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return a string that changes when the source's entries do."""
         with self._asking("return its fingerprint"):
             return str(self.source.fingerprint())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Ask the origin's source why it does not have a node type; that it cannot say is a reason too.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return why the source does not have a node type; that it cannot say is a reason too."""
         try:
             with self._asking("explain a missing node", passing=(PflowError,)):
                 problem = self.source.missing(node_type)
@@ -91,59 +89,30 @@ class Origin:
             return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
 
     def unmet(self, node_types: Sequence[str]) -> list[Problem]:
-        """Ask the origin's source what nodes of these types need and this machine lacks, as warnings.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return what nodes of these types need and this machine lacks, as warnings."""
         with self._asking("say what its nodes need"):
-            found = list(self.source.unmet(node_types))
-            for problem in found:
-                _expected(problem, isinstance(problem, Problem))
+            found = _problems(self.source.unmet(node_types))
             return [attrs.evolve(problem, severity="warning") for problem in found]
 
     def check_use(self, use: NodeUse) -> list[Problem]:
-        """Ask the origin's source what is wrong with one use of one of its nodes.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return what the source finds wrong with a use of one of its nodes."""
         with self._asking(f"check a use of {use.entry.node}"):
-            found = list(self.source.check_use(use))
-            for problem in found:
-                _expected(problem, isinstance(problem, Problem))
-            return found
+            return _problems(self.source.check_use(use))
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Ask the origin's source for a node rewritten from an older shape, or None.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return a node rewritten from an older shape, None if the source does not know its shape."""
         with self._asking("upgrade a node"):
             rewritten = self.source.upgrade(node)
             return _expected(rewritten, isinstance(rewritten, Mapping))
 
     def files(self) -> dict[Path, str]:
-        """Ask the origin's source for the files and folders that it reads, each with its role.
-
-        Raises:
-            PluginFailed: The source is broken.
-        """
+        """Return the files and folders that the source reads, each with its role."""
         with self._asking("list its files"):
             return {Path(path): str(role) for path, role in self.source.files.items()}
 
     def _signed(self, entry: Entry) -> Entry:
         _expected(entry, isinstance(entry, Entry))
         return entry if entry.source else attrs.evolve(entry, source=self.name)
-
-    # A `Sketch` is not validated when it is created, since there may be ten thousand.
-    def _checked(self, sketch: Sketch) -> Sketch:
-        for text in (sketch.node, sketch.description, *sketch.params, *sketch.params.values()):
-            if not isinstance(text, str):
-                message = f"{text!r} in the entry of {sketch.node!r} is not a string"
-                raise TypeError(message)
-        return sketch if sketch.source else attrs.evolve(sketch, source=self.name)
 
     def _asking(
         self, doing: str, passing: tuple[type[BaseException], ...] = ()
@@ -173,6 +142,13 @@ def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | No
         return None
 
 
+def _problems(answer: Iterable[Problem]) -> list[Problem]:
+    found = list(answer)
+    for problem in found:
+        _expected(problem, isinstance(problem, Problem))
+    return found
+
+
 def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a verdict
     if answer is not None and not fits:
         raise TypeError(f"it returned a {type(answer).__name__}")
@@ -182,16 +158,13 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
 def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
     with plugins.reporting(plugin, "registered an invalid node source"):
         if not isinstance(source, NodeSource):
-            message = f"{source!r} does not extend NodeSource"
-            raise TypeError(message)
+            raise TypeError(f"{source!r} does not extend NodeSource")
         # `tuple("git-")` would be four prefixes of one character each.
         if isinstance(source.prefixes, str):
-            message = f"prefixes of {source.name} must be a tuple, not a string"
-            raise TypeError(message)
+            raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
         origin = Origin(source, plugin)
         if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
-            message = f"the name and the prefixes of {type(source).__name__} must be strings"
-            raise TypeError(message)
+            raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
         return origin
     return None
 
@@ -291,3 +264,164 @@ def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] |
     return Problem(
         message=message, suggestion=fix, kind="not_found", source=str(record.get("distribution", ""))
     )
+
+
+class Uninstalled(Problem):
+    """A warning about saved entries whose module is not installed: they cannot run."""
+
+
+class SavedEntries(NodeSource):
+    """`registry.json` as a node source; the saved node types may have any name.
+
+    What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
+    """
+
+    name = NAME
+    prefixes: tuple[str, ...] = ("",)
+
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+        self.store = JsonStore(path=path, schema_version=1, what="registry", rebuildable=True, report=report)
+        self._report = report
+        self._read_as = ""
+        self._entries: dict[str, Entry] = {}
+
+    def fingerprint(self) -> str:
+        """Return the state of `registry.json`: the time of its last change, its size and its inode."""
+        try:
+            status = self.store.path.stat()
+        except OSError:
+            return ""
+        # The inode too: a file that replaces another may have its size and, on a coarse clock, its time.
+        return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
+
+    def get(self, node_type: str) -> Entry | None:
+        """Return the saved entry of a node type."""
+        return self._load().get(node_type)
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every saved entry."""
+        yield from self._load().values()
+
+    def save(self, nodes: Mapping[str, JSONObject]) -> None:
+        """Put entries into `registry.json`, in JSON form by node type; those of other names stay."""
+
+        def change(data: dict[str, JSON]) -> None:
+            data["nodes"] = {**self._nodes(data), **{name: dict(node) for name, node in nodes.items()}}
+
+        self.store.update(change)
+
+    def check(self) -> None:
+        """Report the problems of the saved entries, if the file can be read."""
+        with suppress(PflowError):
+            self._load()
+
+    def _load(self) -> dict[str, Entry]:
+        fingerprint = self.fingerprint()
+        if fingerprint != self._read_as:
+            self._entries = self._usable(self._readable()) if fingerprint else {}
+            self._read_as = fingerprint
+        return self._entries
+
+    def _usable(self, data: JSONObject) -> dict[str, Entry]:
+        """Return the valid entries, and report the parts of the file that cannot be used."""
+        others = {name: value for name, value in data.items() if name not in _OF_THE_FILE}
+        unused = [
+            name for name, value in others.items() if isinstance(value, Mapping) and _MARKS & value.keys()
+        ]
+        if unused:
+            fix = 'Remove them, as a plugin\'s nodes need no entry, or move your own into "nodes"'
+            self._report(self._warning(f'entries outside "nodes" are not used: {_some(unused)}', fix))
+        found = filter(None, (self._entry(name, node) for name, node in self._nodes(data).items()))
+        entries = {entry.node: entry for entry in found}
+        modules: dict[str, list[str]] = {}
+        for entry in entries.values():
+            modules.setdefault(entry.module, []).append(entry.node)
+        for module, names in modules.items():
+            if not is_installed(module):
+                message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
+                fix = (
+                    "Install the package that provides it, or remove them, as a plugin's nodes need no entry"
+                )
+                self._report(self._warning(message, fix, Uninstalled))
+        return entries
+
+    def _warning(self, message: str, suggestion: str, kind: type[Problem] = Problem) -> Problem:
+        path = str(self.store.path)
+        text = f"{path}: {message}"
+        return kind(message=text, suggestion=suggestion, severity="warning", kind="config", source=path)
+
+    def _readable(self) -> JSONObject:
+        """Return the content of the file, an empty one if its nodes are invalid."""
+        try:
+            data = self.store.read()
+            self._nodes(data)
+        except CorruptFile as corrupt:
+            self._report(
+                Problem(
+                    message=f"No saved entry is used: {corrupt.message}",
+                    suggestion=corrupt.suggestions[0],
+                    severity="warning",
+                    kind="config",
+                    source=NAME,
+                )
+            )
+            return {}
+        return data
+
+    def _nodes(self, data: JSONObject) -> JSONObject:
+        nodes = data.get("nodes", {})
+        if not isinstance(nodes, dict):
+            raise CorruptFile(self.store.path, f'"nodes" must be an object, not {type(nodes).__name__}')
+        return nodes
+
+    def _entry(self, name: str, node: Any) -> Entry | None:
+        try:
+            return Entry.from_dict(_normalised(name, node))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self._report(
+                Problem(
+                    message=f"{self.store.path}: {name} is left out, it is not a valid entry",
+                    path=f"$.nodes.{name}",
+                    suggestion=f"Correct it: {type(error).__name__} {error}",
+                    severity="warning",
+                    kind="config",
+                    source=NAME,
+                )
+            )
+            return None
+
+
+def is_installed(module: str) -> bool:
+    """Return whether the module that an entry names is still installed, without importing anything."""
+    # Not `importlib.util.find_spec`: it imports the parent packages.
+    name, places = "", None
+    for part in module.split("."):
+        if not part or (name and places is None):  # an empty name, or inside a module that is not a package
+            return False
+        name = f"{name}.{part}" if name else part
+        if name in sys.modules:
+            places = getattr(sys.modules[name], "__path__", None)
+            continue
+        spec = next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, places))), None)
+        if spec is None:
+            return False
+        places = spec.submodule_search_locations
+    return True
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
+
+
+def _normalised(name: str, node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry's JSON form; the older one has fields with `name` and an interface description."""
+    interface = dict(node.get("interface", {}))
+    description = interface.pop("description", "")
+    interface.setdefault("open_outputs", "outputs" not in interface)  # nothing is known about outputs
+    for part in ("params", "outputs"):
+        interface[part] = [
+            {**field, "key": field.get("key") or field["name"]} for field in interface.get(part, ())
+        ]
+    interface["inputs"] = [key if isinstance(key, str) else key["key"] for key in interface.get("inputs", ())]
+    return {"description": description, **node, "node": name, "source": NAME, "interface": interface}

@@ -25,9 +25,8 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Sketch
-from pflow_mcp_plugin.host.matching.name_parts import split_name
 from pflow_mcp_plugin.host.matching.sentence_model import SETTING, SentenceModel, find_model
-from pflow_mcp_plugin.host.matching.task_words import clause_texts
+from pflow_mcp_plugin.host.matching.task_words import clause_texts, split_name
 from pflow_mcp_plugin.host.registry.discovery import Found, discover
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
 from pflow_mcp_plugin.host.shared_parts import shared_part
@@ -46,13 +45,9 @@ BY_BOTH = "words and embeddings"
 
 @attrs.frozen(kw_only=True, eq=False)
 class Embeddings:
-    """The embeddings of the nodes of an index.
+    """The embeddings of the nodes of an index: for each a row of numbers, and the hash of its text.
 
-    Attributes:
-        model: The identity of the model that made them.
-        fingerprint: The index they were made for; empty if some are missing.
-        texts: The hash of each node's text, by node type.
-        rows: A row of numbers for each node, in the same order.
+    `model` is the identity of what made them. `fingerprint` is that of the index, empty if some are missing.
     """
 
     model: str
@@ -75,18 +70,10 @@ def current(
     drawn: Callable[[], tuple[list[Sketch], bool]],
     announce: Callable[[int], None],
 ) -> Embeddings:
-    """Return the embeddings for an index; make those that are missing, and keep them.
+    """Return the embeddings for the index with this fingerprint; make those that are missing, and keep them.
 
-    Args:
-        path: The file that keeps them.
-        model: Makes them.
-        fingerprint: That of the index.
-        drawn: Returns a sketch of every node, and whether none is missing; called if the file was made
-            for another index.
-        announce: Called with how many texts are embedded, before any is.
-
-    Raises:
-        PflowError: The model cannot be used.
+    `drawn` returns a sketch of every node, and whether none is missing; it is called if the file was made for
+    another index. `announce` is called with how many texts are embedded, before any is.
     """
     kept = _read(path, model.identity)
     if kept and kept.fingerprint == fingerprint:
@@ -126,12 +113,7 @@ def _gathered(
 
 
 def _keep(path: Path, made: Embeddings) -> None:
-    with suppress(StoreError):
-        write_atomic(path, _encoded(made))
-
-
-def _encoded(made: Embeddings) -> bytes:
-    """Return the file: a checksum of what follows, a line of JSON, and the numbers with half precision."""
+    """Write the file: a checksum of what follows, a line of JSON, and the numbers with half precision."""
     about = {
         "model": made.model,
         "fingerprint": made.fingerprint,
@@ -140,7 +122,8 @@ def _encoded(made: Embeddings) -> bytes:
     }
     numbers: bytes = made.rows.astype("<f2").tobytes()
     content = json.dumps(about).encode() + b"\n" + numbers
-    return _MAGIC + b"%08x\n" % zlib.crc32(content) + content
+    with suppress(StoreError):
+        write_atomic(path, _MAGIC + b"%08x\n" % zlib.crc32(content) + content)
 
 
 def _read(path: Path, model: str) -> Embeddings | None:
@@ -188,11 +171,7 @@ class Fusion:
 class SemanticSearch:
     """The search by meaning, which keeps the model and the embeddings for the next task.
 
-    Args:
-        folder: The cache folder.
-        setting: Returns one of the user's settings.
-        drawn: Returns a sketch of every node, and whether none is missing.
-        fusion: How it is fused with the search by words; the tuned way by default.
+    `drawn` returns a sketch of every node, and whether none is missing.
     """
 
     def __init__(
@@ -213,17 +192,12 @@ class SemanticSearch:
     def model(self) -> SentenceModel | None:
         """The sentence model; None if there is none, or the user does not want it.
 
-        Raises:
-            PflowError: The one that the user has chosen cannot be used.
+        Raises PflowError if the one that the user has chosen cannot be used.
         """
         return find_model(self._setting)
 
     def refresh(self, index: Index) -> None:
-        """Embed the nodes of an index that are new or changed.
-
-        Raises:
-            PflowError: The model cannot be used.
-        """
+        """Embed the nodes of an index that are new or changed."""
         if self.model is not None:
             self._current(self.model, index)
 
@@ -289,11 +263,7 @@ def _similar(
 
 
 class _Company:
-    """How close the best nodes of each family are, for every node of it.
-
-    Args:
-        families: The family of each node.
-    """
+    """How close the best nodes of each family are, for every node of it."""
 
     def __init__(self, families: Sequence[str]) -> None:
         self._places: dict[str, list[int]] = {}

@@ -20,7 +20,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_errors import (
+from pflow_mcp_plugin.host.running.run_report import (
     input_not_given,
     node_failure,
     node_skipped,
@@ -29,11 +29,9 @@ from pflow_mcp_plugin.host.running.run_errors import (
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.constructs import Retry
-from pflow_mcp_plugin.host.workflow.expression_places import EVALUATE, expression_params
+from pflow_mcp_plugin.host.workflow.constructs import LONGEST_WAIT, Retry
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.host.workflow.shell_lines import bind_line, is_shell_line
-from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_WAIT
 from pflow_mcp_plugin.host.workflow.templates import (
     Absent,
     Lookup,
@@ -42,6 +40,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     lone,
     resolve,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, expression_params
 
 Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
@@ -51,11 +50,8 @@ Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 class Result:
     """How the attempts at a node ended.
 
-    Attributes:
-        action: The action that the flow routes by; for a failure that no edge handles, the node's own.
-        failure: Set when the node failed, whether or not an edge handles it.
-        retries: How many attempts followed the first.
-        skipped: Whether there was none, as the node's condition is false.
+    The flow routes by `action`; for a failure that no edge handles, it is the node's own. `failure` is set if
+    the node failed, whether or not an edge handles it. A node is `skipped` if its condition is false.
     """
 
     action: str
@@ -66,12 +62,7 @@ class Result:
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
-    """Makes the attempts at nodes, on the values of one run or of one item of a batch.
-
-    Attributes:
-        run: The run.
-        values: The values that templates and nodes can read.
-    """
+    """Makes the attempts at nodes, on the values of one run or of one item of a batch."""
 
     run: CurrentRun
     values: Values
@@ -130,11 +121,9 @@ class Attempts:
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
         """Return a node's params with templates resolved, in their declared types.
 
-        A param that consists of an optional input without a value, or of an output of a skipped node, is
-        left out, unless the node requires the param and the store has no value for it.
-
-        Raises:
-            PflowError: A template has no value, or a value has the wrong type; names node and parameter.
+        A param that consists of an optional input without a value, or of an output of a skipped node, is left
+        out, unless the node requires the param and the store has no value for it. An error names node and
+        parameter.
         """
         fields = node.entry.interface.fields
         unresolved = expression_params(node.entry)
@@ -142,26 +131,23 @@ class Attempts:
         for key, value in node.params.items():
             field = fields.get(key)
             is_needed = field is not None and field.required and key not in store
+            user = f"parameter {key}"
             if key in unresolved:
                 params[key] = _coerced(value, field)
-            elif is_needed or not self.values.is_left_out(value):
-                params[key] = self._param(key, value, field)
+            elif not is_needed and self.values.is_left_out(value):
+                continue
+            elif is_shell_line(value, field):
+                lookup, permissive = self._lookup(user), self.values.document.permissive
+                params[key] = bind_line(value, lookup, keep_missing=permissive)
+            else:
+                resolved, reference = self.resolve(value, user), lone(value)
+                try:
+                    params[key] = _coerced(resolved, field)
+                except PflowError:
+                    if reference is None or not self.values.is_skipped(reference):
+                        raise
+                    raise node_skipped(reference.text, user, reference.root) from None
         return params
-
-    def _param(self, key: str, value: object, field: Field | None) -> object:
-        user = f"parameter {key}"
-        if not is_shell_line(value, field):
-            return self._fitting(self.resolve(value, user), value, field)
-        return bind_line(value, self._lookup(user), keep_missing=self.values.document.permissive)
-
-    def _fitting(self, resolved: object, value: object, field: Field | None) -> object:
-        try:
-            return _coerced(resolved, field)
-        except PflowError:
-            reference = lone(value)
-            if reference is None or not self.values.is_skipped(reference):
-                raise
-            raise node_skipped(reference.text, f"parameter {field and field.key}", reference.root) from None
 
     def resolve(self, value: object, user: str) -> Any:
         """Before an attempt, resolve the templates in a value; errors call what needs them `user`."""

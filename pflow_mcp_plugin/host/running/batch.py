@@ -24,7 +24,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_errors import node_failure
+from pflow_mcp_plugin.host.running.run_report import node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
@@ -66,7 +66,11 @@ def run_batch(
     """Run a node for each item of its batch and write `results`, `errors` and counts."""
     try:
         with foreign_code(partial(node_failure, planned.ref)):  # the list may be an object of another node
-            items = _items(attempts, batch)
+            given = attempts.resolve(batch.items, "batch.items")
+            try:
+                items: Sequence[object] = list(coerce(given, ITEMS))
+            except TypeMismatch:
+                raise PflowError(f"batch.items must be a list, got {described(given)}") from None
     except PflowError as failure:
         return failed(planned, failure, store)
     fit = argument_types(planned.ref.entry)
@@ -86,14 +90,6 @@ def run_batch(
         times = run.recorder.times_of(tally.times)
         attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})
     return tally.close(planned, batch, store)
-
-
-def _items(attempts: Attempts, batch: Batch) -> Sequence[object]:
-    items = attempts.resolve(batch.items, "batch.items")
-    try:
-        return list(coerce(items, ITEMS))
-    except TypeMismatch:
-        raise PflowError(f"batch.items must be a list, got {described(items)}") from None
 
 
 def _run_item(
@@ -128,11 +124,7 @@ def _performed(
     engine: Engine | None,
     run: CurrentRun,
 ) -> Iterator[_Done]:
-    """Yield each item that ran, as it ends; none starts after a failure that ends the batch.
-
-    Raises:
-        PflowError: The run was stopped.
-    """
+    """Yield each item that ran, as it ends; none starts after a failure that ends the batch."""
     with run.threads(max(1, min(batch.max_concurrent, len(items))) if batch.parallel else 0) as width:
         if width:
             with (engine or Threads)(width) as executor:
@@ -167,20 +159,15 @@ def _side_by_side(
             flying += 1
         if not flying:
             return
-        done = _next(ended, run).result()
+        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
+        try:
+            # In short waits, as a Ctrl-C just before a wait does not interrupt it.
+            done = ended.get(timeout=_NAP).result()
+        except Empty:
+            continue
         flying -= 1
         stopped = stopped or bool(done.result.failure and batch.fail_fast)
         yield done
-
-
-def _next(ended: SimpleQueue[Future[_Done]], run: CurrentRun) -> Future[_Done]:
-    """Wait for the next item; in short waits, as a Ctrl-C just before a wait does not interrupt it."""
-    while True:
-        run.check()  # an item that cannot be stopped is left behind, in its daemon thread
-        try:
-            return ended.get(timeout=_NAP)
-        except Empty:
-            continue
 
 
 @attrs.define(eq=False, repr=False)
@@ -243,10 +230,7 @@ class _Tally:
             # Every node has `error`: a template may name it whether or not the batch failed.
             store["error"] = None
             return Result("default")
-        return self._failure(self.first, planned, store)
-
-    def _failure(self, first: _Done, planned: PlannedNode, store: NodeAwareSharedStore) -> Result:
-        noted = first.result.failure
+        first, noted = self.first, self.first.result.failure
         assert noted is not None  # noqa: S101 - `add` notes the first that failed
         cause = noted.__cause__ or noted
         place = f"[{first.index}] of {self.count}"

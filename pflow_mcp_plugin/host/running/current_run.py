@@ -28,8 +28,8 @@ from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.running.value_excerpt import ValueFiles
+from pflow_mcp_plugin.host.workflow.constructs import MOST_CONCURRENT
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.table_rules import MOST_CONCURRENT
 from pflow_mcp_plugin.redaction import Redactor
 
 _LONGEST = 200
@@ -39,17 +39,8 @@ _LONGEST = 200
 class CurrentRun(Run):
     """The embedded host's handle on its current run.
 
-    Args:
-        host: The host it runs in.
-        workflow: The workflow that runs.
-        origin: Who asked for it, and through what.
-        control: Receives its progress, and can cancel it.
-        expected: The number of nodes that run if each takes its default action; by default, those that are
-            certain to run.
-        watcher: Shows the run while it lasts.
-
-    Attributes:
-        progress: Counts what has run, and reports it to the control.
+    `expected` is the number of nodes that run if each takes its default action, by default of those that are
+    certain to run. `control` receives the progress and can cancel the run; `watcher` shows it while it lasts.
     """
 
     def __init__(
@@ -105,11 +96,7 @@ class CurrentRun(Run):
         stop()
 
     def check(self) -> None:
-        """Do nothing unless the run has been stopped.
-
-        Raises:
-            PflowError: Kind `interrupted`: it has been stopped.
-        """
+        """Raise PflowError, kind `interrupted`, if the run has been stopped."""
         if self.cancelled():
             raise PflowError("The run was interrupted", kind="interrupted")
 
@@ -117,8 +104,7 @@ class CurrentRun(Run):
     def cancellable(self) -> Iterator[None]:
         """Let the run be cancelled until the end of the `with` block; afterwards it is too late.
 
-        Raises:
-            PflowError: Kind `interrupted`: it was cancelled before or inside the block.
+        Raise PflowError, kind `interrupted`, if it was cancelled before or inside the block.
         """
         try:
             self.check()
@@ -130,11 +116,7 @@ class CurrentRun(Run):
             self.check()  # in place of whatever the nodes that were stopped have raised
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until the run is stopped.
-
-        Raises:
-            PflowError: The run has been stopped.
-        """
+        """Wait for some seconds; raise PflowError if the run is stopped meanwhile."""
         self._cancelled.wait(seconds)
         self.check()
 
@@ -143,11 +125,7 @@ class CurrentRun(Run):
         self._states.setdefault(node_id, []).append(state)
 
     def states(self, node_id: str) -> list[str]:
-        """Ask those who distinguish the run's results of a node from others.
-
-        Raises:
-            PflowError: One of them failed.
-        """
+        """Return the states of those who distinguish the run's results of a node; raise if one failed."""
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
@@ -237,11 +215,8 @@ class Progressing(Protocol):
 class RunProgress:
     """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
 
-    Args:
-        report: Receives the progress. If it raises, nothing more is reported: a listener cannot fail a run.
-        redact: Redacts the run's secrets in a string.
-        expected: The number of nodes that run if each takes its default action; 0 if unknown.
-        warn: Called with a message if `report` raises.
+    If `report` raises, `warn` is called and nothing more is reported: a listener cannot fail a run.
+    `expected` is the number of nodes that run if each takes its default action, 0 if unknown.
     """
 
     def __init__(
@@ -274,13 +249,7 @@ class RunProgress:
         self._tell(0.0, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far the node that runs now has come.
-
-        Args:
-            done: What it has done.
-            total: What it has to do; None if unknown.
-            message: What it does, for people.
-        """
+        """Report how far the node that runs now has come."""
         self._tell(done / total if total and 0 <= done <= total else 0.0, message)
 
     def _tell(self, share: float, message: str) -> None:
@@ -303,9 +272,7 @@ class RunProgress:
 class ProgressInside:
     """Counts the progress of what runs inside a node, and reports it as that of the node.
 
-    Args:
-        outer: Counts the progress of the run around it.
-        expected: The number of nodes that run there; 0 to report nothing.
+    `expected` is the number of nodes that run there, 0 to report nothing.
     """
 
     def __init__(self, outer: Progressing, expected: int) -> None:
@@ -323,13 +290,7 @@ class ProgressInside:
         self.within(0.0, None, f"node {node_id} done")
 
     def within(self, done: float, total: float | None, message: str) -> None:
-        """Report how far a node inside the node that runs has come.
-
-        Args:
-            done: What it has done.
-            total: What it has to do; None if unknown.
-            message: What it does, for people.
-        """
+        """Report how far a node inside the node that runs has come."""
         if not self._expected:
             return
         share = done / total if total and 0 <= done <= total else 0.0

@@ -1,29 +1,151 @@
-"""The workflow as a pocketflow `Flow`, and another that runs in it as a node. This imports pocketflow."""
+"""The workflow as a pocketflow `Flow`, its recorded steps, and another that runs in it as a node.
+
+This imports pocketflow.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.attempts import Result
-from pflow_mcp_plugin.host.running.run_errors import endless
+from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.current_run import CurrentRun
+from pflow_mcp_plugin.host.running.run_report import endless, node_failure
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
-from pflow_mcp_plugin.host.running.steps import Steps
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
+from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs, secret_values
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
-from pflow_mcp_plugin.host.workflow.workflow_document import OutputSpec
+from pflow_mcp_plugin.host.workflow.templates import named
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    OutputSpec,
+    bind_inputs,
+    secret_values,
+    split_route,
+)
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.batch import Engine
+    from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
 
 MOST_STEPS = 1_000
 STEPS_PER_NODE = 10
+
+
+@attrs.frozen(eq=False, repr=False)
+class Steps:
+    """Performs and records the steps of one run.
+
+    `engine` opens the executor that runs the items of parallel batches, daemon threads by default. `reuse`
+    has the results of earlier runs, if any node may use them.
+    """
+
+    run: CurrentRun
+    values: Values
+    engine: Engine | None = None
+    reuse: ResultReuse | None = None
+
+    @property
+    def attempts(self) -> Attempts:
+        """What each step of the run calls to run its node, once or for each item."""
+        return Attempts(self.run, self.values)
+
+    def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
+        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure."""
+        self.run.check()
+        step = self.run.recorder.begin(planned.ref)
+        self.run.progress.begin(planned.ref.id)
+        store = NodeAwareSharedStore(
+            self.values.root,
+            planned.mapping.inputs,
+            planned.mapping.outputs,
+            namespaced=self.values.document.namespaced,
+            before=self.values.written.get(planned.id, {}),
+            lookup=self.values.find,
+            fit=argument_types(planned.ref.entry),
+        )
+        step.params = planned.ref.params  # as written, in case a template cannot be resolved
+        reuse = self.reuse.of(planned) if self.reuse and planned.ttl is not None else None
+        if reuse is not None:
+            prepare = reuse.through(prepare)
+        step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
+        try:
+            if (settled := self._unless_wanted(planned, store)) is not None:
+                result = settled
+            elif planned.constructs.batch is None:
+                note = partial(setattr, step, "params")
+                retry = planned.constructs.retry or Retry()
+                result = self.attempts.perform(planned, prepare, store, retry, note)
+            else:
+                from pflow_mcp_plugin.host.running.batch import run_batch
+
+                batch = planned.constructs.batch
+                result = run_batch(self.attempts, planned, batch, prepare, store, self.engine)
+            step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
+            if planned.constructs.batch and result.failure:  # it names the item
+                step.error = str(store.written["error"])
+            step.action = None if result.skipped else result.action
+            if result.skipped:
+                step.details["skipped"] = {"when": planned.constructs.when and planned.constructs.when.text}
+                self.values.skipped.add(planned.id)
+            else:
+                self.values.skipped.discard(planned.id)
+            if result.failure:
+                known = ("node", "node_type", "problems")
+                shown = cast("dict[str, Any]", result.failure.to_dict()["details"])
+                if details := {key: value for key, value in shown.items() if key not in known}:
+                    step.details["failure"] = self.run.recorder.excerpt(details)
+            if result.retries:
+                step.details["retries"] = result.retries
+        finally:
+            if reuse is not None and reuse.noted:
+                step.details["cache"] = reuse.noted
+            self.values.note(planned.id, store.written)
+            step.outputs = store.written
+            self.run.recorder.end(step)
+        self.run.check()
+        self.run.progress.end(planned.ref.id)
+        return result
+
+    def route(self, planned: PlannedNode, result: Result) -> str:
+        """Return the route of the edge that follows a step: its action, and the condition that holds.
+
+        Edges with a condition are tried in order, before the one without.
+        """
+        routes = [(route, *split_route(route)) for route in planned.successors]
+        if any(when for _, _, when in routes):
+            from pflow_mcp_plugin.host.workflow.expressions import is_true
+        for route, action, when in routes:
+            if not when or action != result.action:
+                continue
+            try:
+                holds = is_true(self.attempts.evaluate(when))
+            except PflowError as error:
+                raise node_failure(planned.ref, error, " at the condition of an edge") from error
+            if holds:
+                self.run.annotate(planned.ref.id, {"edge": {"to": planned.successors[route], "when": when}})
+                return route
+        return result.action
+
+    def _unless_wanted(self, planned: PlannedNode, store: NodeAwareSharedStore) -> Result | None:
+        """Return the result of a node whose condition is false, or fails; None if the node is to run."""
+        condition = planned.constructs.when
+        if condition is None:
+            return None
+        from pflow_mcp_plugin.host.workflow.expressions import is_true
+
+        try:
+            value = self.attempts.evaluate(condition.text)
+        except PflowError as error:
+            return failed(planned, node_failure(planned.ref, error), store)
+        return None if is_true(value) else Result("default", skipped=True)
 
 
 class StepNode(pocketflow.BaseNode):
@@ -60,11 +182,7 @@ class StepNode(pocketflow.BaseNode):
 
 
 class RoutedFlow(pocketflow.Flow):
-    """The pocketflow flow: goes from node to node by their actions.
-
-    Args:
-        start: The first node.
-        bound: How many steps a run may take.
+    """The pocketflow flow: goes from node to node by their actions, at most `bound` steps.
 
     Attributes:
         history: The ids of the nodes that have run and were left by an edge or at the end.
@@ -78,9 +196,7 @@ class RoutedFlow(pocketflow.Flow):
     def get_next_node(self, curr: StepNode, action: str | None) -> StepNode | None:
         """Return the node that an action leads to, None at the end of the pocketflow flow.
 
-        Raises:
-            PflowError: `curr` failed and no edge handles its failure.
-            PflowError: The run has taken as many steps as it may.
+        Raise the failure of `curr` if no edge handles it, and an error after as many steps as a run may take.
         """
         # pocketflow only warns of an action without an edge; a failure must not pass silently.
         following: StepNode | None = curr.successors.get(action or "default")
@@ -95,14 +211,7 @@ class RoutedFlow(pocketflow.Flow):
 def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> RoutedFlow:
     """Return the pocketflow `Flow` that runs a compiled workflow; imports the node classes.
 
-    Args:
-        compiled: The workflow.
-        steps: Performs its steps.
-        most: How many steps a run may take; by default `MOST_STEPS`, or `STEPS_PER_NODE` times the nodes of
-            the workflow where that is more.
-
-    Raises:
-        PflowError: A class cannot be imported or instantiated.
+    It may take `most` steps; by default `MOST_STEPS`, or `STEPS_PER_NODE` times its nodes where that is more.
     """
     nodes = {}
     for planned in compiled.nodes:
@@ -119,10 +228,7 @@ def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> Rou
 class SubRun:
     """Runs a workflow as a node: on a shared store of its own, with the servers of the run around it.
 
-    Args:
-        planned: The node.
-        steps: Performs the steps of the workflow around it.
-        most: How many steps it may take, as for `build_flow`.
+    `steps` performs the steps of the workflow around it; `most` is as for `build_flow`.
     """
 
     max_retries = 1
@@ -144,11 +250,7 @@ class SubRun:
         self._params = params
 
     def run(self, store: MutableMapping[str, Any]) -> str:
-        """Run the workflow, write its outputs into the store of the node, and return `default`.
-
-        Raises:
-            PflowError: A step of it failed; says which.
-        """
+        """Run the workflow, write its outputs into the store of the node, and return `default`."""
         planned, steps = self._planned, self._steps
         if planned is None or planned.sub is None or steps is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
@@ -175,11 +277,7 @@ class SubRun:
         return "default"
 
     def _inputs(self, plan: Compiled, store: Mapping[str, Any]) -> dict[str, object]:
-        """Return the values that the sub-run begins with.
-
-        Raises:
-            PflowError: One is missing or of the wrong type.
-        """
+        """Return the values that the sub-run begins with, unless one is missing or of the wrong type."""
         given = {key: value for key, value in self._params.items() if not is_reserved(key)}
         for name in plan.document.inputs:
             if name not in given and name in store:
@@ -198,10 +296,7 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
     """Return the outputs of a run: those declared, else what the last node wrote.
 
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
-    optional input that was not given.
-
-    Raises:
-        PflowError: A node ran and did not write what an output names.
+    optional input that was not given. That a node ran and did not write what an output names is an error.
     """
     declared = steps.values.document.outputs
     if declared:
@@ -219,8 +314,7 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
 
 
 def _output(steps: Steps, output: OutputSpec) -> object:
-    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
-    if any(steps.values.is_absent(part) for part in parts):
+    if any(steps.values.is_absent(part) for part in named(output.source)):
         return None
     with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
         return steps.attempts.resolve(output.source, f"output {output.name}")

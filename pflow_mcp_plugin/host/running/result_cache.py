@@ -24,7 +24,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_TTL
+from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.storage import StoreError, locked, make_folder, read_regular, write_atomic
 
 SETTING = "cache_limit_mb"

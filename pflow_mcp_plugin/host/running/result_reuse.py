@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.running.result_cache import LARGEST, KeptResult, Resu
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.table_rules import LONGEST_TTL
+from pflow_mcp_plugin.host.workflow.constructs import LONGEST_TTL
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError
 

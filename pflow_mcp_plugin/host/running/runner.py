@@ -1,16 +1,22 @@
-"""The embedded host's runner: checks, compiles and runs workflows."""
+"""The embedded host's runner: checks, compiles and runs workflows, inside the contexts of plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from pflow_mcp_plugin.contract import (
     EXIT_CODES,
     THE_USER,
+    Entry,
     Host,
     Interface,
     Outcome,
@@ -21,12 +27,11 @@ from pflow_mcp_plugin.contract import (
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.foreign_code import interrupts_kept
-from pflow_mcp_plugin.host.plugins import Plugins
+from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
+from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_contexts import EndingSignals, RunContexts
-from pflow_mcp_plugin.host.running.run_errors import failed_items, redacted, with_done
+from pflow_mcp_plugin.host.running.run_report import failed_items, redacted, with_done
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
@@ -42,14 +47,15 @@ from pflow_mcp_plugin.host.workflow import (
     opened,
     trusted,
 )
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import denied_flows
-from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE
-from pflow_mcp_plugin.host.workflow.findings import unwritten
-from pflow_mcp_plugin.host.workflow.run_inputs import secret_values
-from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE
+from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
+from pflow_mcp_plugin.host.workflow.findings import did_you_mean, listing, said, unwritten
+from pflow_mcp_plugin.host.workflow.templates import literal
+from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.storage import StoreError, decode_json
 
-if TYPE_CHECKING:  # not every program runs something, and few ask for data flows, locks or earlier results
+if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
@@ -57,16 +63,17 @@ if TYPE_CHECKING:  # not every program runs something, and few ask for data flow
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
 
+_Context = AbstractContextManager[object]
+# Windows has no SIGHUP.
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
 class WorkflowRunner(Runner):
     """Checks, compiles and runs workflows.
 
-    Args:
-        host: The handle that nodes and plugins get.
-        types: Looks up node types.
-        plugins: The plugins whose hooks take part in a compilation or a run.
-        max_steps: How many node executions one run of a workflow may take; see `flow` for the default.
-        engine: Opens the executor that runs the items of parallel batches; threads by default.
-        place: Where the workflows are, so where those that they run are looked up.
+    `max_steps` is how many node executions one run of a workflow may take; see `flow` for the default.
+    `engine` opens the executor that runs the items of parallel batches, threads by default. `place` is where
+    the workflows are, so where those that they run are looked up.
     """
 
     def __init__(
@@ -87,23 +94,14 @@ class WorkflowRunner(Runner):
         self._place = place or WorkflowPlace(library=host)
 
     def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
-        """Return every problem of a workflow; nothing is run.
-
-        Args:
-            workflow: Any JSON value.
-            lock: Where lock files are, if the nodes must be what they say.
-        """
+        """Return every problem of a workflow, and differences from its lock files; nothing is run."""
         checked = self._checked(workflow)
         return (*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config))
 
     def validate_flows(
         self, workflow: JSONObject, lock: LockPlace | None = None
     ) -> tuple[Sequence[Problem], FoundFlows]:
-        """Return every problem of a workflow, and its data flows, which are problems too.
-
-        Returns:
-            The problems, a warning for each data flow that is not denied among them, and the flows.
-        """
+        """Return every problem of a workflow, and its data flows, which are problems too."""
         from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
         from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -141,18 +139,7 @@ class WorkflowRunner(Runner):
         *,
         lock: LockPlace | None = None,
     ) -> Compiled:
-        """Check and compile a workflow, with inputs if given.
-
-        Args:
-            workflow: The workflow as loaded; it is not changed.
-            name: The workflow's name or file, for messages.
-            inputs: Typed values by input name; None when there is no run yet.
-            lock: Where lock files are, if the nodes must be what they say.
-
-        Raises:
-            PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-                plugin fails to set up a node.
-        """
+        """Check and compile a workflow, for a run if it has inputs; an error has every problem."""
         return compile_workflow(
             workflow, name, self._types, self._host, self._plugins, inputs, lock=lock, place=self._place
         )
@@ -167,19 +154,7 @@ class WorkflowRunner(Runner):
         origin: RunOrigin = THE_USER,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Compile a workflow, run it and write its trace.
-
-        Args:
-            workflow: The workflow as loaded; it is not changed.
-            inputs: Typed values by input name.
-            name: The workflow's name or file, for messages.
-            trace: Whether a trace is written.
-            origin: Who asked for the run, and through what.
-            control: Receives the run's progress, and can cancel it.
-
-        Raises:
-            PflowError: As from `compile`; nothing has run.
-        """
+        """Compile a workflow, run it and write its trace; errors are those of `compile`, nothing has run."""
         compiled = self.compile(workflow, name or "workflow", inputs)
         run = CurrentRun(
             self._host, compiled.workflow, origin, control, expected=len(compiled.graph.certain())
@@ -196,15 +171,9 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         control: RunControl | None = None,
     ) -> Outcome:
-        """Run a compiled workflow, and write the trace.
+        """Run a workflow compiled for these inputs, and write the trace.
 
-        Args:
-            compiled: The plan, checked against these inputs.
-            inputs: Typed values by input name.
-            trace: Whether a trace is written.
-            run: The run that begins; a new one of the user by default.
-            watcher: Shows the new run while it lasts.
-            control: Cancels the new run.
+        `run` is a run that has begun; without one, `watcher` and `control` are those of the new run.
         """
         run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
         for warning in compiled.advance_warnings:
@@ -239,24 +208,15 @@ class WorkflowRunner(Runner):
         watcher: RunWatcher | None = None,
         allow_extra: bool = False,
     ) -> NodeOutcome:
-        """Run a single node, and describe what it wrote.
+        """Run a single node, and describe what it wrote; with `allow_extra` it takes undeclared params.
 
-        Args:
-            node_type: The node type, or an alias.
-            params: Its params as plain values: `${...}` in them is text, not a template.
-            origin: Who asked for the run, and through what.
-            control: Receives the run's progress, and can cancel it.
-            watcher: Shows the run while it lasts.
-            allow_extra: Whether the node takes params beyond those that are declared.
-
-        Raises:
-            PflowError: Kind `not_found`, `usage` or `validation`, with every problem; nothing has run.
+        `${...}` in its params is text, not a template. If they are invalid, the error has every problem.
         """
         from pflow_mcp_plugin.contract import NodeOutcome
-        from pflow_mcp_plugin.host.running.single_node import checked_params, sampled
+        from pflow_mcp_plugin.host.running.value_excerpt import sampled
 
         entry = self._host.registry.get(node_type)
-        values = checked_params(opened(entry) if allow_extra else entry, params)
+        values = _checked_params(opened(entry) if allow_extra else entry, params)
         if entry.node == WORKFLOW_NODE and WORKFLOW_NODE in params:
             values[WORKFLOW_NODE] = params[WORKFLOW_NODE]  # the templates in it are its own
         node: dict[str, JSON] = {"id": entry.node, "type": entry.node, "params": values}
@@ -269,19 +229,11 @@ class WorkflowRunner(Runner):
         return NodeOutcome(node=entry.node, outcome=outcome, structure=structure)
 
     def read(self, content: str, name: str) -> JSONObject:
-        """Parse the text of a workflow: JSON or YAML of bounded size.
-
-        Raises:
-            PflowError: Kind `validation`: it is not a workflow in JSON or YAML.
-        """
+        """Parse the text of a workflow: JSON or YAML of bounded size."""
         return load_workflow(content, name)
 
     def read_file(self, path: Path) -> JSONObject:
-        """Read a workflow from its file, with the files that its nodes name written in it.
-
-        Raises:
-            PflowError: The file does not exist or is not a workflow; or one that a node names cannot be run.
-        """
+        """Read a workflow from its file, with the files that its nodes name written in it."""
         from pflow_mcp_plugin.host.workflow.sub_workflows import self_contained
         from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow
 
@@ -327,9 +279,8 @@ class WorkflowRunner(Runner):
             run.check()
             with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
                 # Imported late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
-                from pflow_mcp_plugin.host.running.flow import build_flow, collect_outputs
+                from pflow_mcp_plugin.host.running.flow import Steps, build_flow, collect_outputs
                 from pflow_mcp_plugin.host.running.shared_store import Values
-                from pflow_mcp_plugin.host.running.steps import Steps
 
                 known = Values(compiled.document, {**values, "__run__": run})
                 steps = Steps(run, known, self._engine, reuse)
@@ -404,3 +355,143 @@ def _has_run(steps: Sequence[Step]) -> bool:
         return _has_run(steps[0].steps)
     batch = steps[0].details.get("batch")
     return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))
+
+
+def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
+    """Return the params of a single node with `${` escaped: they are values, not templates."""
+    problems = tuple(_param_problems(entry, given))
+    if len(problems) == 1:
+        steps = (problems[0].suggestion,)
+        raise PflowError(problems[0].message, suggestions=steps, problems=problems, kind="usage")
+    if problems:
+        message = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
+        raise PflowError(message, problems=problems, kind="usage")
+    return {name: literal(value) for name, value in given.items()}
+
+
+def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
+    fields, shown = entry.interface.fields, [field.key for field in entry.interface.params]
+    see = f"pflow registry describe {entry.node}"
+    for name, value in given.items():
+        if is_deep(value):
+            message = f"Parameter {name} of node {entry.node} is nested too deeply"
+            yield Problem(message=message, suggestion="Flatten it")
+        elif name in fields:
+            try:
+                coerce(value, fields[name])
+            except TypeMismatch as error:
+                message = f"Parameter {name} of node {entry.node} must be {error.expected}, got {error.given}"
+                yield Problem(message=message, suggestion=f"Run: {see}")
+        elif not entry.interface.open:
+            hint = did_you_mean(name, shown, f"It takes {listing(shown)}")
+            yield Problem(message=f"Node {entry.node} has no parameter {name}", suggestion=hint)
+    lacking = [it.key for it in entry.interface.params if it.required and it.key not in given]
+    if lacking:
+        names = "parameter" if len(lacking) == 1 else "parameters"
+        message = f"Node {entry.node} needs {names} {', '.join(lacking)}"
+        yield Problem(message=message, suggestion=f"Give {lacking[0]}=...; run: {see}")
+
+
+class RunContexts:
+    """Enters the contexts that plugins offer for a run in the order of the plugins, leaves them in reverse.
+
+    A plugin that fails to offer or to leave one is reported; the others are not affected. Ctrl-C cancels the
+    run before the contexts are left.
+    """
+
+    def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
+        self._run = run
+        self._plugins = plugins
+        self._entered: list[tuple[Plugin, _Context]] = []
+
+    def __enter__(self) -> None:
+        """Enter the context of every plugin; if one cannot be entered, leave the others and raise."""
+        try:
+            for plugin, context in list(self._offers()):
+                preparing = partial(_failed, plugin, "could not prepare the run")
+                with foreign_code(preparing, passing=(PflowError,)):
+                    context.__enter__()
+                self._entered.append((plugin, context))
+        except BaseException as error:
+            self._leave_all(error)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the context of every plugin, with the run's error if it failed."""
+        self._leave_all(error)
+
+    def _leave_all(self, error: BaseException | None) -> None:
+        failure = error if isinstance(error, PflowError) else None
+        if error is not None and failure is None:
+            self._run.cancel()
+            failure = PflowError("The run was interrupted", kind="interrupted")
+        with ExitStack() as stack:  # each is left, even if leaving another one raises
+            for plugin, context in self._entered:
+                stack.callback(self._leave, plugin, context, failure)
+        self._entered.clear()
+
+    def _offers(self) -> Iterator[tuple[Plugin, _Context]]:
+        for plugin, call in self._plugins.implementations("pflow_run_context"):
+            offer: _Context | None = None
+            with self._plugins.reporting(plugin, "could not take part in the run"):
+                offer = call(self._run)
+            if offer is not None:
+                yield plugin, offer
+
+    def _leave(self, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
+        run = self._run
+        try:
+            with foreign_code(partial(_failed, plugin, "failed to clean up after the run")):
+                context.__exit__(type(failure) if failure else None, failure, None)
+        except PflowError as error:  # the outcome of the run is decided by now
+            if error.__cause__ is not failure:
+                text = run.redactor.text(error.message)
+                run.host.report(
+                    Problem(message=text, severity="warning", kind="execution", source=plugin.name)
+                )
+
+
+def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
+    return PflowError(f"Plugin {plugin.label} {doing}: {said(error)}", details={"plugin": plugin.name})
+
+
+class EndingSignals:
+    """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
+
+    Later ones are ignored. Only in the main thread, and only for a signal that would end the program: one
+    that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
+    `exit_code` is that of a program ended by the signal received, None if none was.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._over = False
+        self._taken: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Python sets handlers in the main thread only.
+            self._taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, self._end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def no_more(self) -> None:
+        """Ignore ending signals from now on: the run is over, and its outcome is being recorded."""
+        self._over = True
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
+        if not self._over:
+            self._over = True
+            # The shell's convention for a program ended by a signal.
+            self.exit_code = 128 + number
+            raise KeyboardInterrupt

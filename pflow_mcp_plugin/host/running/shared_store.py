@@ -22,11 +22,8 @@ _NOTHING = object()
 class Values:
     """The values of one run, as its templates read them.
 
-    Attributes:
-        document: The workflow.
-        root: The root of the shared store.
-        written: What each node wrote when it last ran, by node id; that which ran last is the last.
-        skipped: The nodes that were skipped when it was last their turn.
+    `written` is what each node wrote when it last ran, by node id; that which ran last is the last. `skipped`
+    are the nodes that were skipped when it was last their turn.
     """
 
     document: WorkflowDocument
@@ -40,11 +37,7 @@ class Values:
         self.written[node_id] = written
 
     def lookup(self, reference: TemplateReference) -> Any:
-        """Return the run's value for a template.
-
-        Raises:
-            MissingValue: It has no value; names what is available.
-        """
+        """Return the run's value for a template; `MissingValue` names what there is instead."""
         name = reference.root
         if name in self.root and not is_reserved(name):
             return follow(self.root[name], reference.path[1:], name)
@@ -53,11 +46,7 @@ class Values:
         raise MissingValue("", self.names())
 
     def find(self, name: str) -> Any:
-        """Return the run's value for a mapped name: of a key of the root, else of a path.
-
-        Raises:
-            LookupError: It has no value.
-        """
+        """Return the run's value for a mapped name, a key of the root or a path; raise LookupError."""
         if name in self.root:
             return self.root[name]
         path = parse_path(name)

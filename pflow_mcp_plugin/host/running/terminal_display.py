@@ -19,9 +19,8 @@ from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher
 from pflow_mcp_plugin.host.trace_files import is_skipped, shown_type, step_words
 from pflow_mcp_plugin.terminal.human_units import duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, live_lines, spinner
-from pflow_mcp_plugin.terminal.looks import Look, Part
+from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
-from pflow_mcp_plugin.terminal.text_width import cut, padded, text_width
 
 Detail = Literal["brief", "usual", "verbose"]
 """How much is shown: only what happens now; lines for the steps too; or everything that nodes say."""
@@ -57,16 +56,11 @@ class _Waiting:
 
 @attrs.define(eq=False)
 class _Running:
-    """A step that has not ended, or whose line is still to be written.
+    """A step that has not ended, or whose line is still to be written; times are in seconds.
 
-    Attributes:
-        step: The step.
-        began: When it began, in seconds.
-        waited: How long it waited for what is prepared, in seconds.
-        counts: Of a batch, its items: `count`, `succeeded` and `failed`.
-        remaining: Estimates when a batch ends.
-        said: What its node says.
-        headed: Whether a line about it stands above those of the steps inside it.
+    `waited` is how long it waited for what is prepared. Of a batch, `counts` has `count`, `succeeded` and
+    `failed`. `said` is what its node says. A step is `headed` if a line about it stands above those of the
+    steps inside it.
     """
 
     step: Step
@@ -113,10 +107,8 @@ class _Running:
 class TerminalDisplay(RunWatcher):
     """Shows a run on a terminal, or as plain lines where the cursor cannot be moved.
 
-    Args:
-        names: The ids of the nodes, for the width of their column.
-        detail: How much to show.
-        lines: Returns what draws the lines about what happens now.
+    `names` are the ids of the nodes, for the width of their column. `lines` returns what draws the lines
+    about what happens now.
     """
 
     def __init__(self, names: Sequence[str], detail: Detail, lines: _Drawn) -> None:
@@ -210,12 +202,7 @@ class TerminalDisplay(RunWatcher):
         self._lines.close()
 
     def summarize(self, state: State, trace: str) -> None:
-        """Write the last lines: how the run ended, and where its trace is.
-
-        Args:
-            state: How it ended.
-            trace: The path of its trace; empty if that is told elsewhere, or there is none.
-        """
+        """Write the last lines: how the run ended, and the path of its trace unless it is empty."""
         with self._lock:
             self._settle("handled" if state == "succeeded" else state)
             if self._detail == "brief":
@@ -272,11 +259,8 @@ class TerminalDisplay(RunWatcher):
     ) -> list[Part]:
         """Return the line of a step; its bar is shorter, and its type left out, where there is no room.
 
-        Args:
-            running: The step.
-            name: The first columns of the line.
-            words: What is told of the step.
-            beside_bar: The room to keep for what is told beside a bar, which grows and shrinks meanwhile.
+        `name` are the first columns, `words` what is told of the step. `beside_bar` is the room to keep for
+        what is told beside a bar, which grows and shrinks meanwhile.
         """
         columns = self._lines.columns
         kind: Part = (shown_type(running.step.node.type), "dim")
@@ -349,11 +333,8 @@ def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, termina
 class RemainingTime:
     """Estimates when all items of a batch will have ended, from the average of those that have.
 
-    Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at
-    when the estimate is shown rather than when an item ends, and the estimate follows it slowly.
-
-    Args:
-        began: The time when the first item began, in seconds.
+    Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at when
+    the estimate is shown rather than when an item ends, and the estimate follows it slowly.
     """
 
     def __init__(self, began: float) -> None:

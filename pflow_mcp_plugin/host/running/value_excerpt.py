@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
+from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.standard_streams import to_json
+from pflow_mcp_plugin.host.workflow.coercion import json_in
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.storage import StoreError, read_bytes, write_atomic
 
@@ -20,18 +24,20 @@ LONGEST_TEXT = 2_000
 LONGEST_NAME = 200
 """Characters that an excerpt keeps of a key."""
 DEEPEST = 20
-"""Levels of nesting in an excerpt."""
+"""Levels of nesting in an excerpt, and of a structure that is examined."""
+_PLAIN = re.compile(r"[\w-]+")
+_SAMPLE = 100
+"""Items of a list whose structure is examined."""
+_LONGEST_SAMPLE = 100
+"""Characters of a sample."""
+_NAMES = {"NoneType": "None", "tuple": "list"}
 
 
 class ValueFiles:
     """The files of a run that hold whole what excerpts of its values leave out.
 
-    Those that nodes have named hold their results as they are. The others are written here, with the
-    secrets redacted as in the excerpt; they are named after their content.
-
-    Args:
-        folder: The run's folder of artefacts, made with the first file.
-        redactor: Redacts the run's secrets.
+    Those that nodes have named hold their results as they are. The others are written to the run's folder of
+    artefacts, with the secrets redacted as in the excerpt; they are named after their content.
     """
 
     def __init__(self, folder: Path, redactor: Redactor) -> None:
@@ -79,17 +85,11 @@ class ValueFiles:
 
 
 class Excerpt:
-    """Makes one excerpt of a value: copies it until a budget of characters is used up.
+    """Makes one excerpt of a value: copies it until a budget of about so many characters is used up.
 
     Where something is left out, it says how much, and which file holds the whole: that of a long string, or
-    of the member of the value in which it is.
-
-    Args:
-        redactor: Redacts secrets.
-        budget: Characters to keep; approximate.
-        files: Holds what is left out; None for no files.
-        longest: Characters to keep of one string.
-        repeated: A key of the value that repeats what others hold: its member has no file.
+    of the member of the value in which it is. A member under the key `repeated` has none, as it repeats what
+    others hold.
     """
 
     def __init__(
@@ -215,3 +215,66 @@ def _json(value: object) -> str:
 
 def _key(text: str) -> tuple[int, int]:
     return len(text), hash(text)
+
+
+class _Place(NamedTuple):
+    """A path inside a value, the type there, and the value; None in place of a container."""
+
+    path: str
+    type: str
+    value: object
+
+
+def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
+    """Return the structure of an object: its paths with type and sample, outermost first.
+
+    Every path can be used in a template. Of a list, only items with a new shape are included, each at its
+    own index: `[0]`, and `[3]` if that is the next one with another shape.
+    """
+    paths = []
+    for path, kind, found in _shape(value, DEEPEST):
+        if path:
+            sample = excerpt(found)
+            if isinstance(sample, str) and len(sample) > _LONGEST_SAMPLE:
+                sample = f"{sample[:_LONGEST_SAMPLE]}..."
+            paths.append(ValuePath(path=path.removeprefix("."), type=kind, sample=sample))
+    return paths
+
+
+def _shape(value: object, depth: int) -> list[_Place]:
+    kind = type(value).__name__
+    own = None if isinstance(value, dict | list | tuple) else value
+    found = [_Place("", _NAMES.get(kind, kind), own)]
+    inner = json_in(value) if isinstance(value, str) else value
+    if depth == 0:
+        return found
+    try:
+        if isinstance(inner, dict):
+            for key, item in inner.items():
+                if step := _step(key):
+                    found += (it._replace(path=f"{step}{it.path}") for it in _shape(item, depth - 1))
+        elif isinstance(inner, list | tuple):
+            found += _items(inner, depth - 1)
+    except BaseException as error:  # noqa: BLE001 - a node's own object may raise anything when it is read
+        end_if_interrupted(error)
+    return found
+
+
+def _items(value: Sequence[object], depth: int) -> Iterator[_Place]:
+    shown: list[set[tuple[str, str]]] = []
+    for index, item in enumerate(value[:_SAMPLE]):
+        shape = _shape(item, depth)
+        kinds = {(place.path, place.type) for place in shape}
+        if not any(known.issuperset(kinds) for known in shown):
+            shown.append(kinds)
+            yield from (place._replace(path=f"[{index}]{place.path}") for place in shape)
+
+
+def _step(key: object) -> str:
+    """Return a key as a template spells it; empty if no template can."""
+    if not isinstance(key, str) or "{" in key or "}" in key:
+        return ""
+    if _PLAIN.fullmatch(key):
+        return f".{key}"
+    quote = "'" if '"' in key else '"'
+    return "" if quote in key else f"[{quote}{key}{quote}]"

@@ -37,10 +37,7 @@ class Lossy(ValueError):
 def json_in(text: str, *, exact: bool = False) -> list[JSON] | dict[str, JSON] | None:
     """Return the JSON object or array that a string holds, None if it holds neither.
 
-    Args:
-        text: Any string.
-        exact: Return None if parsing would lose something; for values that are passed on as a whole.
-            See `loss`.
+    With `exact`, for values that are passed on as a whole, also None if parsing would lose something.
     """
     stripped = text.strip(_BLANKS)
     # Most strings are ruled out here, without parsing.
@@ -86,25 +83,17 @@ def loss(text: str) -> str:
 
 
 def exact_float(text: str) -> float:
-    """Return a number in a JSON text as a float, if it is exact.
-
-    Raises:
-        Lossy: No float has exactly this value.
-    """
-    number = float(text)
-    if not math.isfinite(number) or not _is_exactly(number, text):
-        message = f"{cut(text)} is not exact as a float"
-        raise Lossy(message)
-    return number
-
-
-def _is_exactly(number: float, text: str) -> bool:
+    """Return a number in a JSON text as a float; raise `Lossy` if no float has exactly this value."""
     from decimal import Decimal, InvalidOperation
 
+    number = float(text)
     try:
-        return Decimal(repr(number)) == Decimal(text)
+        is_exact = math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
     except InvalidOperation:  # an exponent beyond what Decimal accepts
-        return False
+        is_exact = False
+    if not is_exact:
+        raise Lossy(f"{cut(text)} is not exact as a float")
+    return number
 
 
 def _finite_float(text: str) -> float:
@@ -116,18 +105,13 @@ def _distinct(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     members: dict[str, JSON] = {}
     for key, value in pairs:
         if key in members:
-            message = f"duplicate key {cut(key)}"
-            raise Lossy(message)
+            raise Lossy(f"duplicate key {cut(key)}")
         members[key] = value
     return members
 
 
 def refuse_number(number: str) -> NoReturn:
-    """Refuse what Python's decoder takes for a number, but JSON does not, such as `NaN`.
-
-    Raises:
-        ValueError: Always.
-    """
+    """Raise ValueError: Python's decoder takes this for a number, but JSON does not, such as `NaN`."""
     raise ValueError(number)
 
 
@@ -182,10 +166,7 @@ def coerce(value: object, field: Field) -> Any:
 
     A value that fits one of the alternatives is returned unchanged. Otherwise it is converted to the
     first alternative for which nothing is lost: `"3"` and `3.0` to int, `"true"` to bool, JSON text
-    to list or dict, a number to str.
-
-    Raises:
-        TypeMismatch: It fits none of them.
+    to list or dict, a number to str. Raise `TypeMismatch` if there is none.
     """
     alternatives = [type_name(name) for name in field.types]
     if value is None and "None" in alternatives:
@@ -206,10 +187,7 @@ def passed_on(value: object, field: Field) -> Any:
     """Return a value that one node passes on to another, coerced to the type that `field` declares.
 
     Unlike a value that somebody wrote, a list or an object becomes its JSON where only text fits: that is
-    what it becomes inside other text, too.
-
-    Raises:
-        TypeMismatch: It does not fit and cannot be converted.
+    what it becomes inside other text, too. Raise `TypeMismatch` if it does not fit.
     """
     try:
         return coerce(value, field)
@@ -241,11 +219,12 @@ def depends_on_text(given: Field, wanted: Field) -> bool:
     return there == {"str"} and needed.isdisjoint({"str", "any"}) and needed <= _TYPES.keys()
 
 
-def depends_on_fraction(given: Field, wanted: Field) -> bool:
-    """Return whether a value is declared as a number, and only whole numbers coerce to the wanted type."""
+def depends_on_value(given: Field, wanted: Field) -> bool:
+    """Return whether only some of the declared strings, or numbers, coerce to the wanted type."""
     there = {type_name(name) for name in given.types} - {"None"}
     needed = {type_name(name) for name in wanted.types}
-    return there == {"float"} and "int" in needed and needed.isdisjoint({"float", "str", "any"})
+    needs_whole = "int" in needed and needed.isdisjoint({"float", "str", "any"})
+    return depends_on_text(given, wanted) or (there == {"float"} and needs_whole)
 
 
 def typed(text: str, field: Field) -> object:
@@ -262,14 +241,10 @@ def typed(text: str, field: Field) -> object:
 def _choose(value: object, alternatives: list[str], choices: Sequence[JSON]) -> object:
     candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
     for candidate in candidates:
-        if any(_same(candidate, choice) for choice in choices):
+        # 1 == True in Python, not in JSON.
+        if any(isinstance(candidate, bool) == isinstance(it, bool) and candidate == it for it in choices):
             return candidate
     raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
-
-
-def _same(one: object, other: object) -> bool:
-    # 1 == True in Python, not in JSON.
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _fits(value: object, name: str) -> bool:

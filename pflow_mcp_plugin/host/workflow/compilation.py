@@ -17,18 +17,18 @@ from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, is_cacheable
-from pflow_mcp_plugin.host.workflow.expression_places import is_branch
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said
 from pflow_mcp_plugin.host.workflow.graph import Graph
-from pflow_mcp_plugin.host.workflow.run_inputs import bind_inputs
 from pflow_mcp_plugin.host.workflow.sub_workflows import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     NodeMapping,
     NodeSpec,
     WorkflowDocument,
+    bind_inputs,
     split_route,
 )
+from pflow_mcp_plugin.host.workflow.workflow_reads import is_branch
 
 _DOING = "could not compare the workflow with its lock file"
 
@@ -37,14 +37,10 @@ _DOING = "could not compare the workflow with its lock file"
 class PlannedNode:
     """A compiled node, as the plan of a run has it.
 
-    Attributes:
-        ref: Id, type, entry, params as written and what plugins injected.
-        mapping: Its names at the root of the shared store.
-        successors: The next node's id by the `route` of the edge: its action, and its condition if any.
-        constructs: What decides whether and how often it runs.
-        ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
-            results are not kept.
-        sub: The plan of the workflow that it runs, if it runs one.
+    `mapping` are its names at the root of the shared store, `successors` the next nodes by the `route` of the
+    edge: its action, and its condition if any. For `ttl` seconds the result of an earlier run stands in for
+    it; with None it always runs and its results are not kept. `sub` is the plan of the workflow that it runs,
+    if it runs one.
     """
 
     ref: NodeRef
@@ -83,14 +79,8 @@ class PlannedNode:
 class Compiled:
     """The plan of a run: a compiled workflow.
 
-    Attributes:
-        name: For messages.
-        document: The workflow in normal form.
-        graph: Its edges.
-        nodes: The plan of each node.
-        warnings: The problems found that do not prevent a run.
-        unmet: Warnings about what nodes need and this machine lacks.
-        source: The workflow as loaded, where another runs it.
+    `warnings` do not prevent a run; `unmet` warns about what nodes need and this machine lacks. `source` is
+    the workflow as loaded, where another runs it.
     """
 
     name: str
@@ -135,11 +125,7 @@ class Compiled:
         return len(self.graph.certain())
 
     def cached(self, ttl: float) -> Compiled:
-        """Return the plan of a run that uses and keeps the results of every node for which that may be done.
-
-        Args:
-            ttl: Seconds for which a result is used, unless the node says fewer.
-        """
+        """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds."""
         return attrs.evolve(self, nodes=tuple(node.cached(ttl) for node in self.nodes))
 
     def uncached(self) -> Compiled:
@@ -158,21 +144,11 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     lock: LockPlace | None = None,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
-    """Check a workflow and, if it has no errors, compile it into a plan.
+    """Check a workflow and, if it has no errors, compile it into a plan; the error has every problem.
 
-    Args:
-        workflow: The workflow as loaded; it is not changed.
-        name: Its name or file, for messages.
-        types: The registry.
-        host: The host it will run in.
-        plugins: The plugins to ask for special parameters.
-        inputs: The inputs of a run; None when the workflow is compiled without a run.
-        lock: Where lock files are, if the nodes must be what they say.
-        place: Where the workflows that it runs are; among the saved ones of the host by default.
-
-    Raises:
-        PflowError: Kind `validation` or `not_found`, with every problem; kind `config` when a
-            plugin fails to return its parameters, or the policy on data flows has mistakes.
+    Without `inputs` there is no run yet. With `lock`, its nodes must be what the lock files say. `place` is
+    where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
+    `config` if a plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
     given = None if inputs is None else frozenset(inputs)
     checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
@@ -195,11 +171,7 @@ def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: 
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Return an error for each data flow through a workflow that the user's policy denies.
-
-    Raises:
-        PflowError: Kind `config`: the policy has mistakes.
-    """
+    """Return an error for each data flow that the user's policy denies; raise if the policy has mistakes."""
     policy = read_policy(config)
     if policy is None:  # as most users have none, the search is loaded late
         return ()
@@ -231,15 +203,19 @@ def _plan(
 def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
     """Return the special parameters that plugins inject into a node as it is compiled.
 
-    Raises:
-        PflowError: A plugin raises, returns anything but `__dunder__` names, or sets one that
-            another has set; names the plugins.
+    Only `__dunder__` names may be set, and each by one plugin; an error names the plugins.
     """
     injected: dict[str, object] = {}
     givers: dict[str, str] = {}
     for plugin, params in _contributions(node, plugins):
         for key, value in params.items():
-            _check_special(key, node, plugin, givers.get(key))
+            if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
+                target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
+                message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
+                raise PflowError(message, kind="config")
+            if key in givers:
+                message = f"Plugins {givers[key]} and {plugin} both set {key} of node {node.id} ({node.type})"
+                raise PflowError(message, kind="config")
             injected[key] = value
             givers[key] = plugin
     return injected
@@ -271,24 +247,9 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
     )
 
 
-def _check_special(key: object, node: NodeRef, plugin: str, other: str | None) -> None:
-    if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
-        target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
-        message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
-        raise PflowError(message, kind="config")
-    if other is not None:
-        raise PflowError(
-            f"Plugins {other} and {plugin} both set {key} of node {node.id} ({node.type})", kind="config"
-        )
-
-
 @attrs.frozen(kw_only=True)
 class LockPlace:
-    """Where plugins look for the lock file of a workflow first.
-
-    Attributes:
-        folder: The folder of the workflow's file; None for a workflow that has no file.
-    """
+    """Where plugins look for a workflow's lock file first: the folder of its file, None if it has none."""
 
     folder: Path | None = None
 
@@ -299,13 +260,6 @@ def check_lock(
     """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
 
     A plugin that fails has not compared anything, so its failure is an error too.
-
-    Args:
-        checked: The workflow; nodes without an id or of unknown types are skipped.
-        place: Where to look for lock files.
-        types: Says which plugin has a node type.
-        host: The host that asks.
-        plugins: The plugins to ask.
     """
     nodes = tuple(_nodes(checked, host))
     check = LockCheck(host=host, nodes=nodes, folder=place.folder)
@@ -317,7 +271,13 @@ def check_lock(
             with plugin_code(plugin, _DOING, passing=(PflowError,)):
                 found.extend(map(_of_this_kind, call(check) or ()))
         except PflowError as error:
-            found += _failed(plugin, error)
+            message = error.message
+            if not isinstance(error, PluginFailed):
+                message = f"Plugin {plugin.label} {_DOING}: {message}"
+            step = next(iter(error.suggestions), "")
+            found.append(Problem(message=message, suggestion=step, source=plugin.name))
+            if len(error.problems) > 1:  # a single one is part of the message
+                found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found
     yield from _without_lock(nodes, asked, types)
 
@@ -339,15 +299,6 @@ def _of_this_kind(problem: object) -> Problem:
     return attrs.evolve(problem, kind="validation")
 
 
-def _failed(plugin: Plugin, error: PflowError) -> Iterator[Problem]:
-    """Yield the failure of a plugin, and the problems behind it; a single one is part of its message."""
-    named = isinstance(error, PluginFailed)
-    message = error.message if named else f"Plugin {plugin.label} {_DOING}: {error.message}"
-    yield Problem(message=message, suggestion=next(iter(error.suggestions), ""), source=plugin.name)
-    if len(error.problems) > 1:
-        yield from (_of_this_kind(problem) for problem in error.problems if isinstance(problem, Problem))
-
-
 def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -> Iterator[Problem]:
     covered: dict[str, Plugin] = {}
     uncovered: dict[str, Plugin] = {}
@@ -356,21 +307,15 @@ def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -
             (covered if plugin.name in asked else uncovered)[node.entry.node] = plugin
     for plugin in dict.fromkeys(uncovered.values()):
         named = listing(node for node, owner in uncovered.items() if owner is plugin)
-        yield _warning(f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}")
+        message = f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}"
+        yield Problem(message=message, severity="warning")
     if not covered and not uncovered:
-        yield _warning("Nothing in this workflow is locked: it has no node of a plugin")
-
-
-def _warning(message: str) -> Problem:
-    return Problem(message=message, severity="warning")
+        message = "Nothing in this workflow is locked: it has no node of a plugin"
+        yield Problem(message=message, severity="warning")
 
 
 def load_node(ref: NodeRef) -> Any:
-    """Import a node's class and return a new object of it.
-
-    Raises:
-        PflowError: It cannot be imported or instantiated.
-    """
+    """Import a node's class and return a new object of it; raise PflowError if that fails."""
     entry = ref.entry
     with foreign_code(partial(_unloadable, ref)):
         return getattr(importlib.import_module(entry.module), entry.class_name)()

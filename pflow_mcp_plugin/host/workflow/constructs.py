@@ -13,15 +13,17 @@ place in `workflow.schema.json`, and what `running.steps` does with it.
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.findings import Findings, shown
-from pflow_mcp_plugin.host.workflow.table_rules import BATCH, CACHE, RETRY, valid_members
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
 
 USUAL_TTL = 3_600.0
@@ -32,6 +34,13 @@ IF_SKIPPED = 'Give this node a "when" too, or provide a value for that case with
 """The next step for a node that needs a value of a skipped one."""
 ITEMS = Field(key="items", type="list")
 """The declared type of `batch.items`."""
+MOST_CONCURRENT = 1_000
+MOST_RETRIES = 100
+LONGEST_WAIT = 3_600
+"""Seconds of the longest wait between two attempts."""
+LONGEST_TTL = 31_536_000
+"""Seconds, a year: older results are never used."""
+_NAME = re.compile(r"[^\W\d][\w-]*")
 
 Path = tuple[str | int, ...]
 Declared = Callable[[TemplateReference], Field | None]
@@ -42,15 +51,10 @@ Known = Callable[[JSON], object]
 
 @attrs.frozen(kw_only=True)
 class ExpressionPlace:
-    """An expression of a workflow.
+    """An expression of a workflow, at a JSON path, in a parameter or construct.
 
-    Attributes:
-        text: The expression.
-        path: Its JSON path.
-        param: The parameter or construct that it is in.
-        output: The output that its value becomes, of a `transform`.
-        is_condition: Whether its value only counts as true or false.
-        on_data: Whether names in it are looked up in the parameter `data` of its node.
+    Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
+    false. With `on_data`, names in it are looked up in the parameter `data` of its node.
     """
 
     text: str
@@ -156,15 +160,10 @@ class When(Construct):
 
 @attrs.frozen(kw_only=True)
 class Retry(Construct):
-    """The table `retry` of a node: how often and after how long a failure is retried.
+    """The table `retry` of a node: how often and after how many seconds a failure is retried.
 
-    Only what is safe to repeat is, see `running.attempts`.
-
-    Attributes:
-        max: How many attempts may follow the first one.
-        wait: Seconds before the second attempt.
-        backoff: The factor by which the wait grows for each further attempt.
-        path: The JSON path of what sets `max`.
+    Only what is safe to repeat is, see `running.attempts`. `max` attempts may follow the first one, the wait
+    grows by the factor `backoff`, and `path` is where `max` is set.
     """
 
     max: int = 0
@@ -202,14 +201,8 @@ class Retry(Construct):
 class Batch(Construct):
     """The table `batch` of a node, which runs once for each item of a list.
 
-    Attributes:
-        items: A list, or a template of one.
-        name: The name of the item in the node's templates.
-        parallel: Whether items run at the same time.
-        max_concurrent: How many of them do.
-        fail_fast: Whether the first failed item ends the batch; else the rest go on.
-        retry: How a failed item is retried.
-        path: The table's JSON path.
+    `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
+    `fail_fast` the first failed item ends the batch; else the rest go on. `retry` is for each item.
     """
 
     repeats = True
@@ -265,9 +258,25 @@ class Batch(Construct):
 
     def gathered(self, entry: Entry) -> Entry:
         """Return the entry of its node with lists and counts as outputs."""
-        interface = attrs.evolve(
-            entry.interface, outputs=_batch_outputs(entry), open_outputs=False, result="results"
+        known = {it.key: it.schema or {"type": list(it.types)} for it in entry.interface.outputs}
+        item: dict[str, JSON] = {"properties": {"error": {}, **known}}
+        if entry.interface.open_outputs:
+            item["additionalProperties"] = True
+        given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
+        outputs = (
+            Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
+            Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
+            Field(key="count", type="int", description="How many items there are"),
+            Field(key="succeeded", type="int", description="How many of them succeeded"),
+            Field(key="failed", type="int", description="How many of them failed"),
+            Field(
+                key="items",
+                type="list",
+                description="`{index, item, result, error}` of each item",
+                schema={"items": {"properties": given, "additionalProperties": False}},
+            ),
         )
+        interface = attrs.evolve(entry.interface, outputs=outputs, open_outputs=False, result="results")
         return attrs.evolve(entry, interface=interface)
 
     def read_of_one(self, path: Path) -> Iterator[Path]:
@@ -300,36 +309,12 @@ class Batch(Construct):
         return "for each item" if count is None else f"for each of {count:,} item{'' if count == 1 else 's'}"
 
 
-def _batch_outputs(entry: Entry) -> tuple[Field, ...]:
-    outputs = entry.interface.outputs
-    known = {field.key: field.schema or {"type": list(field.types)} for field in outputs}
-    item: dict[str, JSON] = {"properties": {"error": {}, **known}}
-    if entry.interface.open_outputs:
-        item["additionalProperties"] = True
-    given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
-    return (
-        Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
-        Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
-        Field(key="count", type="int", description="How many items there are"),
-        Field(key="succeeded", type="int", description="How many of them succeeded"),
-        Field(key="failed", type="int", description="How many of them failed"),
-        Field(
-            key="items",
-            type="list",
-            description="`{index, item, result, error}` of each item",
-            schema={"items": {"properties": given, "additionalProperties": False}},
-        ),
-    )
-
-
 @attrs.frozen(kw_only=True)
 class Caching(Construct):
     """The member `cache` of a node: `true`, `false` or a table.
 
-    Attributes:
-        ttl: Seconds for which the result of an earlier run is used instead of running the node. With 0 the
-            node always runs, and its result is kept.
-        never: Whether its results are never kept nor used, whatever a run asks for.
+    The result of an earlier run is used for `ttl` seconds instead of running the node; with 0 the node always
+    runs, and its result is kept. With `never` results are neither kept nor used, whatever a run asks for.
     """
 
     ttl: float = USUAL_TTL
@@ -461,3 +446,84 @@ class Constructs:
 
 CONSTRUCT_KEYS = tuple(attrs.fields_dict(Constructs))
 """The keys of a node under which its constructs stand."""
+
+
+@attrs.frozen
+class Rule:
+    """The rule for the value of a member, and its words for messages."""
+
+    accepts: Callable[[object], bool]
+    expected: str
+
+
+def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings: Findings) -> dict[str, Any]:
+    """Return the members of a table that keep the rules; report the others."""
+    if not isinstance(value, dict):
+        findings.error(path, f"Expected an object, found {shown(value)}", "Write {...}")
+        return {}
+    members = {}
+    for key, member in value.items():
+        if member is None:  # null counts as absent, as everywhere in a workflow
+            continue
+        rule = rules.get(key)
+        if rule is None:
+            hint = did_you_mean(str(key), rules, f"It takes {', '.join(rules)}")
+            findings.error(at(path, str(key)), f"Unknown key {key}", hint)
+        elif rule.accepts(member):
+            members[key] = member
+        else:
+            given = cut(str(member)) if _is_number(member) else shown(member)
+            step = "Write one" if key in ("items", "max") else f"Write one, or leave {key} out"
+            if isinstance(member, str):
+                given = cut(json.dumps(member, ensure_ascii=False))  # quoted, as `"[1, 2]"` is not a list
+                if key == "error_handling":
+                    step = did_you_mean(member.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
+            findings.error(at(path, key), f"{key} must be {rule.expected}, got {given}", step)
+    return members
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and "${" in value)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(_NAME.fullmatch(value)) and not value.startswith("__")
+
+
+def _whole(least: int, most: int) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
+        return _is_number(value) and least <= value <= most and float(value).is_integer()
+
+    return accepts
+
+
+def _between(least: float, most: float) -> Callable[[object], bool]:
+    def accepts(value: object) -> bool:
+        return _is_number(value) and least <= value <= most
+
+    return accepts
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
+
+
+_HANDLING = ("fail_fast", "continue")
+_FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
+_RETRIES = Rule(_whole(0, MOST_RETRIES), f"a whole number from 0 to {MOST_RETRIES}")
+_SECONDS = Rule(_between(0, LONGEST_WAIT), f"seconds from 0 to {LONGEST_WAIT}")
+BATCH: Mapping[str, Rule] = {
+    "items": Rule(_is_list, 'a list or a template such as "${list.files}"'),
+    "as": Rule(_is_name, "a name of letters, digits, _ and -"),
+    "parallel": _FLAG,
+    "max_concurrent": Rule(_whole(1, MOST_CONCURRENT), f"a whole number from 1 to {MOST_CONCURRENT}"),
+    "error_handling": Rule(lambda value: value in _HANDLING, "fail_fast or continue"),
+    "max_retries": _RETRIES,
+    "retry_wait": _SECONDS,
+}
+RETRY: Mapping[str, Rule] = {
+    "max": _RETRIES,
+    "wait": _SECONDS,
+    "backoff": Rule(_between(1, 10), "a number from 1 to 10"),
+}
+CACHE: Mapping[str, Rule] = {"ttl": Rule(_between(0, LONGEST_TTL), f"seconds from 0 to {LONGEST_TTL}")}

@@ -1,4 +1,9 @@
-"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages."""
+"""Finds data flows through a checked workflow, such as from a web page to a node that sends messages.
+
+How data moves follows what a run does, and where a run may do several things all of them are assumed: every
+node that may have run before another may have written what that one reads, and every output of a node may
+contain what the node was given.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,27 @@ from itertools import pairwise
 
 import attrs
 
-from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.flow_policy import (
-    INPUTS,
-    POLICY_FILE,
-    FlowPolicy,
-    FlowRule,
-    matches,
+from pflow_mcp_plugin.host.flow_policy import INPUTS, POLICY_FILE, FlowPolicy, FlowRule, matches
+from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
+from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
+from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
+from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_reads import (
+    expression_params,
+    expression_reads,
+    is_transform,
+    param_expressions,
 )
-from pflow_mcp_plugin.host.workflow.data_movement import DataMovement, NestedMovement, bits_of, places_in
-from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 
+WHOLE = "*"
+"""Stands for a key where data moves as a whole, or under a key that is known only when it runs."""
+_OUTPUTS = "outputs"
+"""Stands for the parameter that takes what moves out of a workflow."""
 MOST_FLOWS = 100
 """The data flows that are listed; nobody reads more, and each takes a search."""
 MOST_STEPS = 10_000
@@ -28,15 +41,337 @@ _ENDS = 8
 """The nodes that are shown at each end of a long path."""
 
 
+@attrs.frozen
+class Read:
+    """A place where data moves into a node: the parameter that takes it, and the path that it reads.
+
+    `root` is a key at the root of the shared store or, if it `may_be_node`, a node's id. `key` is the name
+    after that, empty if the whole is read.
+    """
+
+    param: str
+    root: str
+    key: str = ""
+    may_be_node: bool = True
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MovingNode:
+    """A node as data moves through it.
+
+    `entry` is None if its type is unknown. With `reads_all` it may read every key at the root of the shared
+    store. `writes` are the keys at the root that it may write, with `writes_any` others too. `place` is the
+    JSON path of the node, or of the one in the outermost workflow that runs it.
+    """
+
+    spec: NodeSpec
+    entry: Entry | None
+    reads: tuple[Read, ...]
+    reads_all: bool
+    writes: frozenset[str]
+    writes_any: bool
+    place: str
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the registry says that the node does with data."""
+        return self.entry.effects if self.entry else ()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The node type in the registry, and as the workflow spells it."""
+        spelled = self.spec.type
+        return tuple(dict.fromkeys((self.entry.node, spelled))) if self.entry else (spelled,)
+
+
+class DataMovement:
+    """How data moves through a workflow, as sets of nodes in the bits of integers.
+
+    A node's number is its place in the workflow, as in a `NodeSet`; the inputs of a run count as a node after
+    the last.
+
+    Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
+    """
+
+    def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
+        document = checked.document
+        # Of two nodes with the same id the first counts.
+        specs = {node.id: node for node in reversed(document.nodes)}
+        self.ids: tuple[str, ...] = (*checked.graph.positions, INPUTS)
+        self.nodes = [_moving(document, specs[node_id], checked.entries) for node_id in self.ids[:-1]]
+        self.inputs = frozenset(document.inputs) | frozenset(() if document.namespaced else given)
+        self._graph: Graph = checked.graph
+        self._naming: dict[str, int] = {}
+        self._reading: dict[str, int] = {}
+        self._reading_all = bits_of(place for place, node in enumerate(self.nodes) if node.reads_all)
+        self._reading_any = self._reading_all
+        reads = ((1 << place, read) for place, node in enumerate(self.nodes) for read in node.reads)
+        for bit, read in reads:
+            self._reading[read.root] = self._reading.get(read.root, 0) | bit
+            self._reading_any |= bit
+            if read.may_be_node:
+                self._naming[read.root] = self._naming.get(read.root, 0) | bit
+
+    def readers(self, place: int) -> int:
+        """Return the nodes that data may move to from a node, or from the inputs, in one step."""
+        if place == len(self.nodes):
+            return self._at_root(self.inputs) & self._graph.reachable.bits
+        node, node_id = self.nodes[place], self.ids[place]
+        reading = self._naming.get(node_id, 0) | self._at_root(node.writes)
+        if node.writes_any:
+            reading |= self._reading_any
+        return reading & self._graph.after(node_id).bits
+
+    def _at_root(self, keys: Iterable[str]) -> int:
+        reading = 0
+        for key in keys:
+            reading |= self._reading.get(key, 0) | self._reading_all
+        return reading
+
+    def link(self, source: int, target: int) -> tuple[str, str]:
+        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
+        reads = self.nodes[target].reads
+        keys = self.inputs if source == len(self.nodes) else self.nodes[source].writes
+        for read in reads:
+            if read.may_be_node and read.root == self.ids[source] and source < len(self.nodes):
+                return read.key or WHOLE, read.param
+            if read.root in keys:
+                return read.root, read.param
+        # A key that is not declared, or a node that does not say what it reads.
+        shown = next((read for read in reads if read.param != WHOLE), None)
+        return (shown.root, shown.param) if shown else (min(keys, default=WHOLE), WHOLE)
+
+
+def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, Entry | None]) -> MovingNode:
+    entry = effective_entry(spec, entries)
+    says_nothing = entry is None or (
+        entry.interface.open and not entry.interface.reads and not entry.interface.params
+    )
+    mapped = document.mapping(spec.id).outputs
+    writes = set(mapped.values())
+    if not document.namespaced:
+        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
+        writes |= {mapped.get(key, key) for key in keys}
+    # Strangers do not keep to a schema.
+    writes_undeclared = entry is None or (
+        not spec.constructs.repeats
+        and (entry.interface.open_outputs is not False or "untrusted_output" in entry.effects)
+    )
+    return MovingNode(
+        spec=spec,
+        entry=entry,
+        reads=tuple(_reads(document, spec, entry, careful=says_nothing)),
+        reads_all=says_nothing,
+        writes=frozenset(writes),
+        writes_any=not document.namespaced and writes_undeclared,
+        place=spec.path,
+    )
+
+
+def _reads(
+    document: WorkflowDocument, spec: NodeSpec, entry: Entry | None, *, careful: bool
+) -> Iterator[Read]:
+    """Yield what a node reads; `careful` if it may read from the store what its params contain."""
+    for place in spec.constructs.templates():
+        yield from (_read(place.name, reference.path) for reference in named(place.value))
+    # What only the node sees hides what has the same name, and comes from its constructs.
+    own = spec.constructs.names
+    given = [
+        _read(str(key), reference.path)
+        for key, value in spec.params.items()
+        if key not in expression_params(entry)
+        for reference in named(value)
+    ]
+    if is_transform(entry):  # other expressions are conditions: they decide which nodes run
+        everything = (*document.inputs, *(node.id for node in document.nodes))
+        found = expression_reads(param_expressions(spec, entry), everything)
+        given += (_read(param, path) for param, path in found)
+    yield from (read for read in given if read.root not in own)
+    mapped, natural = document.mapping(spec.id).inputs, entry.interface.reads if entry else ()
+    open_keys = {key for key in (*mapped, *natural) if careful or not _is_set(document, spec, key)}
+    for key, source in mapped.items():
+        if key in open_keys and source not in own:
+            path = parse_path(source) or (source,)
+            yield Read(key, source, may_be_node=False)
+            if str(path[0]) not in own:
+                yield _read(key, path)
+    for key in natural:
+        if key in open_keys and key not in mapped and key not in own:
+            # A parameter that is hidden has no name to show.
+            param = key if entry and key in entry.interface.inputs else WHOLE
+            yield Read(param, key, may_be_node=False)
+            if not spec.constructs.repeats:
+                yield Read(param, spec.id, param)  # what it wrote itself when it last ran, in a loop
+    if careful and not spec.constructs.repeats:
+        yield Read(WHOLE, spec.id)  # the same
+
+
+def _read(param: str, path: tuple[str | int, ...]) -> Read:
+    return Read(param, str(path[0]), str(path[1]) if len(path) > 1 else "")
+
+
+def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
+    """Return whether a param is set in every run; one that is an optional input may be left out."""
+    if key not in spec.params:
+        return False
+    reference = lone(spec.params[key])
+    declared = document.inputs.get(reference.root) if reference and len(reference.path) == 1 else None
+    return declared is None or declared.required
+
+
+def bits_of(places: Iterable[int]) -> int:
+    """Return the set of the nodes whose data may move, by their places."""
+    bits = bytearray()
+    for place in places:
+        bits.extend(bytes(max(0, place // 8 + 1 - len(bits))))
+        bits[place // 8] |= 1 << place % 8
+    return int.from_bytes(bits, "little")
+
+
+def places_in(bits: int) -> Iterator[int]:
+    """Yield the places of the nodes in a set of those whose data may move, in order."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Exit(MovingNode):
+    """Where data moves out of a workflow; it is no node that a policy could name."""
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        return ()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return ()
+
+
+@attrs.define(eq=False, repr=False)
+class _Level:
+    """One workflow among those that run one in another.
+
+    `first` is the number of its first node, `own` that of the node in the workflow `around` that runs it, and
+    `exit` that of the place where data moves out of it. `leaving` are its nodes, as bits, whose data may move
+    out; its inputs have the bit after the last. `inside` are those that its nodes run, by the node's number.
+    """
+
+    movement: DataMovement
+    first: int
+    around: _Level | None = None
+    own: int = 0
+    exit: int = 0
+    leaving: int = 0
+    inside: dict[int, _Level] = attrs.field(factory=dict)
+
+
+class NestedMovement:
+    """How data moves through a workflow and those that it runs, numbered as in a `DataMovement`.
+
+    A node that runs a workflow stands for what moves into that one. What moves out of it is a node of its own
+    after those inside, with the same id.
+    """
+
+    def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
+        self.ids: list[str] = []
+        self.nodes: list[MovingNode] = []
+        self._levels: list[_Level] = []
+        called = (checked.called.get(node.entry_key) for node in checked.document.nodes)
+        size = len(checked.document.nodes) + sum(each.size for each in called if each)
+        self._whole = size <= MOST_NODES  # a larger one is refused as such
+        self._top = self._add(checked, DataMovement(checked, given), "", "")
+        self.ids.append(INPUTS)
+
+    def _add(self, checked: Checked, movement: DataMovement, above: str, place: str) -> _Level:
+        """Add the nodes of a workflow, and of those that it runs.
+
+        `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
+        nodes get, empty for their own.
+        """
+        level = _Level(movement, len(self.nodes))
+        self.ids += [f"{above}{node_id}" for node_id in movement.ids[:-1]]
+        self.nodes += [attrs.evolve(node, place=place or node.place) for node in movement.nodes]
+        self._levels += [level] * len(movement.nodes)
+        for number, node in enumerate(movement.nodes):
+            called = checked.called.get(node.spec.entry_key)
+            if called and called.checked and self._whole:
+                inner = DataMovement(called.checked, node.spec.params)
+                where = place or node.place
+                inside = self._add(called.checked, inner, f"{above}{node.spec.id}/", where)
+                inside.around, inside.own, inside.exit = level, number, len(self.nodes)
+                inside.leaving = _leaving(called, inner, movement, node)
+                level.inside[number] = inside
+                self.ids.append(f"{above}{node.spec.id}")
+                self.nodes.append(
+                    _Exit(
+                        spec=node.spec,
+                        entry=node.entry,
+                        reads=(),
+                        reads_all=False,
+                        writes=node.writes,
+                        writes_any=node.writes_any,
+                        place=where,
+                    )
+                )
+                self._levels.append(inside)
+        return level
+
+    def readers(self, place: int) -> int:
+        """Return the nodes that data may move to from a node, or from the inputs, in one step."""
+        if place == len(self.nodes):
+            return self._top.movement.readers(len(self._top.movement.nodes))
+        level = self._levels[place]
+        if place == level.exit and level.around:
+            return level.around.movement.readers(level.own) << level.around.first
+        number = place - level.first
+        if number in level.inside:
+            inner = level.inside[number]
+            count = len(inner.movement.nodes)
+            leaves = 1 << inner.exit if inner.leaving >> count & 1 else 0
+            return inner.movement.readers(count) << inner.first | leaves
+        reading = level.movement.readers(number) << level.first
+        return reading | (1 << level.exit if level.leaving >> number & 1 else 0)
+
+    def link(self, source: int, target: int) -> tuple[str, str]:
+        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
+        into = self._levels[target]
+        if target == into.exit and into.around:
+            return WHOLE, _OUTPUTS
+        number = target - into.first
+        count = len(into.movement.nodes)
+        if source == len(self.nodes):
+            return into.movement.link(count, number)
+        level = self._levels[source]
+        if source == level.exit and level.around:
+            return into.movement.link(level.own, number)
+        return into.movement.link(source - into.first if level is into else count, number)
+
+
+def _leaving(called: CalledWorkflow, inner: DataMovement, outer: DataMovement, node: MovingNode) -> int:
+    """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
+    document = called.checked.document if called.checked else None
+    everything = (1 << len(inner.nodes) + 1) - 1
+    # Any node inside may have raised the error, or written what is read as a whole.
+    shows_error = "error" in node.writes or node.writes_any
+    for read in (read for other in outer.nodes for read in other.reads if read.may_be_node):
+        shows_error |= read.root == node.spec.id and read.key in ("", "error", WHOLE)
+    if document is None or not document.outputs or shows_error:
+        return everything
+    roots = {part.root for output in document.outputs.values() for part in named(output.source)}
+    leaving = 0 if roots.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
+    for number, part in enumerate(inner.nodes):
+        if inner.ids[number] in roots or part.writes_any or not roots.isdisjoint(part.writes):
+            leaving |= 1 << number
+    return leaving
+
+
 @attrs.frozen(kw_only=True)
 class PathNode:
-    """A node on the path of a data flow.
+    """A node on the path of a data flow, or `inputs`, which have no type.
 
-    Attributes:
-        node: Its id, or `inputs`.
-        type: Its type, empty for the inputs.
-        param: The parameter that takes the data; empty for the first.
-        key: The key by which the data moves on; empty for the last.
+    `param` takes the data, except at the first; by `key` the data moves on, except at the last.
     """
 
     node: str
@@ -53,11 +388,8 @@ class PathNode:
 class DataFlow:
     """A way that data may take through a workflow, one of the shortest.
 
-    Attributes:
-        path: The nodes from the first to the last.
-        effects: What the registry says of the first and the last node's effects.
-        place: The JSON path of the last node in the workflow.
-        rule: The rule of the policy that denies it, such as `flows.deny[0]`; empty if none does.
+    `effects` are those of its first and its last node, and `place` is the JSON path of the last. `rule` is
+    the rule of the policy that denies it, such as `flows.deny[0]`, or empty.
     """
 
     path: tuple[PathNode, ...]
@@ -98,12 +430,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """The data flows that were found.
-
-    Attributes:
-        flows: One for each first and last node; those that the policy denies stand first.
-        more: Whether there are more.
-    """
+    """One data flow for each first and last node, those that the policy denies first; `more` if there are more."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False
@@ -133,12 +460,8 @@ def find_flows(
 ) -> FoundFlows:
     """Find the data flows through a workflow that the policy denies.
 
-    Args:
-        checked: The workflow.
-        policy: Which flows are denied.
-        given: The names of the inputs of a run.
-        every: Find also those that no rule is about, from untrusted outputs to nodes that are destructive or
-            send data.
+    With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
+    or send data. `given` names the inputs of a run.
     """
     search = FlowSearch(NestedMovement(checked, given), policy)
     found = search.run(search.denied)
@@ -152,16 +475,10 @@ class FlowSearch:
     """Searches for data flows, breadth first from each node that one may begin at.
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
-    limit on what is found, that makes the search proportional to the size of the workflow.
-
-    Args:
-        movement: How data moves through the workflow.
-        policy: Which flows are denied and allowed.
-
-    Attributes:
-        denied: For the number of each node where a denied flow may begin, the nodes where it ends, as bits.
-        unruled: The same for flows from untrusted outputs to harmful nodes that no rule is about.
-        steps: How many nodes it has looked at.
+    limit on what is found, that makes the search proportional to the size of the workflow. `denied` has, for
+    the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
+    same for flows from untrusted outputs to harmful nodes that no rule is about. `steps` counts the nodes
+    looked at.
     """
 
     def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:
@@ -224,7 +541,10 @@ class FlowSearch:
                 before.update(dict.fromkeys(found, current))
             for end in (place for place in following if ends >> place & 1):
                 reached = True
-                yield _path(before, begin, end)
+                path = [end, before[end]]
+                while path[-1] != begin:
+                    path.append(before[path[-1]])
+                yield path[::-1]
             layer = following
         if not reached:
             # It may itself be an end that others lead to.
@@ -255,10 +575,3 @@ class FlowSearch:
         """Return whether a rule is about a flow that takes such a path and is not allowed."""
         ends = self.denied.get(places[0], 0) & self._matching(rule.end)
         return bool(self._matching(rule.begin) >> places[0] & 1 and ends >> places[-1] & 1)
-
-
-def _path(before: Mapping[int, int], begin: int, end: int) -> list[int]:
-    path = [end, before[end]]
-    while path[-1] != begin:
-        path.append(before[path[-1]])
-    return path[::-1]

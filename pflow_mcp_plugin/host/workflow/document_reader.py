@@ -96,15 +96,11 @@ def is_deep(value: JSON) -> bool:
     """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
     level = [value]
     for _ in range(_DEEPEST):
-        level = [item for outer in level for item in _children(outer)]
+        members = [it.values() if isinstance(it, dict) else it for it in level if isinstance(it, dict | list)]
+        level = [item for items in members for item in items if isinstance(item, dict | list)]
         if not level:
             return False
     return True
-
-
-def _children(value: JSON) -> list[JSON]:
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [item for item in items if isinstance(item, (dict, list))]
 
 
 class _Reader:

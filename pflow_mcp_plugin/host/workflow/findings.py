@@ -114,28 +114,23 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
 
 @contextmanager
 def unwritten(what: str) -> Iterator[None]:
-    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings.
-
-    Raises:
-        PflowError: The one that was raised inside.
-    """
+    """Say what is wrong with a workflow that nobody wrote without its name and the places of the findings."""
     try:
         yield
     except PflowError as error:
         if error.problems:
-            found = tuple(dict.fromkeys(map(_unplaced, error.problems)))
+            # A place stays if it is in a workflow that somebody did write.
+            unplaced = (
+                it if it.source or ".params.workflow" in it.path else attrs.evolve(it, path="")
+                for it in error.problems
+            )
+            found = tuple(dict.fromkeys(unplaced))
             only = len(found) == 1
             message = found[0].message if only else f"{what} has {len(found)} mistakes"
             steps = (found[0].suggestion,) if only and found[0].suggestion else error.suggestions
             error.problems, error.message, error.suggestions = found, message, steps
             error.args = (message,)
         raise
-
-
-def _unplaced(problem: Problem) -> Problem:
-    """Return a finding without its place, unless that is in a workflow which somebody did write."""
-    is_inside = problem.source or ".params.workflow" in problem.path
-    return problem if is_inside else attrs.evolve(problem, path="")
 
 
 def said(error: BaseException) -> str:

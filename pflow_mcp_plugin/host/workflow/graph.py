@@ -9,9 +9,9 @@ from functools import cached_property
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.expression_places import OWN, cases_of, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
+from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, is_branch
 
 _CLOSE = 0.75
 """The similarity to a known action from which an edge's action counts as misspelt."""
@@ -21,9 +21,7 @@ _CLOSE = 0.75
 class NodeSet(AbstractSet[str]):
     """Some nodes of a graph, as the bits of an integer: a set for each of thousands of nodes is cheap.
 
-    Attributes:
-        positions: The place of every node of the workflow, by id.
-        bits: Bit n is set if the node at place n is in the set.
+    Bit n is set if the node at place n, by `positions`, is in the set.
     """
 
     positions: Mapping[str, int]
@@ -42,12 +40,10 @@ class NodeSet(AbstractSet[str]):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
-    """The graph of a workflow: the successors of each node.
+    """The graph of a workflow: for each node, the next ones by the `route` of the edge.
 
-    Attributes:
-        start: The id of the first node, empty if the workflow has no valid start.
-        successors: For each node id, the next node's id by the `route` of the edge: its action, with its
-            condition if it has one.
+    A route is an action, with the condition of the edge if it has one. `start` is empty if the workflow has
+    no valid start.
     """
 
     start: str
@@ -108,14 +104,16 @@ class Graph:
         return loops
 
     def certain(self, branches: Collection[str] = ()) -> frozenset[str]:
-        """Return the nodes that run whenever every node takes its default action.
-
-        Args:
-            branches: Nodes after which nothing is certain.
-        """
+        """Return the nodes that run if all take their default action; after `branches` nothing is certain."""
         walked = self._walk(self.start) if self.start else []
         # A default edge with a condition may lead elsewhere.
-        turning = (node_id for node_id in walked if ("default", True) in self._routes(node_id))
+        turning = (
+            node_id
+            for node_id in walked
+            if any(
+                action == "default" and when for action, when in map(split_route, self.successors[node_id])
+            )
+        )
         ends = {*branches, *turning}
         first = next((place for place, node_id in enumerate(walked) if node_id in ends), len(walked))
         return frozenset(walked[: first + 1])
@@ -123,10 +121,6 @@ class Graph:
     def actions(self, node_id: str) -> set[str]:
         """Return the actions for which a node has an edge, with or without a condition."""
         return {split_route(route)[0] for route in self.successors[node_id]}
-
-    def _routes(self, node_id: str) -> Iterator[tuple[str, bool]]:
-        """Yield the action of each edge of a node, and whether it has a condition."""
-        return ((action, bool(when)) for action, when in map(split_route, self.successors[node_id]))
 
     def _walk(self, node_id: str, known: Collection[str] = ()) -> list[str]:
         """Follow default edges to an end, to a node already visited, or to one of `known`."""
@@ -232,12 +226,7 @@ def _spread(
 class RouteCheck:
     """Checks the routes through a workflow: its edges, start and loops.
 
-    Attributes:
-        document: The workflow.
-        graph: Its edges.
-        nodes: The nodes by id.
-        entries: The entry of each node, by its id, as later nodes see it; None for an unknown one.
-        findings: Collects the problems.
+    `entries` has the entry of each node, by its id, as later nodes see it; None for an unknown type.
     """
 
     document: WorkflowDocument

@@ -1,8 +1,8 @@
-"""Checks that templates and expressions name values that exist when they are needed."""
+"""The scope of each place of a workflow, and the check that templates and expressions name values in it."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -12,20 +12,8 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED, ExpressionPlace, Path
-from pflow_mcp_plugin.host.workflow.expression_places import (
-    CASES,
-    DATA,
-    EXPRESSION,
-    OUTPUTS,
-    cases_of,
-    expression_params,
-    is_branch,
-    is_transform,
-    outputs_of,
-    param_expressions,
-)
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, listing, shown
-from pflow_mcp_plugin.host.workflow.scope import Scope, output_field
+from pflow_mcp_plugin.host.workflow.graph import NodeSet
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
     Misstep,
@@ -36,13 +24,189 @@ from pflow_mcp_plugin.host.workflow.templates import (
     references,
     strings,
 )
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+from pflow_mcp_plugin.host.workflow.workflow_reads import (
+    CASES,
+    DATA,
+    EXPRESSION,
+    OUTPUTS,
+    actions_of,
+    cases_of,
+    expression_params,
+    is_branch,
+    is_transform,
+    outputs_of,
+    param_expressions,
+    transform_outputs,
+)
 
-if TYPE_CHECKING:  # the expression language is loaded where there is an expression
+if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
-
 _SLIP = 0.85
 """The similarity from which a reference counts as a misspelt declared name where others may exist too."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Scope:
+    """The scope of one place: the names that templates and arguments there can refer to.
+
+    `roots` are the names at the root of the shared store, with what is known of each value, and `earlier` the
+    nodes that can have run, with their entries. A scope is `uncertain` if a node of unknown type may have
+    written anything to the root. It is `open` if the root may hold more than `roots`, because a node may
+    write more than it declares; None where that is not declared.
+    """
+
+    roots: Mapping[str, Field]
+    earlier: Mapping[str, Entry | None]
+    uncertain: bool
+    open: bool | None
+
+    def holders(self, key: str) -> list[str]:
+        """Return the earlier nodes in scope that have an output of that name."""
+        known = ((node_id, entry) for node_id, entry in self.earlier.items() if entry)
+        return [node_id for node_id, entry in known if output_field(entry, key)]
+
+    def declared(self, reference: TemplateReference) -> Field | None:
+        """Return the declaration of the value in scope that a template names, None if it is unknown."""
+        root, *rest = reference.path
+        start = self.roots.get(str(root))
+        if root not in self.roots and rest:
+            entry, key = self.earlier.get(str(root)), str(rest.pop(0))
+            start = output_field(entry, key) if entry else None
+        found = inside(start, rest) if start else None
+        return found if isinstance(found, Field) else None
+
+
+def output_field(entry: Entry, key: str) -> Field | None:
+    """Return the declaration of an output as later scopes see it; every node has `error`."""
+    declared = next((field for field in entry.interface.outputs if field.key == key), None)
+    return declared or (Field(key="error") if key == "error" else None)
+
+
+def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entry | None:
+    """Return the entry of a node as later scopes see it.
+
+    A branch has actions of its own and a transform outputs, and constructs change both.
+    """
+    entry = entries.get(node.entry_key)
+    if entry is None:
+        return None
+    if is_branch(entry):
+        entry = attrs.evolve(entry, interface=attrs.evolve(entry.interface, actions=actions_of(node)))
+    elif is_transform(entry):
+        outputs = transform_outputs(node, entry)
+        result = "result" if any(field.key == "result" for field in outputs) else ""
+        interface = attrs.evolve(entry.interface, outputs=outputs, result=result)
+        entry = attrs.evolve(entry, interface=interface)
+    return node.constructs.gathered(entry)
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Writers:
+    """The nodes that write a name at the root of the shared store, by their places in the workflow.
+
+    `fields` has what each declares of the value; `bits` are the places as in a `NodeSet`.
+    """
+
+    fields: Mapping[int, Field]
+    bits: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Roots(Mapping[str, Field]):
+    """The names at the root after `nodes` have run; the last node that writes a name counts."""
+
+    item: Mapping[str, Field]
+    given: Mapping[str, Field]
+    writers: Mapping[str, _Writers]
+    nodes: NodeSet
+
+    def __getitem__(self, name: str) -> Field:
+        if name in self.item:
+            return self.item[name]
+        writers = self.writers.get(name)
+        if writers and (written := writers.bits & self.nodes.bits):
+            return writers.fields[written.bit_length() - 1]
+        return self.given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        written = (name for name, writers in self.writers.items() if writers.bits & self.nodes.bits)
+        return iter(dict.fromkeys((*self.given, *written, *self.item)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Earlier(Mapping[str, Entry | None]):
+    """The entries of those nodes that have run."""
+
+    entries: Mapping[str, Entry | None]
+    nodes: NodeSet
+
+    def __getitem__(self, node_id: str) -> Entry | None:
+        if node_id not in self.nodes:
+            raise KeyError(node_id)
+        return self.entries[node_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+class Scopes:
+    """Creates the scope of each place of a workflow.
+
+    What the places share is computed once: a scope is a view of it, and its cost does not depend on the
+    number of nodes. `given` are names that a run is given beyond the declared inputs. The attribute `entries`
+    has the entry of each node, by its id, as later nodes see it.
+    """
+
+    def __init__(
+        self,
+        document: WorkflowDocument,
+        nodes: Mapping[str, NodeSpec],
+        entries: Mapping[str, Entry | None],
+        given: frozenset[str],
+    ) -> None:
+        self.entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
+        self._given = {name: Field(key=name) for name in given}
+        self._given |= {name: spec.field for name, spec in document.inputs.items()}
+        self._writers = _writers(document, self.entries)
+        # With namespacing, a node writes to the root only what is mapped there, which is known.
+        exposed = () if document.namespaced else tuple(self.entries.values())
+        self._uncertain = _places(entry is None for entry in exposed)
+        said = [entry.interface.open_outputs if entry else False for entry in exposed]
+        self._open = _places(is_open is True for is_open in said)
+        self._unsaid = _places(is_open is None for is_open in said)
+
+    def after(self, nodes: NodeSet, item: Mapping[str, Field] | None = None) -> Scope:
+        """Return the scope after some nodes have run."""
+        return Scope(
+            roots=_Roots(item=item or {}, given=self._given, writers=self._writers, nodes=nodes),
+            earlier=_Earlier(self.entries, nodes),
+            uncertain=bool(self._uncertain & nodes.bits),
+            open=True if self._open & nodes.bits else None if self._unsaid & nodes.bits else False,
+        )
+
+
+def _places(wanted: Iterable[bool]) -> int:
+    """Return the places of the nodes that are wanted, as in a `NodeSet`."""
+    return sum(1 << place for place, is_wanted in enumerate(wanted) if is_wanted)
+
+
+def _writers(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
+    fields: dict[str, dict[int, Field]] = {}
+    for place, (node_id, entry) in enumerate(entries.items()):
+        for key, name in document.mapping(node_id).outputs.items():
+            found = output_field(entry, key) if entry else None
+            fields.setdefault(name, {})[place] = found or Field(key=key)
+        if entry and not document.namespaced:
+            for field in entry.interface.outputs:
+                fields.setdefault(field.key, {})[place] = field
+    return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
 
 
 @attrs.frozen
@@ -60,14 +224,9 @@ class _Unnamed:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReferenceCheck:
-    """Checks the references in the templates of one place.
+    """Checks the references in the templates of one place, which messages call `user`, such as `node fetch`.
 
-    Attributes:
-        scope: The values that they can refer to.
-        node_ids: Every node of the workflow.
-        user: The place, for messages: `node fetch`, `output summary`.
-        severity: `warning` where templates without a value are left as text.
-        findings: Collects the problems.
+    `severity` is `warning` where templates without a value are left as text.
     """
 
     scope: Scope
@@ -165,54 +324,35 @@ class ReferenceCheck:
 def check_skipped(
     node: NodeSpec, entry: Entry | None, nodes: Mapping[str, NodeSpec], findings: Findings
 ) -> None:
-    """Warn about each value that a node needs and does not get if another one is skipped.
-
-    Args:
-        node: The node.
-        entry: Its entry, None if its type is unknown.
-        nodes: Every node by id.
-        findings: Collects the problems.
-    """
+    """Warn about each value that a node needs and does not get if another one of `nodes` is skipped."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
-    for value, path in _needed(node, entry):
-        for where, part in references(value, path):
+    fields = entry.interface.fields if entry else {}
+    needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates()]
+    for key, value in node.params.items():
+        field = fields.get(str(key))
+        takes_null = field is None or not field.required or {"any", "None"} & set(map(type_name, field.types))
+        if key not in expression_params(entry) and not (lone(value) and takes_null):
+            needed.append((value, at(f"{node.path}.params", str(key))))
+    for wanted, path in needed:
+        for where, part in references(wanted, path):
             source = nodes.get(part.root) if isinstance(part, TemplateReference) else None
             if source is not None and source.constructs.may_skip:
                 message = f"{part.text} has no value if node {source.id} is skipped"
                 findings.warning(where, message, IF_SKIPPED)
 
 
-def _needed(node: NodeSpec, entry: Entry | None) -> Iterator[tuple[object, str]]:
-    """Yield the values with templates that a node cannot do without, each with its path."""
-    fields = entry.interface.fields if entry else {}
-    yield from ((place.value, place.path) for place in node.constructs.templates())
-    for key, value in node.params.items():
-        field = fields.get(str(key))
-        takes_null = field is None or not field.required or {"any", "None"} & set(map(type_name, field.types))
-        if key not in expression_params(entry) and not (lone(value) and takes_null):
-            yield value, at(f"{node.path}.params", str(key))
-
-
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ExpressionCheck:
     """Checks the expressions of one node.
 
-    Attributes:
-        node: The node.
-        entry: Its entry, None if its type is unknown.
-        references: Checks what they name.
-        findings: Collects the problems.
+    Its `entry` is None if its type is unknown.
     """
 
     node: NodeSpec
     entry: Entry | None
     references: ReferenceCheck
     findings: Findings
-
-    def check_condition(self, place: ExpressionPlace) -> None:
-        """Check the condition of the node, or of one of its edges."""
-        self._check(place)
 
     def check_params(self) -> None:
         """Check the expressions in the node's params, and the params around them."""
@@ -221,7 +361,7 @@ class ExpressionCheck:
         elif is_transform(self.entry):
             self._check_outputs()
         for place in param_expressions(self.node, self.entry):
-            self._check(place)
+            self.check(place)
 
     def _check_cases(self) -> None:
         path = f"{self.node.path}.params.{CASES}"
@@ -234,18 +374,15 @@ class ExpressionCheck:
         known: dict[str, int] = {}
         for number, case in enumerate(cases_of(self.node.params)):
             self._check_case(case, f"{path}[{number}]")
-            self._check_order(case, f"{path}[{number}]", known, number)
-
-    def _check_order(self, case: JSON, path: str, known: dict[str, int], number: int) -> None:
-        """Warn of a case behind one that is always true, or has the same condition."""
-        when = case.get("when") if isinstance(case, Mapping) else None
-        if not isinstance(when, str):
-            return
-        before = known.get(when.strip(), known.get("true"))
-        if before is not None:
-            message = f"The case is never taken: cases[{before}] holds wherever it does"
-            self.findings.warning(f"{path}.when", message, "Remove it, or put it first")
-        known.setdefault(when.strip(), number)
+            when = case.get("when") if isinstance(case, Mapping) else None
+            if not isinstance(when, str):
+                continue
+            # A case must not stand behind one that is always true, or has the same condition.
+            before = known.get(when.strip(), known.get("true"))
+            if before is not None:
+                message = f"The case is never taken: cases[{before}] holds wherever it does"
+                self.findings.warning(f"{path}[{number}].when", message, "Remove it, or put it first")
+            known.setdefault(when.strip(), number)
 
     def _check_case(self, case: JSON, path: str) -> None:
         if not isinstance(case, Mapping):
@@ -275,7 +412,8 @@ class ExpressionCheck:
             if name == "error" or is_reserved(name):
                 self.findings.error(where, f"The output name {name} is reserved", "Choose another name")
 
-    def _check(self, place: ExpressionPlace) -> None:
+    def check(self, place: ExpressionPlace) -> None:
+        """Check an expression of the node, such as its condition, or the one of an edge of it."""
         from pflow_mcp_plugin.host.workflow.expressions import parsed
         from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, is_always_true
 

@@ -12,12 +12,11 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse
+from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
+from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     WORKFLOW_NODE,
-    InputSpec,
     NodeSpec,
     OutputSpec,
     Upgrade,
@@ -43,21 +42,21 @@ def workflow_interface(checked: Checked, workflow: JSONObject) -> Interface:
     """
     document = checked.document
     outputs = _Outputs(checked, workflow.get("outputs"))
+    params = (
+        attrs.evolve(
+            spec.field,
+            type=_friendly(spec.type),
+            required=spec.required and not spec.has_default,
+            schema={"default": spec.default} if spec.has_default else None,
+        )
+        for spec in document.inputs.values()
+    )
     return Interface(
-        params=tuple(map(_param, document.inputs.values())),
+        params=tuple(params),
         outputs=tuple(map(outputs.field, document.outputs.values())),
         inputs=tuple(document.inputs),
         open=not document.namespaced,
         open_outputs=not document.outputs,
-    )
-
-
-def _param(spec: InputSpec) -> Field:
-    return attrs.evolve(
-        spec.field,
-        type=_friendly(spec.type),
-        required=spec.required and not spec.has_default,
-        schema={"default": spec.default} if spec.has_default else None,
     )
 
 
@@ -83,7 +82,7 @@ class _Outputs:
     def field(self, output: OutputSpec) -> Field:
         found = self._found(output.source)
         kind = "any" if self._permissive else _friendly(found.type)
-        roots = [part.root for part in parse(output.source) if isinstance(part, TemplateReference)]
+        roots = [part.root for part in named(output.source)]
         if kind != "any" and any(map(self._is_optional, roots)):
             kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
         raw = self._declared.get(output.name)
@@ -132,10 +131,8 @@ def _friendly(kind: str) -> str:
 class WorkflowPlace:
     """Where a workflow is, so where those that it runs are looked up.
 
-    Attributes:
-        library: The saved workflows, by the host that has them; None if there are none.
-        file: The file of the workflow; None if it has none, as one that is saved: it then names no files.
-        name: Its name among the saved workflows, or its file as it was named.
+    `library` has the saved workflows, if there are any. A workflow without a `file`, as one that is saved,
+    cannot name files. `name` is that of a saved workflow, or of its file as it was named.
     """
 
     library: Host | None = None
@@ -148,11 +145,7 @@ class WorkflowPlace:
         return str(self.file.absolute().resolve()) if self.file else self.name
 
     def of(self, name: str) -> WorkflowPlace:
-        """Return the place of a workflow that the one at this place names.
-
-        Raises:
-            PflowError: It names a file, and has none itself.
-        """
+        """Return the place of a workflow that the one at this place names; only a file can name files."""
         if not names_file(name):
             return attrs.evolve(self, file=None, name=name)
         if self.file is None:
@@ -162,11 +155,7 @@ class WorkflowPlace:
         return attrs.evolve(self, file=self.file.parent / Path(name).expanduser(), name=name)
 
     def read(self) -> JSONObject:
-        """Read the workflow at this place.
-
-        Raises:
-            PflowError: It is not there, or cannot be read.
-        """
+        """Read the workflow at this place; raise PflowError if that is not possible."""
         if self.file is not None:
             return read_workflow(self.file)
         library = self.library.library if self.library else None
@@ -197,12 +186,8 @@ def check_workflow(
 ) -> Checked:
     """Check a workflow and all the workflows that it runs: collect every problem.
 
-    Args:
-        workflow: Any JSON value; it is not changed.
-        types: The registry.
-        given: The names of the inputs of a run; None when the workflow is checked without a run.
-        place: Where the workflow is, so where those that it runs are looked up.
-        inputs: The values of the inputs of a run, as given; None if they are not known.
+    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
+    values are not known. `place` is where the workflow is, so where those that it runs are looked up.
     """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
     checked = check_one(workflow, types, given, calls, inputs)
@@ -219,12 +204,7 @@ def _node_types(checked: Checked) -> Iterator[str]:
 
 
 class _SubWorkflows:
-    """Finds and checks the workflows that workflows run; each file and saved one is checked once.
-
-    Args:
-        types: The registry.
-        place: Where the outermost workflow is.
-    """
+    """Finds and checks the workflows that workflows run; each file and saved one is checked once."""
 
     def __init__(self, types: NodeTypes, place: WorkflowPlace) -> None:
         self._types = types
@@ -303,9 +283,14 @@ class _SubWorkflows:
             for inner in checked.document.nodes
             if inner.entry_key in checked.called
         ]
+        # Its actions are those of a failure inside it.
+        entries = (checked.entries[inner.entry_key] for inner in checked.document.nodes)
+        failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
+        actions = ("default", "error", *sorted(failures - {"error"}))
+        interface = workflow_interface(checked, workflow)
         return CalledWorkflow(
             name=name,
-            entry=self._entry(_interface(checked, workflow), checked, workflow),
+            entry=self._entry(attrs.evolve(interface, actions=actions), checked, workflow),
             workflow=workflow,
             checked=checked,
             depth=1 + max((inner.depth for inner in below), default=0),
@@ -356,14 +341,6 @@ class _SubWorkflows:
         )
 
 
-def _interface(checked: Checked, workflow: JSONObject) -> Interface:
-    """Return the interface of a workflow as of a node: its actions are those of a failure inside it."""
-    entries = (checked.entries[node.entry_key] for node in checked.document.nodes)
-    failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
-    actions = ("default", "error", *sorted(failures - {"error"}))
-    return attrs.evolve(workflow_interface(checked, workflow), actions=actions)
-
-
 def _require_passable(called: CalledWorkflow) -> None:
     if called.checked and WORKFLOW_NODE in called.checked.document.inputs:
         message = f"Workflow {called.name} has an input {WORKFLOW_NODE}, which no node can pass on"
@@ -373,14 +350,7 @@ def _require_passable(called: CalledWorkflow) -> None:
 def self_contained(workflow: JSONObject, checked: Checked, name: str, upgrade: Upgrade) -> JSONObject:
     """Return a workflow with the files that its nodes name written in it; those that are saved stay names.
 
-    Args:
-        workflow: The workflow as loaded; it is not changed.
-        checked: The same, checked where it is.
-        name: Its name, for messages.
-        upgrade: Rewrites nodes of older shapes.
-
-    Raises:
-        PflowError: Kind `validation` or `not_found`, with every problem: a file cannot be run.
+    `checked` is the same workflow, checked where it is. If a file cannot be run, the error has every problem.
     """
     if not any(_runs_files(node, checked) for node in checked.document.nodes):
         return workflow

@@ -63,10 +63,8 @@ class Malformed:
 class MissingValue(PortableError, LookupError):
     """The path of a template such as `${a.b}` leads nowhere.
 
-    Args:
-        reached: The part of the path that is there, as text.
-        available: What could have followed it.
-        leaf: The value at `reached`, in words, if it is of a type without members.
+    `reached` is the part of the path that is there, and `available` what could have followed it. `leaf` is
+    the value at `reached`, in words, if it is of a type without members.
     """
 
     def __init__(self, reached: str, available: Sequence[str], leaf: str = "") -> None:
@@ -158,6 +156,11 @@ def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateRe
         yield from ((where, part) for part in parse(text) if not isinstance(part, str))
 
 
+def named(value: object) -> Iterator[TemplateReference]:
+    """Yield the well-formed templates in a value."""
+    yield from (part for _, part in references(value) if isinstance(part, TemplateReference))
+
+
 def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
     """Yield every string in a value with its JSON path, keys of objects left out: they hold no templates."""
     if isinstance(value, str):
@@ -171,18 +174,17 @@ def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
 
 
 def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any:
-    """Fill in the templates in a value, at any depth, and return the result; the original is unchanged.
+    """Fill in the templates in a JSON value, at any depth, and return the result; keys are not templates.
 
-    Args:
-        value: A JSON value; keys of objects are not templates.
-        lookup: Finds the value of a reference.
-        keep_missing: Leave a template as text when its value is missing, instead of raising.
-
-    Raises:
-        MissingValue: From `lookup`, unless `keep_missing`.
+    A template without a value is left as text with `keep_missing`, else `MissingValue` is raised.
     """
     if isinstance(value, str):
-        return _resolve_text(value, lookup, keep_missing=keep_missing)
+        if "${" not in value:
+            return value
+        parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(value)]
+        if lone(value):
+            return None if isinstance(parts[0], Absent) else parts[0]
+        return "".join(map(_inserted, parts))
     if isinstance(value, dict):
         return {key: resolve(item, lookup, keep_missing=keep_missing) for key, item in value.items()}
     if isinstance(value, list):
@@ -201,21 +203,8 @@ def literal(value: Any) -> Any:
     return value
 
 
-def _resolve_text(text: str, lookup: Lookup, *, keep_missing: bool) -> Any:
-    if "${" not in text:
-        return text
-    parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(text)]
-    if lone(text):
-        return None if isinstance(parts[0], Absent) else parts[0]
-    return "".join(map(_inserted, parts))
-
-
 def text_of(reference: TemplateReference, lookup: Lookup, *, keep_missing: bool = False) -> str:
-    """Return the text that replaces a template within other text; arguments and errors as for `resolve`.
-
-    Raises:
-        PflowError: It has no value in this run.
-    """
+    """Return the text that replaces a template within other text; else like `resolve`."""
     return _inserted(_resolve_part(reference, lookup, keep_missing=keep_missing))
 
 
@@ -241,14 +230,16 @@ def _resolve_part(part: str | TemplateReference | Malformed, lookup: Lookup, *, 
 def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
     """Follow the path of a `${...}` into a value; strings along the path are parsed if they are JSON.
 
-    Raises:
-        MissingValue: A step does not exist; names those that do.
+    If a step does not exist, `MissingValue` names those that do.
     """
     for step in path:
         inside = json_in(value) if isinstance(value, str) else None
         found, value = _step(value if inside is None else inside, step)
         if not found:
-            raise MissingValue(reached, _steps_of(value), _leaf(value))
+            # The value at `reached`, in words, if it has no members.
+            leaf = "" if isinstance(value, dict | list | tuple) else shown(value)
+            leaf = "a string that is not JSON" if isinstance(value, str) else leaf
+            raise MissingValue(reached, _steps_of(value), leaf)
         dotted = f"{reached}.{step}" if reached else str(step)
         reached = f"{reached}[{step}]" if isinstance(step, int) else dotted
     return value
@@ -273,19 +264,8 @@ def _steps_of(value: object) -> list[str]:
     return []
 
 
-def _leaf(value: object) -> str:
-    if isinstance(value, dict | list | tuple):
-        return ""
-    return "a string that is not JSON" if isinstance(value, str) else shown(value)
-
-
 def as_text(value: object) -> str:
-    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON.
-
-    Raises:
-        PflowError: It cannot be written as JSON: it is nested too deeply or contains itself, or has keys
-            that are not strings.
-    """
+    """Return a value as the text that replaces a `${...}`: strings unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -296,13 +276,10 @@ def as_text(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Misstep:
-    """A step into a value that its declaration does not have.
+    """A step into a value that its declaration, `within`, does not have.
 
-    Attributes:
-        step: The step.
-        within: The declaration that lacks it.
-        known: The names that it has; empty if the value has no members.
-        certain: Whether the declaration excludes the step; else it only does not name it.
+    `known` are the names that it has, empty if the value has no members. The step is `certain` to be wrong if
+    the declaration excludes it; else it only does not name it.
     """
 
     step: str
@@ -328,22 +305,17 @@ def _member(field: Field, step: str | int) -> Field | Misstep | None:
     schema = _resolved(field.schema)
     if "str" in types or not isinstance(schema, Mapping) or any(key in schema for key in _COMPOSED):
         return None
-    if isinstance(step, str):
-        return _property(field, schema, step)
-    return (
-        None if "prefixItems" in schema else _described(f"{field.key}[{step}]", schema.get("items"), schema)
-    )
-
-
-def _property(field: Field, schema: JSONObject, name: str) -> Field | Misstep | None:
+    if isinstance(step, int):
+        items = None if "prefixItems" in schema else schema.get("items")
+        return _described(f"{field.key}[{step}]", items, schema)
     properties, others = schema.get("properties"), schema.get("additionalProperties")
     if not isinstance(properties, Mapping) or not properties or schema.get("patternProperties"):
         return None
-    if name in properties or others:
-        return _described(name, properties.get(name, others), schema)
+    if step in properties or others:
+        return _described(step, properties.get(step, others), schema)
     known = tuple(str(key) for key in properties)
     # A schema allows further properties unless it says otherwise.
-    return Misstep(step=name, within=field, known=known, certain=others is False)
+    return Misstep(step=step, within=field, known=known, certain=others is False)
 
 
 def _described(key: str, schema: JSON, around: JSONObject) -> Field | None:

@@ -15,38 +15,46 @@ from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import (
     TypeMismatch,
     coerce,
-    depends_on_fraction,
-    depends_on_text,
+    depends_on_value,
     may_become,
 )
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.expression_places import expression_params, is_branch
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
-from pflow_mcp_plugin.host.workflow.node_uses import (
+from pflow_mcp_plugin.host.workflow.reference_check import (
+    ExpressionCheck,
+    ReferenceCheck,
+    Scope,
+    Scopes,
+    check_skipped,
+    effective_entry,
+    output_field,
+)
+from pflow_mcp_plugin.host.workflow.templates import (
+    TemplateReference,
+    has_template,
+    lone,
+    named,
+    parse_path,
+)
+from pflow_mcp_plugin.host.workflow.workflow_document import (
+    STILL_TO_COME,
+    NodeSpec,
+    WorkflowDocument,
+    bind_inputs,
+    normalise,
+)
+from pflow_mcp_plugin.host.workflow.workflow_reads import (
     WorkflowReads,
+    expression_params,
     fitting,
+    is_branch,
     known_params,
     known_value,
     reads,
     values_of,
 )
-from pflow_mcp_plugin.host.workflow.reference_check import (
-    ExpressionCheck,
-    ReferenceCheck,
-    check_skipped,
-)
-from pflow_mcp_plugin.host.workflow.run_inputs import STILL_TO_COME, bind_inputs
-from pflow_mcp_plugin.host.workflow.scope import Scope, Scopes, effective_entry, output_field
-from pflow_mcp_plugin.host.workflow.templates import (
-    TemplateReference,
-    has_template,
-    lone,
-    parse_path,
-    references,
-)
-from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument, normalise
 
 
 class NodeTypes(Protocol):
@@ -122,15 +130,10 @@ def opened(entry: Entry) -> Entry:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
-    """A checked workflow: its parts and every problem.
+    """A checked workflow: its well-formed parts, in normal form, and every problem.
 
-    Attributes:
-        document: Its well-formed parts, in normal form.
-        entries: The entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one.
-        graph: Its edges.
-        problems: All errors and warnings, in the order of the workflow's parts.
-        called: The workflow that a node runs, by the node's type.
-        unmet: Warnings about what nodes need and this machine lacks.
+    `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one, and
+    `called` the workflows that its nodes run. `unmet` warns about what nodes need and this machine lacks.
     """
 
     document: WorkflowDocument
@@ -143,15 +146,11 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """A workflow that another runs as a node, checked.
+    """A workflow that another runs as a node, checked without a run.
 
-    Attributes:
-        name: Its saved name or its file, as the node has it; the node's id in braces if it is written there.
-        entry: Its inputs and outputs, as those of a node.
-        workflow: The workflow as loaded.
-        checked: The workflow, checked without a run; None if it cannot be run at all.
-        depth: How many workflows run one in another, this one included.
-        size: How many nodes it has, with those of the workflows that it runs.
+    `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
+    the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
+    how many workflows run one in another, and `size` how many nodes it has, both with those that it runs.
     """
 
     name: str
@@ -175,12 +174,8 @@ def check_one(
 ) -> Checked:
     """Check one workflow: read it and collect every problem.
 
-    Args:
-        workflow: Any JSON value; it is not changed.
-        types: The registry.
-        given: The names of the inputs of a run; None when the workflow is checked without a run.
-        calls: Finds the workflows that it runs.
-        inputs: The values of the inputs of a run, as given; None if they are not known.
+    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
+    values are not known. `calls` finds the workflows that it runs.
     """
     findings = Findings()
     document = WorkflowDocument()
@@ -333,7 +328,7 @@ class _Check:
         check.check_params()
         outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
         for place in conditions:
-            attrs.evolve(check, references=outer).check_condition(place)
+            attrs.evolve(check, references=outer).check(place)
 
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
@@ -346,7 +341,7 @@ class _Check:
             references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
             check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
             for place in conditions:
-                check.check_condition(place)
+                check.check(place)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = entry.interface.fields
@@ -355,9 +350,12 @@ class _Check:
             if is_reserved(key):
                 self.findings.error(path, f"Parameter {key} of node {node.id} is reserved", "Remove it")
             elif key in expression_params(entry):
-                self.check_expression_param(node, fields[key], value, path)
+                step = "Write it in the workflow: it is not a template"
+                self.check_constant(node, fields[key], value, path, step)
             elif key in fields:
-                self.check_constant(node, fields[key], value, path)
+                if not has_template(value):
+                    step = f"Write one, or give {key} a template whose value is one"
+                    self.check_constant(node, fields[key], value, path, step)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 shown = [field.key for field in entry.interface.params]
@@ -365,21 +363,11 @@ class _Check:
                 message = f"Node {node.id} ({node.type}) has no parameter {key}"
                 self.findings.error(path, message, hint)
 
-    def check_expression_param(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
+    def check_constant(self, node: NodeSpec, field: Field, value: object, path: str, step: str) -> None:
         try:
             coerce(value, field)
         except TypeMismatch as error:
             message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
-            self.findings.error(path, message, "Write it in the workflow: it is not a template")
-
-    def check_constant(self, node: NodeSpec, field: Field, value: object, path: str) -> None:
-        if has_template(value):
-            return
-        try:
-            coerce(value, field)
-        except TypeMismatch as error:
-            message = f"Parameter {field.key} of node {node.id} must be {error.expected}, got {error.given}"
-            step = f"Write one, or give {field.key} a template whose value is one"
             self.findings.error(path, message, step)
 
     def check_declared(self, node: NodeSpec, wanted: Field, value: object, path: str, scope: Scope) -> None:
@@ -398,7 +386,7 @@ class _Check:
             # An input always has its declared type; a node may really return another type.
             report = self.findings.error if own else self.findings.warning
             report(path, message, "Refer to a value of that type")
-        elif own and _depends_on_value(given, wanted):
+        elif own and depends_on_value(given, wanted):
             self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
@@ -408,7 +396,7 @@ class _Check:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
             if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
                 continue
-            if not may_become(spec.field, wanted) or _depends_on_value(spec.field, wanted):
+            if not may_become(spec.field, wanted) or depends_on_value(spec.field, wanted):
                 needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
                 message = f"{needs}, but input {spec.name} is {spec.type}"
                 self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
@@ -473,10 +461,8 @@ class _Check:
             return {}
         entry, roots = self.entries[node.entry_key], self.inner_scope(node).roots
         inside = [node.params, *(place.value for place in node.constructs.templates())]
-        named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
-        specs = [
-            self.document.inputs.get(name) for name in named.union(entry.interface.reads if entry else ())
-        ]
+        wanted = {part.root for part in named(inside)}.union(entry.interface.reads if entry else ())
+        specs = [self.document.inputs.get(name) for name in wanted]
         return {
             spec.name: value
             for spec in specs
@@ -559,7 +545,3 @@ class _Check:
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"
                 self.findings.error(output.path, f"Output {output.name} names no value", hint)
             self.reference_check(scope, f"output {output.name}").check(output.source, output.path)
-
-
-def _depends_on_value(given: Field, wanted: Field) -> bool:
-    return depends_on_text(given, wanted) or depends_on_fraction(given, wanted)

@@ -55,20 +55,12 @@ def is_descriptor(word: str) -> bool:
 
 
 def read_workflow(path: Path) -> dict[str, JSON]:
-    """Read the file of a workflow: JSON or YAML.
-
-    Raises:
-        PflowError: The file does not exist, cannot be read, or is not JSON or YAML.
-    """
+    """Read the file of a workflow, JSON or YAML; the error says why it cannot be used."""
     return load_workflow(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a workflow file.
-
-    Raises:
-        PflowError: The file does not exist, or cannot be read.
-    """
+    """Read the text of a workflow file; raise PflowError if there is none, or it cannot be read."""
     try:
         content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
         return content.decode()
@@ -106,16 +98,10 @@ def is_yaml(origin: str, text: str) -> bool:
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:
-    """Load the workflow in a JSON or YAML text, or another object.
+    """Load the workflow in a JSON or YAML text, or another object, which messages call `what`.
 
-    Args:
-        text: The whole file; a byte order mark is skipped.
-        origin: The file's name, for messages; `is_yaml` goes by its suffix.
-        what: What it is, for messages.
-
-    Raises:
-        PflowError: It is too long, is not JSON or YAML (line and column are named), not an object, or
-            holds objects with duplicate keys (each is named).
+    `origin` is the name of its file; `is_yaml` goes by the suffix. An error names line and column, or each
+    duplicate key.
     """
     if len(text) > MOST_TEXT:
         message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
@@ -218,11 +204,8 @@ def _number(text: str) -> float:
 def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ...]:
     """Return problems with the line and column of each place in its file.
 
-    A place that is not there, such as a parameter that is missing, is that of what it is missing from.
-
-    Args:
-        problems: The problems; those with a `source` are in that file.
-        file: The file of the workflow; None if it has none that could be read again.
+    A place that is not there, such as a parameter that is missing, is that of what it is missing from. The
+    problems of the workflow in `file` have no source.
     """
     known: dict[str, Mapping[str, Place]] = {}
     found = []
@@ -260,11 +243,7 @@ def _places(source: str) -> Mapping[str, Place]:
 
 
 def json_places(text: str) -> dict[str, Place]:
-    """Return line and column of each part of a JSON text, by its JSON path; of a member those of its key.
-
-    Args:
-        text: Valid JSON; of anything else some places may be missing.
-    """
+    """Return line and column of each part of a valid JSON text, by path; of a member those of its key."""
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     places: dict[str, Place] = {}
     for path, offset in _paths(text):
@@ -304,8 +283,6 @@ def _here(around: Sequence[tuple[str, int | str | None]], part: str) -> str:
 
 
 def _name(part: str) -> str:
-    import json
-
     try:
         return str(json.loads(part, strict=False))
     except ValueError:
@@ -325,19 +302,11 @@ class _Container:
 
 
 class YamlText:
-    """The value in a YAML text.
+    """The value in a YAML text, with line and column of each part by its JSON path.
 
-    Args:
-        text: The text.
-        origin: Its file, for messages.
-
-    Attributes:
-        value: The value.
-        places: Line and column of each part, by its JSON path; of a member those of its key.
-        findings: Duplicate keys, of which all but one value would be lost.
-
-    Raises:
-        PflowError: It is not YAML (line and column are named), or has what JSON has no form for, or too much.
+    Of a member, the place is that of its key. `findings` has duplicate keys, of which all but one value would
+    be lost. A text that is not YAML, has what JSON has no form for, or too much, is an error that names line
+    and column.
     """
 
     def __init__(self, text: str, origin: str) -> None:
@@ -377,7 +346,10 @@ class YamlText:
             self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
             self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            self._end()
+            closed = self._open.pop()
+            if closed.anchor:
+                self._anchors[closed.anchor] = (closed.value, closed.size)
+            self._add(closed.value, closed.size, closed.place)
         elif kind == "ScalarEvent":
             self._scalar(event, place)
         elif kind == "AliasEvent":
@@ -392,12 +364,6 @@ class YamlText:
             self._refuse("a key must be a string", place)
         self._open.append(_Container(value, self._path(), place, anchor))
         self.places.setdefault(self._open[-1].path, place)
-
-    def _end(self) -> None:
-        closed = self._open.pop()
-        if closed.anchor:
-            self._anchors[closed.anchor] = (closed.value, closed.size)
-        self._add(closed.value, closed.size, closed.place)
 
     def _scalar(self, event: Any, place: Place) -> None:
         self._require_plain(event, place, ("str",))
@@ -453,15 +419,13 @@ class YamlText:
             return _WORDS[text]
         if _SPECIAL.fullmatch(text):
             self._refuse(f"{text} is not a JSON value", place)
-        if _WHOLE.fullmatch(text):
-            if len(text) > 4_000:
-                self._refuse(f"a whole number of {len(text):,} digits is too large", place)
-            return int(text)
-        if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
-            number = float(text)
-            if number - number != 0:
-                self._refuse(f"{text[:40]} is too large a number", place)
-            return number
+        try:
+            if _WHOLE.fullmatch(text):
+                return _whole(text)
+            if _NUMBER.fullmatch(text) and not re.fullmatch(r"[-+]?0[0-9]+", text):
+                return _number(text)
+        except ValueError as error:
+            self._refuse(str(error), place)
         return text
 
     def _refuse(self, reason: str, place: Place, step: str = "") -> NoReturn:

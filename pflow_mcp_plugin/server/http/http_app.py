@@ -2,23 +2,258 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import attrs
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.authentication import AuthCredentials
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pflow_mcp_plugin.server.http.access_tokens import AccessTokens
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT, ListeningAddress, spelled
-from pflow_mcp_plugin.server.http.request_gate import OriginGate, RequestLimits, TokenGate, answer
-from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
+from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, Refusal, TokenCheck
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]{1,5})?")
+"""A host and perhaps a port: the SDK compares the beginning of `127.0.0.1:80.evil.example` only."""
+_NO_TOKEN = Refusal(error="", reason="This server needs a token: Authorization: Bearer TOKEN")
+
+
+async def answer(
+    send: Send, status: int, body: Mapping[str, str], headers: Mapping[str, str] | None = None
+) -> None:
+    """Answer a request with a short JSON object."""
+    content = json.dumps(body).encode()
+    lines = {"content-type": "application/json", "cache-control": "no-store", **(headers or {})}
+    lines["content-length"] = str(len(content))
+    fields = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": content})
+
+
+@attrs.frozen(kw_only=True)
+class OriginGate:
+    """Passes on requests whose Host and Origin are allowed, for every path."""
+
+    app: ASGIApp
+    allowed: TransportSecuritySettings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI event."""
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        once = all(len(headers.getlist(name)) <= 1 for name in ("host", "origin"))
+        is_host = _HOST.fullmatch(headers.get("host", "")) is not None
+        refused = await TransportSecurityMiddleware(self.allowed).validate_request(Request(scope))
+        if refused is None and once and is_host:
+            return await self.app(scope, receive, send)
+        bad_host = not is_host or (refused is not None and refused.status_code == 421)
+        name = "Host" if bad_host else "Origin"
+        body = {"error": "forbidden", "error_description": f"The {name} of this request is not allowed"}
+        return await answer(send, 421 if bad_host else 403, body)
+
+
+@attrs.frozen(kw_only=True)
+class TokenGate:
+    """Passes on requests with a valid token, for every path but those that are open.
+
+    `metadata_url` says where the metadata of the protected resource is; empty if there is none.
+    """
+
+    app: ASGIApp = attrs.field(converter=AuthContextMiddleware)
+    check: TokenCheck
+    open_paths: frozenset[str] = frozenset()
+    metadata_url: str = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI event."""
+        if scope["type"] == "lifespan" or scope["path"] in self.open_paths:
+            return await self.app(scope, receive, send)
+        verdict = await self._verdict(Headers(scope=scope))
+        if isinstance(verdict, Refusal):
+            return await self._refuse(verdict, send)
+        scope = {**scope, "user": AuthenticatedUser(verdict), "auth": AuthCredentials(verdict.scopes)}
+        return await self.app(scope, receive, send)
+
+    async def _verdict(self, headers: Headers) -> AccessToken | Refusal:
+        given = headers.getlist("authorization")
+        if not given:
+            return _NO_TOKEN
+        scheme, _, token = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
+            return Refusal(reason="The request needs exactly one header Authorization: Bearer TOKEN")
+        return await self.check.check(token.strip())
+
+    async def _refuse(self, refusal: Refusal, send: Send) -> None:
+        parts = {"realm": "pflow"}
+        if refusal.error:
+            parts |= {"error": refusal.error, "error_description": refusal.reason}
+        if refusal.scope:
+            parts["scope"] = refusal.scope
+        if self.metadata_url:
+            parts["resource_metadata"] = self.metadata_url
+        headers = {"www-authenticate": "Bearer " + ", ".join(f'{name}="{it}"' for name, it in parts.items())}
+        if refusal.error == "temporarily_unavailable":
+            headers = {"retry-after": "5"}
+        body = {"error": refusal.error or "invalid_token", "error_description": refusal.reason}
+        await answer(send, refusal.status, body, headers)
+
+
+_SUBSCRIPTION = "subscriptions/listen"
+_EVENTS = "text/event-stream"
+
+
+@attrs.define(kw_only=True, eq=False)
+class RequestLimits:
+    """Passes on requests within the limits of `AppOptions`; refuses new ones while the server shuts down.
+
+    Streams that clients listen on are counted apart from other requests.
+    """
+
+    app: ASGIApp
+    max_request_size: int
+    max_requests: int
+    request_timeout: float
+    _answering: set[anyio.CancelScope] = attrs.field(factory=set)
+    _listening: set[anyio.CancelScope] = attrs.field(factory=set)
+    _draining: bool = False
+
+    def drain(self) -> None:
+        """Refuse new requests, and end the streams that clients listen on."""
+        self._draining = True
+        for scope in self._listening:
+            scope.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what is running."""
+        for scope in self._answering | self._listening:
+            scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI event."""
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        version = headers.get("mcp-protocol-version")
+        is_modern = version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+        # The SDK refuses a request whose body says otherwise.
+        listens = is_modern and headers.get("mcp-method") == _SUBSCRIPTION
+        group = self._listening if listens else self._answering
+        if self._draining:
+            return await _busy(send, "This server is shutting down")
+        if len(group) >= self.max_requests:
+            return await _busy(send, "This server handles too many requests at once")
+        limit = anyio.CancelScope()
+        group.add(limit)
+        try:
+            return await self._handle(scope, receive, send, limit, None if listens else self.request_timeout)
+        finally:
+            group.discard(limit)
+
+    async def _handle(
+        self, scope: Scope, receive: Receive, send: Send, limit: anyio.CancelScope, seconds: float | None
+    ) -> None:
+        reply, body = _Reply(send), None
+        if seconds is not None:
+            limit.deadline = anyio.current_time() + seconds
+        with limit:
+            body = await self._body(scope, receive, reply)
+            if body is not None:
+                await self.app(scope, _replayed(body, receive), reply)
+        if not limit.cancelled_caught:
+            return
+        late = anyio.current_time() >= limit.deadline
+        reason = f"The request took more than {seconds:g} seconds" if late else "This server is shutting down"
+        await reply.break_off(504 if late else 503, reason, body)
+
+    async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
+        """Return the body of a request; None if the client has gone, or was told that it is too large."""
+        declared = Headers(scope=scope).get("content-length", "0")
+        body = bytearray()
+        more = int(declared) <= self.max_request_size if declared.isdecimal() else False
+        if not more:
+            await self._too_large(send)
+            return None
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self.max_request_size:
+                await self._too_large(send)
+                return None
+            more = message.get("more_body", False)
+        return bytes(body)
+
+    async def _too_large(self, send: Send) -> None:
+        reason = f"The request has more than {self.max_request_size} bytes"
+        await answer(send, 413, {"error": "too_large", "error_description": reason})
+
+
+class _Reply:
+    """Sends the answer to a request, and can break it off."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self._streams = False
+        self._complete = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        """Send an ASGI event."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._streams = Headers(raw=list(message["headers"])).get("content-type", "").startswith(_EVENTS)
+        else:
+            self._complete = not message.get("more_body", False)
+        await self._send(message)
+
+    async def break_off(self, status: int, reason: str, request: bytes | None) -> None:
+        """Answer with the reason why the request was ended, even if its stream has begun."""
+        if not self._status:
+            headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+            body = {"error": "cancelled", "error_description": reason}
+            await answer(self._send, status, body, headers)
+        elif not self._complete:
+            event = b""
+            if self._streams and request:
+                error = {"code": INTERNAL_ERROR, "message": reason}
+                failure = {"jsonrpc": "2.0", "id": json.loads(request).get("id"), "error": error}
+                event = f"event: message\r\ndata: {json.dumps(failure)}\r\n\r\n".encode()
+            await self._send({"type": "http.response.body", "body": event})
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that returns a body already read, and then whatever follows."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+async def _busy(send: Send, reason: str) -> None:
+    body = {"error": "unavailable", "error_description": reason}
+    await answer(send, 503, body, {"retry-after": "1"})
+
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -33,7 +268,7 @@ class AppOptions:
         allowed_hosts: What the header Host may name besides the address; without a port, on any port.
         allowed_origins: Origins of web pages that may send requests: `https://app.example.com`.
         max_request_size: Bytes of the largest request body.
-        max_requests: Requests that are handled at once.
+        max_requests: Requests that are handled at once, and streams that clients listen on at once.
         request_timeout: Seconds that one request may take.
         tls: Whether it is served over https.
     """
@@ -79,7 +314,16 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         open_paths=frozenset(route.path for route in routes),
         metadata_url=metadata[0] if metadata else "",
     )
-    return OriginGate(app=_for_web_pages(gate, options.allowed_origins), allowed=allowed), limits
+    app: ASGIApp = gate
+    if options.allowed_origins:  # answers the preflight requests of web pages
+        app = CORSMiddleware(
+            gate,
+            allow_origins=list(options.allowed_origins),
+            allow_methods=["POST"],
+            allow_headers=["*"],
+            expose_headers=["WWW-Authenticate"],
+        )
+    return OriginGate(app=app, allowed=allowed), limits
 
 
 def allowed_requests(options: AppOptions) -> TransportSecuritySettings:
@@ -121,19 +365,6 @@ def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]] | None:
         scopes_supported=settings.required_scopes,
     )
     return str(build_resource_metadata_url(resource)), routes
-
-
-def _for_web_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Answer the preflight requests of the web pages that are allowed."""
-    if not origins:
-        return app
-    return CORSMiddleware(
-        app,
-        allow_origins=list(origins),
-        allow_methods=["POST"],
-        allow_headers=["*"],
-        expose_headers=["WWW-Authenticate"],
-    )
 
 
 def _post_only(app: ASGIApp) -> ASGIApp:

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.server.http.request_gate import RequestLimits
+from pflow_mcp_plugin.server.http.http_app import RequestLimits
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
 RECEIVE_SECONDS: float = 60
@@ -47,7 +47,11 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
-        _notice_dead_clients(transport.get_extra_info("socket"))
+        # The system then notices clients that are gone, or no longer read.
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
         self._watch()
 
     def data_received(self, data: bytes) -> None:
@@ -76,12 +80,6 @@ class BoundedConnection(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-
-def _notice_dead_clients(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
 
 
 _LOGGERS = ("uvicorn", "mcp", "sse_starlette", "asyncio")
@@ -138,22 +136,13 @@ _INTERRUPTED = 130
 
 @attrs.frozen(kw_only=True)
 class Tls:
-    """The certificate of a server.
-
-    Attributes:
-        certificate: Its file in PEM, with intermediate ones.
-        key: The file of its private key; in the same file if None.
-    """
+    """The PEM file of a server's certificate, with intermediate ones, and of its key if not in there."""
 
     certificate: Path
     key: Path | None = None
 
     def check(self) -> None:
-        """Refuse files that cannot be used.
-
-        Raises:
-            PflowError: Kind `usage`: they cannot be read, or do not belong together.
-        """
+        """Refuse files that cannot be read, or do not belong together."""
         try:
             # An empty password: without one, OpenSSL would ask for that of an encrypted key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, lambda: "")
@@ -172,14 +161,9 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer:
-    """An application that is served on a socket.
+    """An application that is served on a socket; after `stop`, requests have `grace` seconds to end.
 
-    Args:
-        app: The application.
-        limits: Its limits, to refuse and cancel requests while it shuts down.
-        listening: The socket.
-        tls: Its certificate; plain http if None.
-        grace: Seconds that requests have to end after `stop`.
+    Its limits refuse and cancel requests while it shuts down.
     """
 
     def __init__(
@@ -216,11 +200,7 @@ class HttpServer:
         )
 
     def run(self, redactor: Redactor | None = None) -> int:
-        """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0.
-
-        Args:
-            redactor: Redacts the lines about failures.
-        """
+        """Serve until a signal or `stop`; return the exit code: 130 after Ctrl-C, otherwise 0."""
         with failures_logged(redactor or Redactor()), self._signals_taken():
             asyncio.run(self._serve())
         return _INTERRUPTED if signal.SIGINT in self._signals[:1] else 0
@@ -267,7 +247,10 @@ class HttpServer:
         def handle(number: int, _frame: FrameType | None) -> None:
             self._signals.append(number)
             if len(self._signals) == 1:
-                _end_after(self._grace + _BACKSTOP + _LAST_RESORT)
+                # If the process is still there then, a reaper process ends the servers that it started.
+                timer = threading.Timer(self._grace + _BACKSTOP + _LAST_RESORT, os._exit, (1,))
+                timer.daemon = True
+                timer.start()
                 self.stop()
             elif len(self._signals) == 2 and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._hurry)
@@ -275,10 +258,3 @@ class HttpServer:
                 os._exit(128 + number)
 
         return handle
-
-
-def _end_after(seconds: float) -> None:
-    """Exit if the process is still there; a reaper process then ends the servers that it started."""
-    timer = threading.Timer(seconds, os._exit, (1,))
-    timer.daemon = True
-    timer.start()

@@ -22,12 +22,7 @@ _BACKLOG = 256
 
 @attrs.frozen(kw_only=True)
 class ListeningAddress:
-    """An address to listen on.
-
-    Attributes:
-        host: A name or IP address.
-        port: 0 for any free one.
-    """
+    """An address to listen on: a name or IP address, and a port; 0 stands for any free one."""
 
     host: str
     port: int
@@ -56,11 +51,7 @@ def spelled(host: str) -> str:
 
 
 def parse_address(text: str) -> ListeningAddress:
-    """Return the address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (on loopback) names.
-
-    Raises:
-        PflowError: Kind `usage`: it is none of these.
-    """
+    """Return the address that `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (on loopback) names."""
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _PORTS:
         message = f"{text!r} is not an address to listen on"
@@ -69,17 +60,9 @@ def parse_address(text: str) -> ListeningAddress:
 
 
 def listen(address: ListeningAddress, *, shared: bool = False) -> tuple[socket.socket, ListeningAddress]:
-    """Open the socket of an address.
+    """Open the socket of an address; return it, and the address with the port that was chosen.
 
-    Args:
-        address: The address.
-        shared: Let other processes of the same user listen there too; the system spreads connections.
-
-    Returns:
-        The socket, and the address with the port that was chosen.
-
-    Raises:
-        PflowError: Kind `usage`: it is in use, not of this machine, or cannot be shared here.
+    If it is `shared`, other processes of the same user may listen there too; the system spreads connections.
     """
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
@@ -87,32 +70,23 @@ def listen(address: ListeningAddress, *, shared: bool = False) -> tuple[socket.s
         )[0]
     except OSError as error:
         raise PflowError(f"Cannot listen on {address.host}: {error.strerror}", kind="usage") from error
+    message = f"Cannot listen on {spelled(address.host)}:{address.port}"
+    if shared and not hasattr(socket, "SO_REUSEPORT"):
+        why = "several processes cannot share an address on this system"
+        raise PflowError(f"{message}: {why}", kind="usage")
     opened = socket.socket(family, kind, protocol)
     try:
-        _prepare(opened, shared=shared)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)  # noqa: FBT003 -- positional only
+        if shared:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         opened.bind(place)
         opened.listen(_BACKLOG)
     except OSError as error:
         opened.close()
-        raise _not_listening(address, error, shared=shared) from error
+        if error.errno != errno.EADDRINUSE:
+            raise PflowError(f"{message}: {error.strerror}", kind="usage") from error
+        step = "Choose another port" if shared else "Choose another port, or give each process --reuse-port"
+        message = f"{message}: another program already does"
+        raise PflowError(message, kind="usage", suggestions=(step,)) from error
     return opened, attrs.evolve(address, port=opened.getsockname()[1])
-
-
-def _prepare(opened: socket.socket, *, shared: bool) -> None:
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    opened.setblocking(False)  # noqa: FBT003 -- positional only
-    if not shared:
-        return
-    if not hasattr(socket, "SO_REUSEPORT"):
-        raise OSError(errno.ENOTSUP, "several processes cannot share an address on this system")
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-
-
-def _not_listening(address: ListeningAddress, error: OSError, *, shared: bool) -> PflowError:
-    place = f"{spelled(address.host)}:{address.port}"
-    if error.errno != errno.EADDRINUSE:
-        return PflowError(f"Cannot listen on {place}: {error.strerror}", kind="usage")
-    step = "Choose another port" if shared else "Choose another port, or give each process --reuse-port"
-    return PflowError(
-        f"Cannot listen on {place}: another program already does", kind="usage", suggestions=(step,)
-    )

@@ -1,19 +1,32 @@
-"""The token of a request: what it allows, or why it is refused; the server's own token; who sends it."""
+"""The token of a request: what it allows, or why it is refused, and who sends it.
+
+It is the server's own token, or a JWT of an authorization server, which is checked by its keys.
+"""
 
 from __future__ import annotations
 
 import hmac
+import json
+import os
 import re
 import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
 
+import anyio
 import attrs
+import httpx2
+import jwt
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 
 from pflow_mcp_plugin.contract import PflowError, RunOrigin
+from pflow_mcp_plugin.network.certificates import tls_context
+from pflow_mcp_plugin.network.egress import is_loopback, plain_http_host
 from pflow_mcp_plugin.server.pflow_server import the_user
 from pflow_mcp_plugin.storage.regular_files import read_regular
 
@@ -57,11 +70,7 @@ _SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 @attrs.frozen
 class BearerToken:
-    """Accepts one token: whoever has it is the user.
-
-    Attributes:
-        value: The token.
-    """
+    """Accepts one token: whoever has it is the user."""
 
     value: str = attrs.field(repr=False)
 
@@ -73,11 +82,7 @@ class BearerToken:
 
 
 def read_token(path: Path) -> tuple[str, str]:
-    """Return the token in a file, and a warning if others may read the file (else empty).
-
-    Raises:
-        PflowError: Kind `usage`: it cannot be read, or holds no token.
-    """
+    """Return the token in a file, and a warning if others may read the file, else an empty string."""
     try:
         content = read_regular(path, _LONGEST).decode()
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -89,15 +94,7 @@ def read_token(path: Path) -> tuple[str, str]:
 
 
 def valid_token(token: str, source: str) -> str:
-    """Return a token if it is fit for use.
-
-    Args:
-        token: The token.
-        source: Where it comes from, for the message.
-
-    Raises:
-        PflowError: Kind `usage`: it is empty, too short, or has characters that a header cannot have.
-    """
+    """Return a token unless it is empty, too short or cannot be sent; messages name its source."""
     step = 'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"'
     if not token:
         raise PflowError(f"{source} holds no token", kind="usage", suggestions=(step,))
@@ -115,12 +112,296 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
     Whoever has the server's own bearer token is the user. The issuer is named because a subject is unique
     within its issuer only (RFC 7519, section 4.1.2).
-
-    Raises:
-        PflowError: The request has no token. Nobody is taken for the user by default.
     """
     token = get_access_token()
-    if token is None:
+    if token is None:  # nobody is taken for the user by default
         raise PflowError("The request has no token", kind="usage")
     issuer = (token.claims or {}).get("iss", "")
     return attrs.evolve(the_user(context), owner="" if token.subject is None else f"{issuer} {token.subject}")
+
+
+_LARGEST = 256 << 10
+"""Bytes of the largest metadata or key set."""
+_MOST_KEYS = 100
+
+
+class KeysUnavailable(Exception):
+    """The keys of the authorization server cannot be fetched; the message says why, without secrets."""
+
+
+@attrs.frozen(kw_only=True)
+class FetchLimits:
+    """How often the keys of an authorization server are fetched, and how long they are used, in seconds.
+
+    Attributes:
+        wait: How long one fetch may take in all.
+        pause: The least time between two fetches.
+        fresh: The age at which keys are fetched again.
+        stale: The age at which keys are no longer used, if fetching them again keeps failing.
+    """
+
+    wait: float = 5
+    pause: float = 60
+    fresh: float = 600
+    stale: float = 3600
+
+
+@attrs.define(kw_only=True)
+class AuthorizationServer:
+    """The keys with which an authorization server signs, as its metadata names them.
+
+    `issuer` is its identifier, exactly as in its metadata and tokens.
+    """
+
+    issuer: str
+    limits: FetchLimits = FetchLimits()
+    _keys: tuple[dict[str, Any], ...] = ()
+    _fetched: float = float("-inf")
+    _tried: float = float("-inf")
+    _failure: str = ""
+    _lock: anyio.Lock = attrs.field(factory=anyio.Lock)
+
+    async def keys(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
+        """Return the keys with an id, or all keys; fetch them if they are old or the id is unknown.
+
+        Raises `KeysUnavailable` if there are none because fetching them failed.
+        """
+        if self._age() > self.limits.fresh or not self._found(key_id):
+            async with self._lock:  # requests that wait share one fetch
+                if self._age() > self.limits.fresh or not self._found(key_id):
+                    await self._refresh()
+        if self._age() > self.limits.stale:
+            raise KeysUnavailable(self._failure)
+        return self._found(key_id)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._fetched
+
+    def _found(self, key_id: str | None) -> tuple[dict[str, Any], ...]:
+        return tuple(key for key in self._keys if key_id is None or key.get("kid") == key_id)
+
+    async def _refresh(self) -> None:
+        """Fetch the keys, unless that was tried a moment ago."""
+        if time.monotonic() - self._tried < self.limits.pause:
+            return
+        self._tried = time.monotonic()
+        try:
+            self._keys = await self._fetch()
+        except KeysUnavailable as error:
+            self._failure = str(error)
+        else:
+            self._fetched = time.monotonic()
+
+    async def _fetch(self) -> tuple[dict[str, Any], ...]:
+        try:
+            with anyio.fail_after(self.limits.wait):
+                for url in metadata_urls(self.issuer):
+                    metadata = await _fetched(url)
+                    if metadata is not None:
+                        return _signing_keys(await _fetched(self._key_url(metadata)))
+        except TimeoutError as error:
+            raise KeysUnavailable(f"{self.issuer} does not answer") from error
+        raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
+
+    def _key_url(self, metadata: dict[str, Any]) -> str:
+        """Return where the keys are; metadata of another issuer is refused (RFC 8414, section 3.3)."""
+        if metadata.get("issuer") != self.issuer:
+            raise KeysUnavailable(f"the metadata of {self.issuer} is that of another issuer")
+        url = metadata.get("jwks_uri")
+        if not isinstance(url, str) or not _is_safe(url):
+            raise KeysUnavailable(f"the metadata of {self.issuer} names no key set at an https URL")
+        return url
+
+
+def valid_issuer(issuer: str) -> str:
+    """Return an issuer if it is an https URL without query and fragment, or one of plain http on loopback."""
+    plain = issuer.isascii() and issuer.isprintable() and not set(issuer) & set(' ?#"\\<>@')
+    if not plain or not _is_safe(issuer):
+        message = f"--issuer must be an https URL without query and fragment, got {issuer!r}"
+        raise PflowError(message, kind="usage")
+    return issuer
+
+
+def metadata_urls(issuer: str) -> Iterator[str]:
+    """Yield where the metadata of an issuer may be.
+
+    RFC 8414, section 3.1, for OAuth and OpenID Connect, then OpenID Connect Discovery, section 4.
+    """
+    url = urlsplit(issuer)
+    origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
+    yield f"{origin}/.well-known/oauth-authorization-server{path}"
+    yield f"{origin}/.well-known/openid-configuration{path}"
+    if path:
+        yield f"{origin}{path}/.well-known/openid-configuration"
+
+
+def _is_safe(url: str) -> bool:
+    """Whether a URL is https, or http on this machine."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and not plain_http_host(url)
+    except ValueError:
+        return False
+
+
+async def _fetched(url: str) -> dict[str, Any] | None:
+    """Return the JSON object at a URL; None if there is something else. Redirects are not followed."""
+    local = is_loopback(urlsplit(url).hostname or "")
+    verify = tls_context(os.environ) if url.startswith("https:") else True
+    try:
+        async with (
+            httpx2.AsyncClient(verify=verify, trust_env=not local, follow_redirects=False) as client,
+            client.stream("GET", url, headers={"Accept": "application/json"}) as response,
+        ):
+            if response.status_code != 200:
+                return None
+            content = bytearray()
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > _LARGEST:
+                    raise KeysUnavailable(f"{url} answers with more than {_LARGEST >> 10} KiB")
+    except httpx2.HTTPError as error:
+        raise KeysUnavailable(f"{url} cannot be reached: {type(error).__name__}") from error
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _signing_keys(key_set: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    """Return the keys of a key set that may have signed a token (RFC 7517, section 4.2)."""
+    keys = (key_set or {}).get("keys")
+    if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
+        raise KeysUnavailable("the authorization server has no valid key set")
+    return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")
+
+
+_KEY_TYPES = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
+    "EdDSA": "OKP",
+}
+"""The accepted algorithms with their key types: asymmetric ones only, because the keys are public."""
+_TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+_LONGEST_JWT = 16 << 10
+_SHORTEST_RSA = 2048
+_MOST_TRIED = 8
+_LEEWAY = 30
+"""Seconds by which the clocks of the two servers may differ."""
+_REQUIRED: Any = {"require": ["iss", "sub", "aud", "exp"]}
+
+
+class _Unusable(Exception):
+    """A token that is refused; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class AccessTokens:
+    """Accepts access tokens that an authorization server issued for this server (RFC 9068).
+
+    `aud` must name the audience, and `scope` must contain the scopes.
+    """
+
+    server: AuthorizationServer
+    audience: str
+    scopes: Sequence[str] = ()
+
+    async def check(self, token: str) -> AccessToken | Refusal:
+        """Return what a token allows, or why it is refused."""
+        try:
+            claims = await self._claims(token)
+        except _Unusable as error:
+            return Refusal(reason=str(error))
+        except KeysUnavailable:
+            reason = "The keys of the authorization server cannot be fetched at the moment"
+            return Refusal(error="temporarily_unavailable", reason=reason)
+        granted = _scopes(claims)
+        missing = [scope for scope in self.scopes if scope not in granted]
+        if missing:
+            reason = f"The token lacks the scope {', '.join(missing)}"
+            return Refusal(error="insufficient_scope", reason=reason, scope=" ".join(self.scopes))
+        return AccessToken(
+            token=token,
+            client_id=str(claims.get("client_id") or claims.get("azp") or claims["sub"]),
+            scopes=granted,
+            expires_at=int(claims["exp"]) + _LEEWAY,
+            resource=self.audience,
+            subject=claims["sub"],
+            claims={"iss": claims["iss"]},
+        )
+
+    async def _claims(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a valid token."""
+        header = _header(token)
+        algorithm = header["alg"]
+        known = await self.server.keys(header.get("kid"))
+        kind = _KEY_TYPES[algorithm]
+        keys = [it for it in known if it.get("kty") == kind and it.get("alg", algorithm) == algorithm]
+        if not keys:
+            raise _Unusable("The token is signed by an unknown key")
+        for key in keys[:_MOST_TRIED]:
+            try:
+                return self._decoded(token, key, algorithm)
+            except jwt.InvalidSignatureError:
+                continue
+        raise _Unusable("The signature of the token is wrong")
+
+    def _decoded(self, token: str, key: Mapping[str, Any], algorithm: str) -> Mapping[str, Any]:
+        try:
+            public = jwt.PyJWK(dict(key), algorithm=algorithm)
+            if getattr(public.key, "key_size", _SHORTEST_RSA) < _SHORTEST_RSA and key["kty"] == "RSA":
+                raise _Unusable("The token is signed by a key that is too short")
+            claims = jwt.decode(
+                token,
+                public,
+                algorithms=[algorithm],
+                issuer=self.server.issuer,
+                audience=self.audience,
+                leeway=_LEEWAY,
+                options=_REQUIRED,
+            )
+        except jwt.InvalidSignatureError:
+            raise
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
+            raise _Unusable(_reason(error)) from error
+        if not isinstance(claims["sub"], str) or not claims["sub"]:
+            raise _Unusable("The token names no subject")
+        return claims
+
+
+def _header(token: str) -> dict[str, Any]:
+    """Return the header of a token, unless it alone is reason enough to refuse the token."""
+    if len(token) > _LONGEST_JWT:
+        raise _Unusable("The token is too long")
+    try:
+        header = jwt.get_unverified_header(token)
+    except (jwt.PyJWTError, RecursionError) as error:
+        raise _Unusable("The token is not a JWT") from error
+    if header.get("alg") not in _KEY_TYPES:
+        raise _Unusable("The algorithm of the token's signature is not accepted")
+    if header.keys() & {"crit", "b64"}:
+        raise _Unusable("The token needs an extension that is not supported")
+    if str(header.get("typ", "JWT")).lower() not in _TYPES:
+        raise _Unusable("The token is not an access token")
+    return header
+
+
+def _reason(error: Exception) -> str:
+    """Return why a token is invalid, quoting nothing from it."""
+    reasons: Mapping[type[Exception], str] = {
+        jwt.ExpiredSignatureError: "The token has expired",
+        jwt.ImmatureSignatureError: "The token is not valid yet",
+        jwt.InvalidIssuerError: "The token is from another issuer",
+        jwt.InvalidAudienceError: "The token is for another audience",
+        jwt.MissingRequiredClaimError: "The token lacks one of the claims iss, sub, aud and exp",
+    }
+    return reasons.get(type(error), "The token is invalid")
+
+
+def _scopes(claims: Mapping[str, Any]) -> list[str]:
+    """Return the scopes of a token: `scope` (RFC 9068), or `scp`, as some servers call it."""
+    granted = claims.get("scope", claims.get("scp", ""))
+    if isinstance(granted, str):
+        return granted.split()
+    return [scope for scope in granted if isinstance(scope, str)] if isinstance(granted, list) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.client.oauth.authorization_code import code_of, fields_of, is_answer_to
+from pflow_mcp_plugin.client.oauth.login_flows import code_of, fields_of, is_answer_to
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.oauth.token_endpoint import TokenRefused
 from pflow_mcp_plugin.client.request_failures import NoAccessToken

@@ -286,7 +286,7 @@ def test_a_scope_that_was_just_not_granted_is_not_asked_for_by_the_next_runs(
                 assert failure.value.facts["scope"] == "notes:write"
     assert len(authorization_server.requests("token")) == 1
     authorization_server.switch(granted=None)
-    monkeypatch.setattr("pflow_mcp_plugin.client.oauth.refresh._ASKED_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("pflow_mcp_plugin.client.oauth.bearer_auth._ASKED_AGAIN_SECONDS", 0.0)
     with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool:
         assert pool.call(launch, note).content[0]["text"] == "the note"
     assert len(authorization_server.requests("token")) == 2

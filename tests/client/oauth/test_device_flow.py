@@ -9,9 +9,9 @@ import attrs
 import pytest
 from authorization_requests import introspect
 
-from pflow_mcp_plugin.client.oauth import device_flow
-from pflow_mcp_plugin.client.oauth.authorization_code import Person
+from pflow_mcp_plugin.client.oauth import login_flows
 from pflow_mcp_plugin.client.oauth.login import login
+from pflow_mcp_plugin.client.oauth.login_flows import Person
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import NetworkRules
@@ -125,7 +125,7 @@ def test_the_login_ends_with_the_code_even_if_the_server_never_says_so(server, s
 
 
 def test_a_server_that_says_slow_down_is_asked_less_often(server, sign_in, monkeypatch):
-    monkeypatch.setitem(device_flow._WAITING, "slow_down", 0.3)
+    monkeypatch.setitem(login_flows._WAITING, "slow_down", 0.3)
     server.switch(slow_downs=2, pending_polls=2)
     begun = time.monotonic()
     sign_in()
@@ -135,7 +135,7 @@ def test_a_server_that_says_slow_down_is_asked_less_often(server, sign_in, monke
 
 
 def test_the_pause_grows_by_five_seconds_as_the_rfc_wants():
-    assert device_flow._WAITING["slow_down"] == 5
+    assert login_flows._WAITING["slow_down"] == 5
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"status": 429}, {"status": 0, "broken": True}])

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from pflow_mcp_plugin.client.oauth import authorization_code
-from pflow_mcp_plugin.client.oauth.authorization_code import LoopbackListener
+from pflow_mcp_plugin.client.oauth import login_flows
+from pflow_mcp_plugin.client.oauth.login_flows import LoopbackListener
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 
 
@@ -133,7 +133,7 @@ def test_connections_that_say_nothing_or_too_much_do_not_keep_it():
 
 
 def test_a_wait_ends_after_some_minutes(monkeypatch):
-    monkeypatch.setattr(authorization_code, "_MINUTES", 0.001)
+    monkeypatch.setattr(login_flows, "_MINUTES", 0.001)
 
     async def main():
         async with LoopbackListener() as listener:

@@ -480,8 +480,8 @@ def test_a_manifest_of_any_content_is_read_or_left_out(packages, remotes, server
     registry = {"name": "a/b", "packages": packages, "remotes": remotes}
     bundle = {"name": "b", "manifest_version": "1", "server": server, "user_config": settings}
     if client_documents.is_registry_manifest(registry):
-        client_documents._registry_file(registry, Path("/x/server.json"))
-    client_documents._bundle_file(bundle, Path("/x/manifest.json"), MACHINE)
+        client_documents._manifest(registry, Path("/x/server.json"), MACHINE)
+    client_documents._manifest(bundle, Path("/x/manifest.json"), MACHINE)
 
 
 def test_the_folder_of_a_project_is_known_in_its_own_file(tmp_path):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pflow_mcp_plugin.host.completion.path_names import path_names
+from pflow_mcp_plugin.host.completion.shell_reply import path_names
 
 
 def names(typed, **options):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.completion.shell_line import bash_quoted, read_line
+from pflow_mcp_plugin.host.completion.shell_reply import bash_quoted, read_line
 
 BREAKS = " \t\n\"'@><=;|&(:"
 

@@ -13,7 +13,7 @@ import pytest
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
-from pflow_mcp_plugin.host.printable_json import to_json
+from pflow_mcp_plugin.host.standard_streams import to_json
 
 PROGRAM = (sys.executable, "-m", "pflow_mcp_plugin")
 

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.matching.confidence import NodeConfidence, workflow_confidence
-from pflow_mcp_plugin.host.matching.task_fit import Described, TaskFit, roots
+from pflow_mcp_plugin.host.matching.task_fit import (
+    Described,
+    NodeConfidence,
+    TaskFit,
+    roots,
+    workflow_confidence,
+)
 
 CREATE = Described.of("createEvent", "Create an event in the calendar")
 DELETE = Described.of("deleteEvent", "Delete an event from the calendar")

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from pflow_mcp_plugin.host.entrypoints import entry_points
+from pflow_mcp_plugin.host.plugins import entry_points
 
 
 def facts(points):

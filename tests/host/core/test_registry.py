@@ -21,7 +21,7 @@ from pflow_mcp_plugin.contract import (
 )
 from pflow_mcp_plugin.host.cli.registry_commands import describe_entry
 from pflow_mcp_plugin.host.registry.node_index import open_index
-from pflow_mcp_plugin.host.registry.saved_entries import is_installed
+from pflow_mcp_plugin.host.registry.node_sources import is_installed
 
 
 class Source(NodeSource):

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.secret_commands import CommandAnswers, words
-from pflow_mcp_plugin.host.stored_settings import StoredSettings
+from pflow_mcp_plugin.host.stored_settings import CommandAnswers, StoredSettings, command_words
 
 
 def python(code):
@@ -28,7 +27,7 @@ def counting(tmp_path):
 
 
 def test_the_words_of_a_command_are_split_as_a_shell_splits_them_and_nothing_is_expanded():
-    assert words("op read 'op://My Vault/token' $HOME *") == [
+    assert command_words("op read 'op://My Vault/token' $HOME *") == [
         "op",
         "read",
         "op://My Vault/token",
@@ -40,7 +39,7 @@ def test_the_words_of_a_command_are_split_as_a_shell_splits_them_and_nothing_is_
 @pytest.mark.parametrize("command", ["", "   ", "op 'read", "''"])
 def test_a_command_without_a_program_is_refused(command):
     with pytest.raises(PflowError) as caught:
-        words(command)
+        command_words(command)
     assert caught.value.kind == "usage"
 
 
@@ -125,7 +124,7 @@ def test_a_command_whose_child_keeps_the_output_open_meets_the_deadline():
 def test_a_command_gets_no_input_and_no_terminal():
     code = "import sys; print(repr(sys.stdin.read()), sys.stdin.isatty())"
     asking = (
-        "import json, sys; from pflow_mcp_plugin.host.secret_commands import CommandAnswers;"
+        "import json, sys; from pflow_mcp_plugin.host.stored_settings import CommandAnswers;"
         "print(CommandAnswers().ask('KEY', json.loads(sys.argv[1])))"
     )
     # What is piped into pflow is for its workflow.

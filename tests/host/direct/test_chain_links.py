@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.direct.chain_links import read_links
+from pflow_mcp_plugin.host.direct.direct_run import read_links
 from pflow_mcp_plugin.host.direct.link_words import read_chain
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.direct.flag_files import file_text
+from pflow_mcp_plugin.host.direct.link_words import file_text
 
 
 def test_a_file_is_read_as_it_is(tmp_path):

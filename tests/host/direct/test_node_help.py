@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
-from pflow_mcp_plugin.host.direct.node_help import chain_help, node_help
+from pflow_mcp_plugin.host.direct.direct_run import chain_help, node_help
 
 
 def help_of(*params: Field, **interface) -> str:

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.direct import shell_redirection
-from pflow_mcp_plugin.host.direct.shell_redirection import refuse_redirection
+from pflow_mcp_plugin.host.direct import direct_run
+from pflow_mcp_plugin.host.direct.direct_run import refuse_redirection
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 
@@ -21,7 +21,7 @@ def check(tmp_path, monkeypatch):
     def checked(name, flags=os.O_APPEND, words=WORDS):
         asked = []
         descriptor = os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT | flags)
-        monkeypatch.setattr(shell_redirection, "_STDOUT", descriptor)
+        monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
         try:
             refuse_redirection(words, "pflow", lambda word: asked.append(word) or word in ("echo", "a b"))
         finally:
@@ -73,7 +73,7 @@ def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypat
     leader, terminal = os.openpty()
     device = os.open(os.devnull, os.O_WRONLY | os.O_APPEND)
     for descriptor in (writing, terminal, device):
-        monkeypatch.setattr(shell_redirection, "_STDOUT", descriptor)
+        monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
         refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"))
     for descriptor in (reading, writing, leader, terminal, device):
         os.close(descriptor)

@@ -19,7 +19,7 @@ import traceback
 import pocketflow  # noqa: F401 - so that no trial has to
 
 from pflow_mcp_plugin import __main__ as start
-from pflow_mcp_plugin.host.cli import main, plugins_command, registry_commands, run_commands  # noqa: F401
+from pflow_mcp_plugin.host.cli import config_commands, main, registry_commands, run_commands  # noqa: F401
 from pflow_mcp_plugin.host.running import flow, runner  # noqa: F401
 
 

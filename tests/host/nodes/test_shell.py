@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.processes.reaper import shared_reaper
+from pflow_mcp_plugin.processes.process_group import shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 
 PFLOW = [sys.executable, "-m", "pflow_mcp_plugin"]

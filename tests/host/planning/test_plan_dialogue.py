@@ -8,8 +8,8 @@ import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer
-from pflow_mcp_plugin.host.planning.plan_dialogue import PlanDialogue
 from pflow_mcp_plugin.host.planning.plan_prompt import WORKFLOW_SYSTEM
+from pflow_mcp_plugin.host.planning.planner import PlanDialogue
 
 TASK = "find articles about a topic and say them in a channel"
 

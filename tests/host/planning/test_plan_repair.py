@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.host.planning.plan_origin import Origin
+from pflow_mcp_plugin.host.planning.plan import Origin
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 
 ORIGIN = Origin("say what you find", [])

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from pflow_mcp_plugin.host.planning.plan_schema import selection_schema, workflow_schema
+from pflow_mcp_plugin.host.planning.plan_prompt import selection_schema, workflow_schema
 
 TYPES = [f"t-{number}" for number in range(30)]
 SCHEMAS = {

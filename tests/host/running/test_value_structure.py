@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.running.single_node import sampled, structure
+from pflow_mcp_plugin.host.running.value_excerpt import sampled
 from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
 
 keys = st.text(max_size=4) | st.sampled_from(["a", "0", "-1", 'a"b', "a'b", "{", "a b", ""])
@@ -12,6 +12,10 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=12,
 )
+
+
+def structure(value):
+    return [(place.path, place.type) for place in sampled(value, lambda sample: sample)]
 
 
 def test_every_path_has_its_type():

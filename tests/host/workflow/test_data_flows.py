@@ -8,8 +8,7 @@ import pytest
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
-from pflow_mcp_plugin.host.workflow.data_flows import MOST_FLOWS, FlowSearch, find_flows
-from pflow_mcp_plugin.host.workflow.data_movement import DataMovement
+from pflow_mcp_plugin.host.workflow.data_flows import MOST_FLOWS, DataMovement, FlowSearch, find_flows
 
 
 class Types:

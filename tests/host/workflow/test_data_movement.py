@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
-from pflow_mcp_plugin.host.workflow.data_flows import FlowSearch
-from pflow_mcp_plugin.host.workflow.data_movement import DataMovement, bits_of, places_in
+from pflow_mcp_plugin.host.workflow.data_flows import DataMovement, FlowSearch, bits_of, places_in
 
 MARK = re.compile(r"<<(\w+)>>")
 KEYS = ("text", "other", "shared", "error", "n0", "n1", "n2", "in", "results")

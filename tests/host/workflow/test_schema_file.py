@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.workflow import normalise
+from pflow_mcp_plugin.host.workflow.constructs import BATCH, CACHE, RETRY, valid_members
 from pflow_mcp_plugin.host.workflow.document_reader import (
     _KEYS,
     EDGE_KEYS,
@@ -19,7 +20,6 @@ from pflow_mcp_plugin.host.workflow.document_reader import (
     read_document,
 )
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in
-from pflow_mcp_plugin.host.workflow.table_rules import BATCH, CACHE, RETRY, valid_members
 
 TABLES = {"batch": BATCH, "cache": CACHE, "retry": RETRY}
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.shell_evaluation import MARK, evaluated_value
-from pflow_mcp_plugin.host.workflow.shell_lines import bind_line
+from pflow_mcp_plugin.host.workflow.shell_lines import MARK, bind_line, evaluated_value
 
 BASH = shutil.which("bash")
 EVIL = ("a[$(touch owned)]", "a[$(touch owned)]=1", "$(touch owned)", "touch owned", "-va[$(touch owned)]")

@@ -24,14 +24,14 @@ from mcp.server.auth.provider import AccessToken
 from served import bearer, post, request, serving
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.server.http.access_tokens import (
+from pflow_mcp_plugin.server.http.request_tokens import (
     AccessTokens,
     AuthorizationServer,
     FetchLimits,
+    Refusal,
     metadata_urls,
     valid_issuer,
 )
-from pflow_mcp_plugin.server.http.request_tokens import Refusal
 
 OWNER = request("tools/call", {"name": "owner", "arguments": {}})
 EAGER = FetchLimits(pause=0)

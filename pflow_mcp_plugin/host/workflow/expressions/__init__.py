@@ -3,10 +3,9 @@
 Importing this room imports jmespath, so the rest of the host imports it only where a workflow has an
 expression.
 
-- `syntax`: text to a syntax tree, within limits; mistakes have a position.
 - `functions`: every function beyond those of JMESPath, and what each returns.
-- `expression`: a parsed expression, evaluated within limits on work and size; it reads values and nothing
-  else. Start reading here.
+- `expression`: text to a syntax tree, where mistakes have a position, and its evaluation within limits on
+  work and size. It reads values and nothing else. Start reading here.
 - `shapes`: what is known of values before a run: which an expression reads, and what type it has.
 """
 

@@ -119,11 +119,7 @@ def _problem(message: str, step: str = "") -> PflowError:
 
 
 class NullArgument(PflowError):
-    """A function got null, or a list with null in it, which it does not take.
-
-    Args:
-        message: What it takes.
-    """
+    """A function got null, or a list with null in it, which it does not take."""
 
     def __init__(self, message: str) -> None:
         steps = (
@@ -134,22 +130,13 @@ class NullArgument(PflowError):
 
 
 class ExpressionFunctions(functions.Functions):
-    """The functions that one evaluation may call.
-
-    Args:
-        limits: Of the evaluation.
-    """
+    """The functions that one evaluation may call, within its limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
     def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
-        """Call a function of an expression within the limits.
-
-        Args:
-            function_name: Its name; the parser has checked it.
-            resolved_args: Its arguments.
-        """
+        """Call a function of an expression within the limits; the parser has checked its name."""
         if function_name not in _FREE:
             measured = self._limits.size if function_name in _WHOLE else _work
             self._limits.spend(_CALL + sum(map(measured, resolved_args)))

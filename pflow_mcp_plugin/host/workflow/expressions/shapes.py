@@ -13,9 +13,8 @@ import attrs
 from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.coercion import type_name, type_of
-from pflow_mcp_plugin.host.workflow.expressions.expression import Expression
+from pflow_mcp_plugin.host.workflow.expressions.expression import Expression, Node
 from pflow_mcp_plugin.host.workflow.expressions.functions import RETURNS, signatures
-from pflow_mcp_plugin.host.workflow.expressions.syntax import Node
 
 Path = tuple[str | int, ...]
 """Steps from the values in scope to one inside them."""
@@ -52,12 +51,9 @@ _WORDS: Mapping[str, str] = {
 class Shape:
     """The shape of a value in an expression.
 
-    Attributes:
-        types: Its possible types; empty if nothing is known.
-        path: Where it comes from; None if it is made.
-        item: The shape of its items.
-        members: The shapes of its members, if it is an object that the expression makes.
-        size: How many shapes are in it, those that it has twice counted twice.
+    `types` are its possible types, empty if nothing is known. `path` is where it comes from, None if it is
+    made; `members` are those of an object that the expression makes. `size` is how many shapes are in it,
+    those that it has twice counted twice.
     """
 
     types: frozenset[str] = _ANY
@@ -95,14 +91,9 @@ class Shape:
 class Reading:
     """What is known of an expression.
 
-    Attributes:
-        declared: What is known of the values in scope.
-        current: The shape of what names are looked up in.
-        paths: The values that it reads, in order.
-        compared: Names at the root that stand on one side of a comparison.
-        everything: Whether it reads all values in scope as a whole.
-        mistakes: What cannot be right, each with a step.
-        result: The shape of its value.
+    `current` is the shape of what names are looked up in, and `paths` are the values that it reads, in order.
+    `compared` are names at the root that stand on one side of a comparison. `everything` says whether all
+    values in scope are read as a whole. Each of the `mistakes` has a next step.
     """
 
     declared: Declared = lambda _: None
@@ -117,13 +108,7 @@ class Reading:
     def of(
         cls, expression: Expression, declared: Declared = lambda _: None, current: Shape | None = None
     ) -> Reading:
-        """Read an expression.
-
-        Args:
-            expression: The expression.
-            declared: What is known of the values in scope.
-            current: The shape of what `@` stands for at first; all values in scope by default.
-        """
+        """Read an expression; `current` is the shape of `@` at first, by default of all values in scope."""
         reading = cls(declared, current or Shape(path=()))
         reading.result = reading._used(expression.syntax.tree, reading.current)
         return reading
@@ -166,6 +151,8 @@ class Reading:
         if shape.item is not None:
             return shape.item
         return Shape(path=(*shape.path, 0)) if shape.path else Shape()
+
+    # Methods named after the kinds of nodes of the tree; see `_shape`.
 
     def _current(self, _: Node, current: Shape) -> Shape:
         return current

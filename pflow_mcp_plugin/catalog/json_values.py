@@ -1,0 +1,165 @@
+"""JSON values compared, cut to what people read, and hashed.
+
+Hashes are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
+same tool. What that form cannot represent is written in another way first: integers beyond 2^53 and
+numbers that are not finite, as schemas of 64-bit arguments contain them, lone surrogates, and values
+that are nested too deeply to be walked by recursion.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.types import Tool
+
+
+def is_same(one: object, other: object, most: int = sys.maxsize) -> bool:
+    """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1.
+
+    Values that contain more than `most` others are taken to differ.
+    """
+    pairs = [(one, other)]
+    while pairs:
+        most -= 1
+        if most < 0:
+            return False
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            if left.keys() != right.keys():
+                return False
+            pairs.extend((value, right[key]) for key, value in left.items())
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif not _is_same_scalar(left, right):
+            return False
+    return True
+
+
+def _is_same_scalar(left: object, right: object) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return False  # Python's True == 1; the same object was seen by the caller
+    if isinstance(left, Mapping | list | tuple) or isinstance(right, Mapping | list | tuple):
+        return False
+    return left == right or (left != left and right != right)  # noqa: PLR0124 NaN is not equal to itself
+
+
+_DEPTH = 8
+_MEMBERS = 50
+_LETTERS = 4_000
+_LARGEST = 10**400
+_CUT = "..."
+
+
+def excerpt(value: object, depth: int = _DEPTH) -> JSON:
+    """Return a JSON value without what is too deeply nested, too long or too many; `...` stands for it."""
+    if isinstance(value, str):
+        return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
+    if isinstance(value, Mapping | list | tuple):
+        return _CUT if depth == 0 else _members(value, depth - 1)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+        return _CUT
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _members(value: Mapping[str, object] | list[object] | tuple[object, ...], depth: int) -> JSON:
+    if isinstance(value, Mapping):
+        found: dict[str, JSON] = {
+            str(key)[:_LETTERS]: excerpt(each, depth)
+            for key, each in itertools.islice(value.items(), _MEMBERS)
+        }
+        return {**found, _CUT: len(value) - _MEMBERS} if len(value) > _MEMBERS else found
+    listed = [excerpt(each, depth) for each in value[:_MEMBERS]]
+    return [*listed, _CUT] if len(value) > _MEMBERS else listed
+
+
+_SAFE = 2**53 - 1
+_DEEPEST_HASHED = 100
+_MARK = "\0"
+"""The first character of what stands for a value that RFC 8785 lacks; any other string doubles it."""
+
+
+def tool_hash(tool: Tool) -> str:
+    """Return the hash (`sha256:...`) of all that a server says about a tool, except `_meta`."""
+    return _hash(
+        {
+            "name": tool.name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+            "outputSchema": tool.output_schema,
+            "annotations": tool.annotations,
+        }
+    )
+
+
+def manifest_hash(tools: Iterable[Tool]) -> str:
+    """Return the hash (`sha256:...`) of the hashes of all tools; their order does not matter."""
+    return _hash(sorted([tool.name, tool.hash or tool_hash(tool)] for tool in tools))
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical JSON of a value, from which it is hashed; raises nothing for a JSON value."""
+    import rfc8785  # needed by a sync, not by a lookup
+
+    return rfc8785.dumps(cast("Any", _representable(value, _DEEPEST_HASHED)))
+
+
+def _hash(value: object) -> str:
+    from hashlib import sha256  # needed by a sync, not by a lookup
+
+    return "sha256:" + sha256(canonical(value)).hexdigest()
+
+
+def _representable(value: object, depth: int) -> object:
+    """Return a JSON value as RFC 8785 can represent it; different values stay different."""
+    if not isinstance(value, Mapping | list | tuple):
+        return _scalar(value)
+    if depth == 0:
+        return {_MARK + "deep": list(_tokens(value))}
+    if isinstance(value, Mapping):
+        return {_text(str(key)): _representable(item, depth - 1) for key, item in value.items()}
+    return [_representable(item, depth - 1) for item in value]
+
+
+def _scalar(value: object) -> object:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        # In hexadecimal: Python refuses to print an integer of many decimal digits.
+        return value if -_SAFE <= value <= _SAFE else {_MARK + "integer": hex(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_MARK + "number": repr(value)}
+    return _text(str(value))
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return _MARK + value.encode("utf-8", "surrogatepass").hex()
+    return _MARK + value if value.startswith(_MARK) else value
+
+
+def _tokens(value: object) -> Iterator[object]:
+    """Yield a value of any depth as a flat list: each container as its kind and size, then its items."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            yield ["object", len(item)]
+            for key in sorted(item, reverse=True):
+                pending += [item[key], key]
+        elif isinstance(item, list | tuple):
+            yield ["array", len(item)]
+            pending += reversed(item)
+        else:
+            yield _scalar(item)

@@ -1,0 +1,374 @@
+"""The tools of every synced server: one file for each, and the node types they stand for.
+
+Node types are computed from the files on request. A node type begins with `mcp-` and the name of
+its server, so only servers whose names match that prefix can have its tool, or another tool that
+claims the same name. A lookup reads only their files, and of these only the tools that claim the
+name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.catalog import tool_file
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, Head, StoredFile, SyncedTool, ToolFile
+from pflow_mcp_plugin.types import Tool, ToolRecord
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.exchange import Listing
+
+
+_LONGEST_FAILURE = 500
+"""Characters of a failure's message that are kept."""
+
+_Stamp = tuple[int, int, int]
+_T = TypeVar("_T")
+_Pair = tuple[str, str]
+
+
+class _Found(NamedTuple):
+    head: Head
+    tool: Tool
+    approved: Tool | None = None
+
+    @property
+    def pair(self) -> _Pair:
+        return self.head.server, self.tool.name
+
+    def record(self, node: str) -> ToolRecord:
+        shown, is_approved = self.approved or self.tool, self.tool.name not in self.head.new
+        if not is_approved:
+            shown = unapproved_tool(self.tool, node, self.head)
+        return ToolRecord(
+            server=self.head.server,
+            node=node,
+            tool=shown,
+            found=self.tool,
+            is_approved=is_approved,
+            info=self.head.info,
+            manifest_hash=self.head.manifest_hash,
+            config_fingerprint=self.head.config_fingerprint,
+            launch=self.head.launch,
+            withheld=self.head.unapproved or self.head.withheld.get(self.tool.name, ""),
+            is_server_withheld=bool(self.head.unapproved),
+        )
+
+
+@attrs.frozen
+class Catalog:
+    """The tools of every synced server, one file for each.
+
+    A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
+    `set_aside` returns the path.
+
+    Attributes:
+        folder: The folder of the files.
+        renames: Returns the renamed tools of a server: raw name to the name for its node.
+        apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
+            name in `folder` belongs to another server.
+    """
+
+    folder: Path
+    renames: Callable[[str], Mapping[str, str]] = lambda _server: {}
+    apart: Callable[[], Mapping[str, Path]] = dict
+    _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
+
+    def servers(self) -> tuple[str, ...]:
+        """Return the names of the synced servers, sorted."""
+        apart = self.apart()
+        stored = {path.name.removesuffix(".json") for path in storage.files_in(self.folder, ".json")}
+        synced = {name for name in stored if name not in apart}
+        synced |= {name for name, folder in apart.items() if (folder / f"{name}.json").exists()}
+        return tuple(sorted(filter(naming.is_server_name, synced)))
+
+    def folder_of(self, server: str) -> Path:
+        """Return the folder of a server's tool file, which may not exist yet."""
+        return self.apart().get(server, self.folder)
+
+    def head(self, server: str) -> Head | None:
+        """Return the last sync of a server without its tools, None if it was never synced."""
+        return self._of_stored(server, lambda stored: stored.head)
+
+    def file(self, server: str) -> ToolFile | None:
+        """Return the last sync of a server with all its tools, None if it was never synced."""
+        return self._of_stored(server, lambda stored: stored.whole)
+
+    def tool_names(self, server: str, beginning: str = "") -> tuple[str, ...]:
+        """Return the raw names of a server's tools that begin with `beginning`; none if it was not synced."""
+        names = self._of_stored(server, lambda stored: stored.names(beginning)) or ()
+        reader = READ_RESOURCE.name
+        found = self.tool(server, reader) if reader.startswith(beginning) else None
+        return (*names, reader) if found and found.tool is READ_RESOURCE else names
+
+    def set_aside(self, server: str) -> Path | None:
+        """Return the newest corrupt file of a server that was moved aside, None without one."""
+        found = self.folder_of(server).glob(f"{server}.json.corrupt-*")
+        return max(found, key=lambda path: (len(path.name), path.name), default=None)
+
+    def find(self, node_type: str) -> ToolRecord | None:
+        """Look up a tool by its node type or an alias, `mcp-{server}-{raw tool}`.
+
+        A node type that several approved tools claim belongs to none: no tool takes another's place.
+        """
+        rivals = list(self._rivals(node_type))
+        for record in rivals:
+            if record.node == node_type:
+                return record
+        if len(self._of_claim(node_type, rivals)) > 1:
+            return None
+        for server in self.fitting(node_type):
+            raw = node_type.removeprefix(f"{naming.PREFIX}{server}-")
+            if any(each.tool.name == raw for each in self._claiming(server, raw)):
+                return self.tool(server, raw)
+        return None
+
+    def claimants(self, node_type: str) -> list[ToolRecord]:
+        """Return the tools that claim a node type, before collisions are resolved."""
+        return self._of_claim(node_type, self._rivals(node_type))
+
+    def fitting(self, node_type: str) -> tuple[str, ...]:
+        """Return the servers that a node type may belong to, longest name first."""
+        return tuple(_fitting(node_type, self.servers()))
+
+    def tool(self, server: str, raw: str) -> ToolRecord | None:
+        """Look up a tool by its server and raw name; the spelling used in node types works too."""
+        fitting = [each.tool for each in self._claiming(server, raw)]
+        tool = next((tool for tool in fitting if tool.name == raw), None)
+        if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
+            tool = fitting[0]
+        if tool is None:
+            return None
+        rivals = self._rivals(self._claimed(server, tool.name))
+        return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
+
+    def records(self, server: str | None = None) -> Iterator[ToolRecord]:
+        """Yield every tool, or those of one server, with its node type."""
+        contents = [content for name in self.servers() if (content := self.file(name))]
+        found = [
+            _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
+        ]
+        for record in self._named(found):
+            if server in (None, record.server):
+                yield record
+
+    def resource_reader(self, server: str) -> ToolRecord | None:
+        """Return what reads the resources of a server; None if it has none, or is not synced.
+
+        It is there also if a tool has its name, and so its node type, or if the server lists no resources:
+        results of its tools may link to some.
+        """
+        head = self.head(server)
+        if head is None or "resources" not in head.info.capabilities:
+            return None
+        return _Found(head, READ_RESOURCE).record(naming.node_name(server, READ_RESOURCE.name))
+
+    def clashes(self) -> dict[str, list[ToolRecord]]:
+        """Return the node types that several tools claim, with the records of these tools."""
+        claims: dict[str, list[ToolRecord]] = defaultdict(list)
+        for record in self.records():
+            claims[self._claimed(record.server, record.found.name)].append(record)
+        return {claimed: records for claimed, records in claims.items() if len(records) > 1}
+
+    def save(
+        self,
+        server: str,
+        listing: Listing,
+        config_fingerprint: str,
+        approve: Callable[[ToolFile | None, ToolFile], ToolFile] = lambda _, found: found,
+    ) -> tuple[ToolFile | None, ToolFile]:
+        """Store what a sync found, and return the previous content, None without one, and the new one.
+
+        `approve` is called with both under the lock, and marks what is not approved in the new one. If the
+        file cannot be written, the previous one stays.
+        """
+        self.file(server)  # sets a corrupt file aside, which takes the lock itself
+        with self.locked(server) as path:
+            before = self.file(server)
+            content = approve(before, tool_file.from_listing(server, listing, config_fingerprint, before))
+            storage.write_atomic(path, tool_file.encode(content))
+        return before, content
+
+    def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
+        """Change the marks on what is not approved in a server's file, if there is one."""
+        if self.file(server) is None:
+            return
+        with self.locked(server) as path:
+            before = self.file(server)
+            if before is not None:
+                storage.write_atomic(path, tool_file.encode(change(before)))
+
+    @contextmanager
+    def locked(self, server: str) -> Iterator[Path]:
+        """Hold the lock of a server's tool file, and yield its path.
+
+        Whoever removes a server, or stores what a sync found of it, reads and changes its config meanwhile.
+        """
+        path = self._path(server)
+        with storage.locked(path):
+            yield path
+
+    def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
+        """Return the protocol era of a server's last sync, None if its config has changed since."""
+        head = self.head(server)
+        same = head is not None and head.config_fingerprint == config_fingerprint
+        return head.info.era if head and same else None
+
+    def fingerprint_of(self, server: str) -> str:
+        """Return the fingerprint of a server's config at its last sync, empty if it was never synced."""
+        head = self.head(server)
+        return head.config_fingerprint if head else ""
+
+    def _rivals(self, node_type: str) -> Iterator[ToolRecord]:
+        """Yield the tools that may be named `node_type`, with their actual node types."""
+        servers = self.servers()
+        known: dict[_Pair, _Found] = {}
+
+        def claiming(plain: str) -> list[_Pair]:
+            found = {it.pair: it for it in self._of_name(plain, _fitting(plain, servers))}
+            known.update(found)
+            return list(found)
+
+        naming.rivals(node_type, claiming)
+        return self._named(known.values())
+
+    def _of_name(self, plain: str, servers: Iterable[str]) -> Iterator[_Found]:
+        """Yield the tools that claim a node type, before collisions are resolved."""
+        for server in servers:
+            renames = self.renames(server)
+            part = plain.removeprefix(f"{naming.PREFIX}{server}-")
+            renamed = [raw for raw, name in renames.items() if naming.tool_part(name) == part]
+            tools = [each for each in self._claiming(server, part) if each.tool.name not in renames]
+            tools += [it for raw in renamed for it in self._claiming(server, raw) if it.tool.name == raw]
+            head = self.head(server) if tools else None
+            if head:
+                yield from (_Found(head, *each) for each in tools)
+
+    def _claiming(self, server: str, tool: str) -> tuple[SyncedTool, ...]:
+        """Return the tools of a server whose names are spelled like `tool` in node types."""
+        part = naming.tool_part(tool)
+        found = self._of_stored(server, lambda stored: stored.claiming(part)) or ()
+        if not found and part == READ_RESOURCE.name and (head := self.head(server)):
+            return _reader(head)
+        return found
+
+    def _named(self, found: Iterable[_Found]) -> Iterator[ToolRecord]:
+        every = list(found)
+        # A tool that has the name of what reads resources keeps it.
+        claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
+        every = [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
+        servers = dict.fromkeys(it.head.server for it in every)
+        renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
+        unapproved = {it.pair for it in every if it.tool.name in it.head.new}
+        names = naming.node_names((it.pair for it in every), renamed, unapproved)
+        return (it.record(names[it.pair]) for it in every)
+
+    def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
+        return [it for it in records if self._claimed(it.server, it.found.name) == node_type]
+
+    def _claimed(self, server: str, raw: str) -> str:
+        return naming.node_name(server, self.renames(server).get(raw, raw))
+
+    def _path(self, server: str) -> Path:
+        return self.folder_of(server) / f"{server}.json"
+
+    def _of_stored(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
+        """Return the result of `use` on a server's file, None if the file is missing or corrupt."""
+        try:
+            return self._used(server, use)
+        except storage.CorruptFile:
+            path = self._path(server)
+            with storage.locked(path):
+                try:
+                    return self._used(server, use)  # a sync may have replaced it in the meantime
+                except storage.CorruptFile:
+                    storage.set_aside(path)
+                    return None
+
+    def _used(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
+        path = self._path(server)
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
+        # Two writes may fall into one tick of the clock; each of them creates a new inode.
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
+        known = self._read.get(server)
+        if known is None or known[0] != stamp:
+            content = storage.read_own(path)
+            if content is None:
+                return None
+            known = self._read[server] = (stamp, StoredFile(path, content))
+        return use(known[1])
+
+
+def _reader(head: Head) -> tuple[SyncedTool, ...]:
+    return (SyncedTool(READ_RESOURCE),) if head.has_resources else ()
+
+
+def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
+    """Return the servers that a node type may belong to, longest name first."""
+    rest = node_type.removeprefix(naming.PREFIX)
+    if rest == node_type:
+        return []
+    return sorted((name for name in servers if rest.startswith(name + "-")), key=len, reverse=True)
+
+
+def keep_failure(folder: Path, server: str, message: str) -> None:
+    """Keep the message of a failed sync, which is redacted; one that cannot be written is not kept."""
+    with suppress(storage.StoreError):
+        storage.write_atomic(
+            _failure_path(folder, server), message[:_LONGEST_FAILURE].encode("utf-8", "replace")
+        )
+
+
+def forget_failure(folder: Path, server: str) -> None:
+    """Remove what is kept of a failed sync, after one that worked."""
+    path = _failure_path(folder, server)
+    if path.exists():
+        with suppress(storage.StoreError):
+            storage.remove(path)
+
+
+def read_failure(folder: Path, server: str) -> str:
+    """Return the message of the last sync if it failed, otherwise an empty string."""
+    try:
+        return _failure_path(folder, server).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _failure_path(folder: Path, server: str) -> Path:
+    return folder / f"{server}.sync-failure"
+
+
+def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
+    """Return what may be shown of a tool that nobody approved: its name in node types, and how much it takes.
+
+    Nothing else in it is from its server.
+    """
+    from pflow_mcp_plugin.schemas.schema_document import declaration
+    from pflow_mcp_plugin.terminal.human_units import count_text
+
+    name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
+    takes = count_text(len(declaration(tool.input_schema).properties), "argument")
+    description = f"{takes}; not approved yet: {approval_command(head.server, name)}"
+    return Tool(name=name, description=description, task_support=tool.task_support, hash=tool.hash)
+
+
+def approval_command(server: str, tool: str) -> str:
+    """Return the command that approves a tool, for a shell; no name of a tool becomes an option in it."""
+    from shlex import quote
+
+    from pflow_mcp_plugin.terminal.printable_text import one_line
+
+    end_of_options = "-- " if tool.startswith("-") else ""
+    return f"pflow mcp approve {server} {end_of_options}{quote(one_line(tool))}"

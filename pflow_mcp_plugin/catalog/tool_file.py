@@ -1,0 +1,382 @@
+"""The tool file of one server: its content, its JSON form, and reading only the requested part of it.
+
+A large server has thousands of tools, and a lookup needs one of them. So the one JSON object is laid out
+with its first line ending where the list of tools begins, and each tool on a line of its own. `index` maps the
+last part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length of all
+these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has no valid
+index and is decoded as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import attrs
+
+from pflow_mcp_plugin import naming, storage
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.types import ServerInfo, Tool
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.exchange import Listing
+
+
+SCHEMA_VERSION = 1
+
+TOOLS = b'"tools": [\n'
+"""The end of the first line of a tool file; each of the next lines is a tool."""
+
+_ERAS = ("modern", "handshake")
+
+
+@attrs.frozen(kw_only=True)
+class Head:
+    """The content of a server's tool file without its tools: how and when it was synced.
+
+    Attributes:
+        server: The server's configured name.
+        synced_at: Time of the sync, ISO 8601 in UTC.
+        config_fingerprint: Fingerprint of the config at the sync.
+        info: The server's own description.
+        manifest_hash: Hash of all tools.
+        skipped: `(name, reason)` of malformed tools.
+        gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
+        has_resources: Whether it lists resources that can be read.
+        launch: Identity of the launch at the sync; None in a file of an older version.
+        new: The tools that nobody approved, by raw name.
+        withheld: The tools that may not be used before they are approved: raw name to the reason.
+        unapproved: Why no tool of the server may be used before it is approved; empty if that is not so.
+    """
+
+    server: str
+    synced_at: str = ""
+    config_fingerprint: str = ""
+    info: ServerInfo = attrs.field(factory=ServerInfo)
+    manifest_hash: str = ""
+    skipped: tuple[tuple[str, str], ...] = ()
+    gone: Mapping[str, str] = attrs.field(factory=dict)
+    has_resources: bool = False
+    launch: JSONObject | None = None
+    new: frozenset[str] = frozenset()
+    withheld: Mapping[str, str] = attrs.field(factory=dict)
+    unapproved: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ToolFile(Head):
+    """The content of a server's tool file: the results of its last sync.
+
+    Attributes:
+        tools: Its tools, in the server's order.
+        approved: The approved versions of tools that differ from theirs, by raw name.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    approved: Mapping[str, Tool] = attrs.field(factory=dict)
+
+    @property
+    def synced(self) -> tuple[SyncedTool, ...]:
+        """Each tool of the file with its approved version."""
+        return tuple(SyncedTool(tool, self.approved.get(tool.name)) for tool in self.tools)
+
+
+class SyncedTool(NamedTuple):
+    """A tool of a tool file.
+
+    Attributes:
+        tool: As the server listed it.
+        approved: The version that was approved; None if it is the same, or if nobody approved the tool.
+    """
+
+    tool: Tool
+    approved: Tool | None = None
+
+
+def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
+    """Return the content of a new tool file, in which everything is approved.
+
+    Tools of the previous content that are no longer listed become `gone`.
+    """
+    from datetime import UTC, datetime
+
+    from pflow_mcp_plugin.catalog.json_values import manifest_hash, tool_hash
+
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    tools = tuple(attrs.evolve(tool, hash=tool_hash(tool)) for tool in listing.tools)
+    there = {tool.name for tool in tools}
+    gone: dict[str, str] = {}
+    if before:
+        # Errors name a tool that is gone; one that nobody approved is called as in its node type.
+        names = (
+            naming.tool_part(tool.name) if tool.name in before.new else tool.name for tool in before.tools
+        )
+        gone = {**before.gone, **dict.fromkeys(names, now)}
+    return ToolFile(
+        server=server,
+        synced_at=now,
+        config_fingerprint=fingerprint,
+        info=listing.info,
+        tools=tools,
+        manifest_hash=manifest_hash(tools),
+        skipped=listing.skipped,
+        has_resources=listing.has_resources,
+        gone={name: when for name, when in gone.items() if name not in there},
+    )
+
+
+def encode(content: ToolFile) -> bytes:
+    """Return the content of a tool file as JSON."""
+    # ASCII without line breaks: each tool is one line, and lengths in characters are lengths in bytes.
+    lines = [json.dumps(_line(each)).encode("ascii") for each in content.synced]
+    body = b",\n".join(lines) + b"\n]}\n"
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "server": content.server,
+        "synced_at": content.synced_at,
+        "config_fingerprint": content.config_fingerprint,
+        "info": attrs.asdict(content.info),
+        "manifest_hash": content.manifest_hash,
+        "skipped": [{"name": name, "reason": reason} for name, reason in content.skipped],
+        "gone": dict(content.gone),
+        "has_resources": content.has_resources,
+        "launch": content.launch,
+        "new": sorted(content.new),
+        "withheld": dict(content.withheld),
+        "unapproved": content.unapproved,
+        "index": _index(content.tools, lines),
+        "size": len(body),
+    }
+    return json.dumps(head).encode("ascii").removesuffix(b"}") + b", " + TOOLS + body
+
+
+def _line(synced: SyncedTool) -> JSONObject:
+    data = tool_to_json(synced.tool)
+    return {**data, "approved": tool_to_json(synced.approved)} if synced.approved else data
+
+
+def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = {}
+    begin = 0
+    for tool, line in zip(tools, lines, strict=True):
+        index.setdefault(naming.tool_part(tool.name), []).append(begin)
+        begin += len(line) + len(b",\n")
+    return index
+
+
+def decode(path: Path, content: bytes) -> ToolFile:
+    """Return the content of a tool file from its JSON."""
+    data = storage.decode_json(path, content)
+    version = data.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        reason = f"written by a newer pflow (schema {version}, this one knows {SCHEMA_VERSION})"
+        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    try:
+        return _from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise storage.CorruptFile(path, f"not a tool file: {error!r}") from error
+
+
+def head_from_json(data: Mapping[str, Any]) -> Head:
+    """Return a tool file's content without the tools, from its JSON form; raises KeyError... if malformed."""
+    return Head(**_head_fields(data))
+
+
+def _from_json(data: Mapping[str, Any]) -> ToolFile:
+    synced = [synced_from_json(item) for item in data["tools"]]
+    return ToolFile(
+        **_head_fields(data),
+        tools=tuple(each.tool for each in synced),
+        approved={each.tool.name: each.approved for each in synced if each.approved},
+    )
+
+
+def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    launch = data.get("launch")
+    return {
+        "server": _string(data["server"]),
+        "synced_at": _string(data["synced_at"]),
+        "config_fingerprint": _string(data["config_fingerprint"]),
+        "info": _info_from_json(data["info"]),
+        "manifest_hash": _string(data["manifest_hash"]),
+        "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
+        "gone": _strings(data["gone"]),
+        "has_resources": data.get("has_resources", False) is True,
+        "launch": None if launch is None else _table(launch),
+        # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
+        "new": frozenset(_string(name) for name in data.get("new", data.get("withheld", ()))),
+        "withheld": _strings(data.get("withheld", {})),
+        "unapproved": _string(data.get("unapproved", "")),
+    }
+
+
+def tool_to_json(tool: Tool) -> dict[str, JSON]:
+    """Return a tool in the form that `tool_from_json` reads."""
+    data: dict[str, JSON] = {"name": tool.name, "inputSchema": tool.input_schema, "hash": tool.hash}
+    if tool.output_schema is not None:
+        data["outputSchema"] = tool.output_schema
+    optional: dict[str, JSON] = {
+        "title": tool.title,
+        "description": tool.description,
+        "annotations": tool.annotations,
+        "_meta": tool.meta,
+        "taskSupport": tool.task_support,
+    }
+    return data | {key: value for key, value in optional.items() if value}
+
+
+def synced_from_json(data: JSONObject) -> SyncedTool:
+    """Return a tool with its approved version from its line in a tool file; raises as `tool_from_json`."""
+    approved = data.get("approved")
+    return SyncedTool(tool_from_json(data), None if approved is None else tool_from_json(_table(approved)))
+
+
+def tool_from_json(data: JSONObject) -> Tool:
+    """Return a tool from its JSON, as in a tool file; raises KeyError, TypeError... if malformed."""
+    output = data.get("outputSchema")
+    return Tool(
+        name=_string(data["name"]),
+        title=_string(data.get("title", "")),
+        description=_string(data.get("description", "")),
+        input_schema=_table(data["inputSchema"]),
+        output_schema=None if output is None else _table(output),
+        annotations=_table(data.get("annotations", {})),
+        meta=_table(data.get("_meta", {})),
+        task_support=_string(data.get("taskSupport", "")),
+        hash=_string(data["hash"]),
+    )
+
+
+def _info_from_json(data: Mapping[str, Any]) -> ServerInfo:
+    era = data["era"]
+    if era not in _ERAS:
+        message = f"era {era!r}"
+        raise ValueError(message)
+    return ServerInfo(
+        name=_string(data["name"]),
+        version=_string(data["version"]),
+        protocol=_string(data["protocol"]),
+        era=era,
+        instructions=_string(data["instructions"]),
+        capabilities=_table(data["capabilities"]),
+    )
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        message = f"expected a string, found {type(value).__name__}"
+        raise TypeError(message)
+    return value
+
+
+def _strings(value: Mapping[Any, Any]) -> dict[str, str]:
+    return {_string(name): _string(text) for name, text in value.items()}
+
+
+def _table(value: object) -> dict[str, JSON]:
+    if not isinstance(value, dict):
+        message = f"expected an object, found {type(value).__name__}"
+        raise TypeError(message)
+    return value
+
+
+_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+class StoredFile:
+    """A stored tool file, which decodes only the part that is requested.
+
+    Args:
+        path: Its path; the file is named after the server.
+        content: All of it.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._content = content
+        self._body = content.find(b"\n") + 1
+        self._index: Mapping[str, Any] | None = None
+        self._head: Head | None = None
+        self._whole: ToolFile | None = None
+        self._read_first_line()
+
+    @property
+    def head(self) -> Head:
+        """The content without the tools, decoded from the first line if that is valid.
+
+        Raises `CorruptFile`, or `StoreError` if a newer pflow wrote it.
+        """
+        return self._head or self.whole
+
+    @property
+    def whole(self) -> ToolFile:
+        """The whole content, decoded once; raises the errors of `head`."""
+        if self._whole is None:
+            decoded = decode(self._path, self._content)
+            if decoded.server != self._path.stem:
+                raise storage.CorruptFile(self._path, f"contains the tools of server {decoded.server}")
+            self._whole = decoded
+        return self._whole
+
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """Return the raw names of the stored tools that begin so; raises the errors of `head`."""
+        if self._index is None:
+            return tuple(tool.name for tool in self.whole.tools if tool.name.startswith(beginning))
+        typed = re.escape(json.dumps(beginning)[1:-1].encode("ascii"))
+        # The name stands at the beginning of a tool's line; see `encode`.
+        found = re.findall(rb'\n\{"name": ("%b(?:[^"\\]|\\.)*")' % typed, self._content)
+        return tuple(json.loads(name) for name in found)
+
+    def claiming(self, part: str) -> tuple[SyncedTool, ...]:
+        """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""
+        if self._index is not None:
+            try:
+                return self._indexed(part, self._index)
+            except _MISSHAPEN:  # edited by hand; the tools may still be valid
+                self._index = None
+        return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
+
+    def _read_first_line(self) -> None:
+        first = self._content[: self._body]
+        if not first.endswith(TOOLS):
+            return
+        try:
+            data = json.loads(first + b"]}")
+            # Another size means that tools were edited by hand, and the offsets may be wrong.
+            fits = data["size"] == len(self._content) - self._body
+            if fits and data["schema_version"] == SCHEMA_VERSION and data["server"] == self._path.stem:
+                self._head, self._index = head_from_json(data), dict(data["index"])
+        except _MISSHAPEN:
+            return
+
+    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[SyncedTool, ...]:
+        tools = tuple(self._tool_at(self._body + offset) for offset in index.get(part, ()))
+        if any(naming.tool_part(each.tool.name) != part for each in tools):
+            message = f"the index is wrong about {part}"
+            raise ValueError(message)
+        return tools
+
+    def _tool_at(self, begin: int) -> SyncedTool:
+        line = self._content[begin : self._content.index(b"\n", begin)]
+        return synced_from_json(json.loads(line.removesuffix(b",")))
+
+
+READ_RESOURCE = Tool(
+    name="read-resource",
+    title="Read a resource",
+    description="Read a resource of the server by its URI, such as one that the result of a tool links to",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string", "minLength": 1, "description": "The URI of the resource"},
+        },
+        "required": ["uri"],
+        "additionalProperties": False,
+    },
+    annotations={"readOnlyHint": True},  # resources are data that a server exposes to be read
+    method="resources/read",
+)
+"""What is called like a tool to read a resource; no server lists it, and no approval concerns it."""

@@ -1,0 +1,103 @@
+"""The action that a failed call takes: by the status, codes and most common phrases of its message.
+
+Tools report failures as text only. A number is a status only where the words around it say so: `404` is
+one in `404 Client Error`, not in `404 rows`; and `timeout` is no failure where it names a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.errors import McpError
+
+ERROR = "error"
+
+_READ = 2000
+"""Characters of a tool's message to examine: messages name the failure near the start."""
+
+STATUS_ACTIONS: Mapping[object, str] = {
+    401: "auth_failed",
+    403: "auth_failed",
+    404: "resource_missing",
+    408: "timeout",
+    410: "resource_missing",
+    429: "rate_limited",
+    504: "timeout",
+}
+_CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
+"""JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP)."""
+
+_REASONS = "client error|unauthori[sz]ed|forbidden|not found|too many requests|gone\\b|gateway time"
+_STATUS = (
+    (  # `HTTP 404: ...`, `status code 404`, `Error executing tool read: 404`, `returned 404 for GET ...`
+        r"(?:http|status|(?:status|response|error)_code|error|exception|returned|tool \S{1,128}:)"
+        r"\W{1,5}([45]\d\d)(?=\W*\Z|\s*[^\w\s.,]|\s(?:(?-i:[A-Z])|for\b|from\b|on\b|when\b))"
+    ),
+    r"\A([45]\d\d)(?![\w.,]| \w*[^\Ws]s\b)",  # `404 no such page`, but not `404 rows`
+    rf"\b([45]\d\d)\W{{1,3}}(?:{_REASONS})",
+)
+_NOT_SAID = (
+    r"\b\w{2,10}://\S+|['\"]/[^'\"\n]{1,300}['\"]",  # a path may contain any word
+    (  # misspellings in a query or a command
+        r"\b(?:command|module|method|column|function|option|operator|parameter|argument) (?:\S{1,100} )?"
+        r"(?:not found|does not exist|doesn't exist)"
+    ),
+    r"\bno such (?:command|column|function|option)\b",
+)
+"""Phrases of a message that do not report a failure: they are removed before the rest is examined."""
+
+_PHRASES: Mapping[str, tuple[str, ...]] = {
+    "rate_limited": (
+        r"rate_limit(?:ed|_error|.{0,40}\b(?:exceeded|reached|hit)\b)",
+        r"\bexceeded\b.{0,40}\b(?:rate_limit|quota)|quota_exceeded",
+        r"too_many_requests|throttl(?:ed|ing)|resource_exhausted",
+    ),
+    "auth_failed": (
+        r"unauthori[sz]ed|unauthenticated|not_auth(?:ed|enticated)|bad_credentials|invalid_auth\b",
+        r"authentication_(?:failed|required|error)|requires authentication",
+        r"(?:\A|: )forbidden\b|expired_token|missing_scope|access denied for user|not accessible by",
+        r"(?:invalid|incorrect|missing|expired)_(?:(?:api|access)_(?:key|token)|credentials)",
+        r"(?:api|access)_(?:key|token) (?:is |has |was )?(?:been )?(?:invalid|expired|revoked)",
+    ),
+    "timeout": (
+        r"timed_?out|deadline_exceeded|timeout_error|timeout\b.{0,20}\bexceeded",
+        r"(?:\A|\s)\w*timeout[.!]?\s*\Z|(?-i:\ATimeout:)",
+    ),
+    "resource_missing": (
+        r"not_found|could(?: not|n't) find|does(?: not|n't) exist|enoent|resource_missing",
+        r"no_such_(?:file|directory|key|table|bucket|entity|resource)|no such \w+: ",
+    ),
+}
+"""An underscore stands for a space, a hyphen, an underscore or nothing: phrases are also error codes."""
+
+
+def action_of(text: str) -> str:
+    """Return the action for the words of a tool's message, `error` if they name no specific failure."""
+    said = _any_of(*_NOT_SAID).sub(" ", text[:_READ].strip())
+    if _any_of(*_PHRASES["rate_limited"]).search(said):  # GitHub sends it with status 403
+        return "rate_limited"
+    for found in _any_of(*_STATUS).finditer(said):
+        status = int(found[found.lastindex or 0])
+        if status in STATUS_ACTIONS:
+            return STATUS_ACTIONS[status]
+    return next((action for action, words in _PHRASES.items() if _any_of(*words).search(said)), ERROR)
+
+
+@cache
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    """Compile what finds any of these in a tool's message: only for a message, as it takes milliseconds."""
+    return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
+
+
+def classify(error: PflowError) -> str:
+    """Return the action of a failed call, the most specific that fits.
+
+    The error's own action has priority, then an HTTP status, then a JSON-RPC code.
+    """
+    if error.action != ERROR or not isinstance(error, McpError):
+        return error.action
+    facts = error.facts
+    return STATUS_ACTIONS.get(facts.get("status")) or _CODES.get(facts.get("code")) or ERROR

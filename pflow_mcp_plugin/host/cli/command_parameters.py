@@ -1,0 +1,120 @@
+"""Values of options of commands: durations, and options that may stand without a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_DAYS = 365
+
+
+def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """Read an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
+    result = float(match[1]) * _SECONDS[match[2] or "s"]
+    if result > _MOST_DAYS * _SECONDS["d"]:
+        raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
+    return result
+
+
+def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read an option that is a time of more than 0, as `seconds` does."""
+    limit = seconds(context, parameter, value)
+    if limit == 0:
+        raise click.BadParameter(f"{value} must be more than 0")
+    return limit
+
+
+class WithLoneOption(click.Command):
+    """A command with options that take a value only after `=`, as in `--cache=1h`, and otherwise a default.
+
+    Args:
+        lone: The default, by option.
+    """
+
+    def __init__(self, *arguments: Any, lone: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lone = lone
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
+        end = args.index("--") if "--" in args else len(args)
+        for word, following in pairwise(args[:end]):
+            if word in self._lone and _DURATION.fullmatch(following):
+                step = f"Write {word}={following}"
+                raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
+        return super().parse_args(ctx, self.spelled_out(args))
+
+    def spelled_out(self, words: Sequence[str]) -> list[str]:
+        """Return the arguments of the command with the default at each option that stands alone."""
+        end = words.index("--") if "--" in words else len(words)
+        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
+        return [*given, *words[end:]]
+
+
+_RUNS = 50
+"""The most runs that are offered, the newest ones."""
+
+
+def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def saved_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
+    """Return the names of saved workflows."""
+    return _host(context).library.names()
+
+
+def workflows(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of saved workflows, and let the shell complete the name of a file."""
+    names = saved_names(context, parameter, incomplete)
+    return [*map(CompletionItem, names), *files(context, parameter, incomplete)]
+
+
+def runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of the newest runs that begin so, and `latest`; a path is that of a trace file."""
+    if "/" in incomplete:
+        return files(context, parameter, incomplete)
+    from pflow_mcp_plugin.host.trace_files import LATEST
+
+    ids = (path.stem for path in _host(context).traces.paths())
+    found = [run for run in ids if run.startswith(incomplete)][:_RUNS]
+    return [CompletionItem(LATEST, help="The newest run"), *map(CompletionItem, found)]
+
+
+def setting_names(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
+    """Return the names of saved settings, never their values."""
+    return list(_host(context).settings.names())
+
+
+def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the node types that begin so."""
+    from pflow_mcp_plugin.host.registry.node_registry import node_types
+
+    found = node_types(_host(context).registry, incomplete)
+    return [CompletionItem(each.value, each.type, each.help) for each in found]
+
+
+def node_sources(context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
+    """Return the names of the sources that node types come from."""
+    return [origin.name for origin in _host(context).registry.sources]
+
+
+def _host(context: click.Context) -> EmbeddedHost:
+    host: EmbeddedHost = context.obj
+    return host

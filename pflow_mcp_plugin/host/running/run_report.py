@@ -1,0 +1,220 @@
+"""What a run tells its user: what it shows meanwhile, its report, and the errors that stop it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import NodeRef, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
+from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
+from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
+from pflow_mcp_plugin.host.workflow.findings import said
+from pflow_mcp_plugin.host.workflow.templates import MissingValue
+from pflow_mcp_plugin.redaction import Redactor
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.terminal_display import Detail, State
+
+
+_LAST_DONE = 5
+"""How many of the completed nodes the message names."""
+_NAMED = 5
+"""How many failed items of a batch a warning names."""
+
+
+def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
+    """Return the error of a run in which the template of a node or output has no value."""
+    message = f"{user} needs {template}, but {missing}"
+    return PflowError(message, details={"template": template, "available": list(missing.available)})
+
+
+def input_not_given(template: str, user: str, name: str) -> PflowError:
+    """Return the error of a run whose template names an optional input that was not given."""
+    message = f"{user} needs {template}, but the run was not given the input {name}"
+    step = f"Pass {name}=..., or give the input a default"
+    return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
+
+
+def node_skipped(template: str, user: str, node_id: str) -> PflowError:
+    """Return the error of a run in which something needs a value of a skipped node."""
+    message = f"{user} needs {template}, but node {node_id} was skipped"
+    return PflowError(message, details={"template": template, "skipped": node_id}, suggestions=(IF_SKIPPED,))
+
+
+def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowError:
+    """Return the error of a run that says which node failed and why; `where` names the item of its batch."""
+    named = node.id if node.id == node.type else f"{node.id} ({node.type})"
+    message = f"Node {named} failed{where}: {said(error)}"
+    details: dict[str, object] = {"node": node.id, "node_type": node.type}
+    if not isinstance(error, PflowError):
+        failure = PflowError(message, details=details)
+        failure.__cause__ = error
+        return failure
+    failure = PflowError(
+        message,
+        kind=error.kind,
+        details={**details, **error.details},
+        suggestions=error.suggestions,
+        problems=error.problems,
+        action=error.action,
+        ran=error.ran,
+        retryable=error.retryable,
+        retry_after=error.retry_after,
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def with_done(error: PflowError, done: Sequence[NodeRef]) -> PflowError:
+    """Return the error of a run with the nodes added that succeeded before it."""
+    if done and "loop" not in error.details:  # an endless loop names its nodes itself
+        last = ", ".join(f"{node.id} ({node.type})" for node in done[-_LAST_DONE:])
+        some = f"{len(done):,} nodes, last " if len(done) > _LAST_DONE else ""
+        error.message = f"{error.message}\nDone before it: {some}{last}"
+        error.args = (error.message,)
+        error.details["done"] = [node.id for node in done]
+    return error
+
+
+def redacted(error: PflowError, redactor: Redactor) -> PflowError:
+    """Return the error of a run with its secrets redacted in everything it shows."""
+    error.message = redactor.text(error.message)
+    error.args = (error.message,)
+    error.details = redactor.value(error.details)
+    error.suggestions = tuple(redactor.text(step) for step in error.suggestions)
+    error.problems = tuple(
+        attrs.evolve(
+            problem,
+            message=redactor.text(problem.message),
+            path=redactor.text(problem.path),
+            suggestion=redactor.text(problem.suggestion),
+            source=redactor.text(problem.source),
+        )
+        for problem in error.problems
+    )
+    return error
+
+
+def endless(history: Sequence[str], bound: int) -> PflowError:
+    """Return the error of a run that was stopped after `bound` steps; names the loop it is in."""
+    last = history[-1]
+    before = [index for index, node_id in enumerate(history[:-1]) if node_id == last]
+    loop = list(history[before[-1] :]) if before else []
+    where = f" in the loop {' -> '.join(loop)}" if loop else ""
+    return PflowError(
+        f"The run was stopped after {bound:,} steps{where}",
+        details={"steps": bound, "loop": loop[:-1]},
+        suggestions=("Make the loop end by an action that leaves it",),
+    )
+
+
+def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
+    """Yield a warning for each batch that went on although some of its items failed.
+
+    `run_id` is that of the run if it has a trace, else empty.
+    """
+    found = {name: batch for name, batch in _partly_failed(steps, "") if batch["failed"]}
+    for name, batch in found.items():  # the latest, where a batch ran several times
+        errors = [it for it in batch.get("errors", ()) if isinstance(it, Mapping) and "index" in it]
+        named = [f"{name}[{it['index']}]" for it in errors[:_NAMED]]
+        more = batch["failed"] - len(named)
+        items = f"{', '.join(named)}{f' and {more:,} more' if more else ''}"
+        step = f"See: pflow trace show {run_id} --step {quote(named[0])}" if run_id and named else ""
+        yield Problem(
+            message=f"{name}: {batch['failed']:,} of {batch['count']:,} items failed: {items}",
+            suggestion=step,
+            severity="warning",
+            kind="execution",
+        )
+
+
+def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the counts of each batch that did not fail as a whole, by its name in the trace.
+
+    `items` are the indexes in the batches around these steps, such as `[0][2]`.
+    """
+    for step in steps:
+        batch = step.details.get("batch")
+        if isinstance(batch, Mapping) and step.error is None:
+            yield f"{step.node.id}{items}", batch
+        yield from _partly_failed(step.steps, items)
+        for index, item in step.items.items():
+            yield from _partly_failed(item.steps, f"{items}[{index}]")
+
+
+Around = Callable[[Callable[[], AbstractContextManager[None]]], AbstractContextManager[None]]
+"""Lets what the host reports meanwhile be written inside the context that it is given."""
+
+
+@contextmanager
+def shown_run(
+    names: Sequence[str], detail: Detail | None, around: Around
+) -> Iterator[tuple[RunWatcher, Callable[[Outcome], None]]]:
+    """Show a run on standard error, if that is a terminal; `verbose` shows it as plain lines elsewhere too.
+
+    Yields what follows the run, and what to call with its outcome. `detail` is None for nothing, and
+    `around` coordinates warnings with what is shown.
+    """
+    terminal = is_terminal(sys.stderr)
+    if detail is None or not (terminal or detail == "verbose") or sys.stderr is None:
+        yield RunWatcher(), lambda _: None
+        return
+    from pflow_mcp_plugin.host.running.terminal_display import display_on
+
+    display = display_on(sys.stderr, names, detail, terminal=terminal)
+
+    def ended(outcome: Outcome) -> None:
+        display.close()
+        error = outcome.error
+        state: State = "succeeded"
+        if error is not None:
+            state = "interrupted" if error.kind == "interrupted" else "failed"
+        trace, home = outcome.trace_path, Path.home()
+        shown = str(trace or "")
+        if trace is not None and trace.is_relative_to(home):
+            shown = f"~/{trace.relative_to(home)}"
+        # The report of a failure names the trace itself.
+        display.summarize(state, shown if error is None else "")
+
+    with around(display.paused):
+        display.start()
+        try:
+            yield display, ended
+        finally:
+            display.close()
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """Return the report of `pflow run` on an outcome."""
+    return Report(
+        data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id},
+        text=lambda: outputs_text(outcome),
+        is_data=True,
+        error=outcome.error,
+        beside={
+            "trace_path": None if outcome.trace_path is None else str(outcome.trace_path),
+            **({} if outcome.error is None else {"checkpoint": dict(outcome.checkpoint)}),
+        },
+        exit_code=outcome.exit_code,
+    )
+
+
+def outputs_text(outcome: Outcome) -> str:
+    """Return the outputs as `pflow run` prints them; a single one without its name, for use in scripts."""
+    if len(outcome.outputs) == 1:
+        return printed(*outcome.outputs.values())
+    if outcome.outputs:
+        return "\n".join(f"{name}: {printed(value)}" for name, value in outcome.outputs.items())
+    return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+def printed(value: object) -> str:
+    """Return an output of a run as it is printed: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value)

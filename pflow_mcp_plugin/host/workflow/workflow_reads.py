@@ -1,0 +1,273 @@
+"""What a workflow reads: where it has expressions, and what is known of its nodes and inputs before a run.
+
+They are in the constructs of nodes, in conditions of edges, in the cases of a `branch`, and in a `transform`.
+The expression language is imported only where there is one to parse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, PflowError
+from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in
+from pflow_mcp_plugin.host.workflow.constructs import ExpressionPlace, Path
+from pflow_mcp_plugin.host.workflow.findings import at
+from pflow_mcp_plugin.host.workflow.templates import (
+    MissingValue,
+    TemplateReference,
+    follow,
+    has_template,
+    named,
+    parse,
+    parse_path,
+    resolve,
+)
+from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
+
+OWN = "pflow"
+"""The source of the host's own nodes."""
+EVALUATE = "__evaluate__"
+"""The parameter in which a node gets the function that evaluates its expressions."""
+CASES, EXPRESSION, OUTPUTS, DATA = "cases", "expression", "outputs", "data"
+_PARAMS: Mapping[str, frozenset[str]] = {
+    "branch": frozenset({CASES}),
+    "transform": frozenset({EXPRESSION, OUTPUTS}),
+}
+KnownValue = Callable[[TemplateReference], object]
+"""Returns the value of a template, or `UNKNOWN`."""
+
+
+def is_branch(entry: Entry | None) -> bool:
+    """Return whether an entry is the one of nodes whose actions are their cases, which have expressions."""
+    return entry is not None and entry.source == OWN and entry.node == "branch"
+
+
+def is_transform(entry: Entry | None) -> bool:
+    """Return whether an entry is the one of nodes whose outputs are expressions."""
+    return entry is not None and entry.source == OWN and entry.node == "transform"
+
+
+def expression_params(entry: Entry | None) -> frozenset[str]:
+    """Return the parameters of a node whose strings are expressions; templates in them are not resolved."""
+    return _PARAMS.get(entry.node, frozenset()) if entry is not None and entry.source == OWN else frozenset()
+
+
+def expressions_in(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
+    """Yield the expressions of a node; malformed ones are left out."""
+    yield from node.constructs.conditions()
+    yield from param_expressions(node, entry)
+
+
+def every_expression(
+    document: WorkflowDocument, entries: Mapping[str, Entry | None]
+) -> Iterator[ExpressionPlace]:
+    """Yield the expressions of a whole workflow."""
+    for node in document.nodes:
+        yield from expressions_in(node, entries.get(node.entry_key))
+    for edge in document.edges:
+        yield from edge.conditions()
+
+
+def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
+    """Yield the expressions in a node's params; malformed ones are left out."""
+    path, on_data = f"{node.path}.params", DATA in node.params
+    if is_branch(entry):
+        for number, case in enumerate(cases_of(node.params)):
+            text = case.get("when") if isinstance(case, Mapping) else None
+            if isinstance(text, str):
+                where = f"{path}.cases[{number}].when"
+                yield ExpressionPlace(text=text, path=where, param=CASES, is_condition=True, on_data=on_data)
+    elif is_transform(entry):
+        text = node.params.get(EXPRESSION)
+        if isinstance(text, str):
+            where = f"{path}.{EXPRESSION}"
+            yield ExpressionPlace(text=text, path=where, param=EXPRESSION, output="result", on_data=on_data)
+        for name, text in outputs_of(node.params).items():
+            if isinstance(text, str):
+                where = at(f"{path}.{OUTPUTS}", name)
+                yield ExpressionPlace(text=text, path=where, param=OUTPUTS, output=name, on_data=on_data)
+
+
+def cases_of(params: Mapping[str, Any]) -> list[JSON]:
+    """Return the cases of a branch, whose conditions are expressions; an empty list if there are none."""
+    found = _structured(params.get(CASES))
+    return list(found) if isinstance(found, list) else []
+
+
+def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
+    """Return the named expressions of a transform, by output."""
+    found = _structured(params.get(OUTPUTS))
+    return {str(name): text for name, text in found.items()} if isinstance(found, dict) else {}
+
+
+def _structured(value: Any) -> Any:
+    return json_in(value) if isinstance(value, str) else value
+
+
+def actions_of(node: NodeSpec) -> tuple[str, ...]:
+    """Return the actions that a branch can take by its expressions: its cases, then `default`."""
+    cases = (case.get("action") for case in cases_of(node.params) if isinstance(case, Mapping))
+    return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
+
+
+def expression_reads(
+    places: Iterable[ExpressionPlace], everything: Iterable[str]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the paths that expressions read, each with its parameter; a malformed one reads nothing."""
+    for place in places:
+        from pflow_mcp_plugin.host.workflow.expressions import parsed
+        from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
+
+        try:
+            expression = parsed(place.text)
+        except PflowError:
+            continue
+        reading = Reading.of(expression, current=Shape() if place.on_data else None)
+        if reading.everything:
+            yield from ((place.param, (name,)) for name in everything)
+        yield from ((place.param, path) for path in reading.longest_paths)
+
+
+def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
+    """Return the outputs of a transform: `result` of its expression, and those it names itself."""
+    from pflow_mcp_plugin.host.workflow.expressions import parsed
+    from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
+
+    outputs = []
+    for place in param_expressions(node, entry):
+        try:
+            field = Reading.of(parsed(place.text)).result.field(place.output)
+        except PflowError:  # the check reports it
+            field = Field(key=place.output)
+        outputs.append(attrs.evolve(field, description=place.text))
+    return tuple(outputs)
+
+
+def nothing_known(_: TemplateReference) -> object:
+    """Return `UNKNOWN`: before a run, a use knows none of the values that templates name."""
+    return UNKNOWN
+
+
+def known_params(
+    node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_known, *, of_item: bool = False
+) -> dict[str, object]:
+    """Return the params of a use of a node, coerced, with `UNKNOWN` where only the run knows the value.
+
+    So is a value of the wrong type, which the check of the workflow reports. Only in the use of an item of a
+    batch such a value stays as it is.
+    """
+    fields = entry.interface.fields
+    params: dict[str, object] = {}
+    for key, value in node.params.items():
+        found = UNKNOWN if key in expression_params(entry) else known_value(value, lookup)
+        fit = fitting(found, fields[key]) if key in fields else found
+        keeps = fit is UNKNOWN and of_item and has_template(value)
+        params[str(key)] = found if keeps else fit
+    return params
+
+
+def fitting(value: object, field: Field) -> object:
+    """Return a value that a use knows in its declared type; `UNKNOWN` if it does not fit."""
+    try:
+        return value if value is UNKNOWN else coerce(value, field)
+    except TypeMismatch:
+        return UNKNOWN
+
+
+def values_of(known: Mapping[str, object]) -> KnownValue:
+    """Return what looks up the values that a use knows, by the first name of a template."""
+
+    def lookup(reference: TemplateReference) -> object:
+        return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN
+
+    return lookup
+
+
+def known_value(value: object, lookup: KnownValue = nothing_known) -> Any:
+    """Return a value of a use with its templates filled in, `UNKNOWN` in place of what they leave open."""
+    if isinstance(value, dict):
+        return {key: known_value(item, lookup) for key, item in value.items()}
+    if isinstance(value, list):
+        return [known_value(item, lookup) for item in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    parts = [part for part in parse(value) if not isinstance(part, str)]
+    try:
+        found = [lookup(part) if isinstance(part, TemplateReference) else UNKNOWN for part in parts]
+        # A value with gaps can stand for itself, but not inside other text.
+        if len(found) == 1 and parts[0].text == value:
+            return found[0]
+        return UNKNOWN if any(map(_has_gap, found)) else resolve(value, lookup)
+    except (MissingValue, PflowError):
+        return UNKNOWN
+
+
+def _has_gap(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_gap, value.values()))
+    return any(map(_has_gap, value)) if isinstance(value, list) else value is UNKNOWN
+
+
+class WorkflowReads:
+    """What a workflow reads of its `inputs` and of the outputs of its nodes; collected once."""
+
+    def __init__(self, document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> None:
+        self._found: dict[str, set[Path]] = {}
+        ids, writers = {node.id for node in document.nodes}, _writers(document, entries)
+        everything = (*document.inputs, *ids)
+        expressions = expression_reads(every_expression(document, entries), everything)
+        values: list[object] = [output.source for output in document.outputs.values()]
+        for node in document.nodes:
+            values += (*node.params.values(), *(place.value for place in node.constructs.templates()))
+        by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
+        sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
+        by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
+        natural: set[Path] = set()
+        for node in document.nodes:
+            # Names that it takes from the root because nothing else gives them.
+            if entry := entries.get(node.entry_key):
+                natural |= {
+                    (key,) for key in reads(entry) - {*node.params, *document.mapping(node.id).inputs}
+                }
+        for path in by_name:
+            if path[0] in ids:
+                self._add(str(path[0]), path[1:])
+        for path in by_name | natural:
+            for node_id, key in writers.get(str(path[0]), ()):
+                self._add(node_id, (key, *path[1:]))
+        for node_id, mapping in document.mappings.items():
+            for key in mapping.outputs:
+                self._add(node_id, (key,))
+        self.inputs = document.inputs.keys() & {path[0] for path in by_name | natural}
+
+    def of(self, node: NodeSpec) -> frozenset[Path]:
+        """Return the paths that are read of the outputs of a node; of one that repeats those of one run."""
+        paths = self._found.get(node.id, ())
+        return frozenset(inner for path in paths for inner in node.constructs.read_of_one(path))
+
+    def _add(self, node_id: str, path: Path) -> None:
+        self._found.setdefault(node_id, set()).add(path)
+
+
+def reads(entry: Entry) -> set[str]:
+    """Return the keys, inputs among them, that a node reads from the shared store if no param is set."""
+    return {*entry.interface.reads, *entry.interface.fields}
+
+
+def _writers(
+    document: WorkflowDocument, entries: Mapping[str, Entry | None]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the nodes that may write each name at the root, each with its own name for it."""
+    writers: dict[str, list[tuple[str, str]]] = {}
+    for node in document.nodes:
+        entry, mapped = entries.get(node.entry_key), document.mapping(node.id).outputs
+        names = dict(mapped)
+        if entry and not document.namespaced:
+            names = {field.key: field.key for field in entry.interface.outputs} | names
+        for key, name in names.items():
+            writers.setdefault(name, []).append((node.id, key))
+    return writers

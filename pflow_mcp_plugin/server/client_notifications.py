@@ -1,0 +1,191 @@
+"""What clients are told without asking: the progress of a call, and that a list has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from pflow_mcp_plugin.contract import Library, PflowError, Progress
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from mcp.server.context import ServerRequestContext
+
+
+Changed = Literal["tools", "resources", "prompts"]
+
+_EVENTS: dict[Changed, Callable[[], ServerEvent]] = {
+    "tools": ToolsListChanged,
+    "resources": ResourcesListChanged,
+    "prompts": PromptsListChanged,
+}
+
+
+class _Bus(InMemorySubscriptionBus):
+    """The bus of the SDK, which also knows whether anyone listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._subscriptions: set[object] = set()
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether the bus has a listener."""
+        return bool(self._subscriptions)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register a listener of the bus; return the function that removes it, which may be called twice."""
+        unsubscribe = super().subscribe(listener)
+        subscription = object()
+        self._subscriptions.add(subscription)
+
+        def leave() -> None:
+            unsubscribe()
+            self._subscriptions.discard(subscription)
+
+        return leave
+
+
+class ListChanges:
+    """The clients to notify of changes: open connections with a handshake, and those that subscribed."""
+
+    def __init__(self) -> None:
+        self._bus = _Bus()
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self.listen = ListenHandler(self._bus)
+        """Answers `subscriptions/listen`, the subscriptions of revision 2026-07-28."""
+
+    def seen(self, context: ServerRequestContext[Any, Any]) -> None:
+        """Notify the connection of this request of later changes, if a handshake opened it."""
+        if context.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            # Each request has a session of its own; the connection stays.
+            self._connections.add(context.session._connection)  # noqa: SLF001
+
+    @property
+    def has_audience(self) -> bool:
+        """Whether any client would be notified of a change."""
+        return bool(self._connections or self._bus.has_listeners)
+
+    async def announce(self, changed: Changed) -> None:
+        """Notify every client that a list has changed; call it in the server's event loop."""
+        await self._bus.publish(_EVENTS[changed]())
+        for connection in list(self._connections):
+            await connection.notify(f"notifications/{changed}/list_changed", None)
+
+
+INTERVAL = 1.0
+"""Seconds between two looks at the library."""
+
+
+@asynccontextmanager
+async def watched(
+    library: Library | None, changes: ListChanges, lists: Sequence[Changed], interval: float = INTERVAL
+) -> AsyncIterator[None]:
+    """Announce each change of the saved workflows in the `async with` block, by one task of the event loop.
+
+    `lists` are those that change with the library. Nothing is read while no client would be notified.
+    """
+    if library is None or not lists:
+        yield
+        return
+    task = asyncio.create_task(_watch(library, changes, lists, interval), name="watching the library")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _watch(library: Library, changes: ListChanges, lists: Sequence[Changed], interval: float) -> None:
+    # Not updated while nobody listens: a new client is notified once too often rather than not at all.
+    known = _fingerprint(library, "")
+    while True:
+        await asyncio.sleep(interval)
+        if not changes.has_audience:
+            continue
+        now = _fingerprint(library, known)
+        if now != known:
+            known = now
+            for each in lists:
+                await changes.announce(each)
+
+
+def _fingerprint(library: Library, otherwise: str) -> str:
+    with suppress(PflowError, OSError):  # the folder cannot be read at the moment
+        return library.fingerprint()
+    return otherwise
+
+
+_WITHIN = 0.1
+"""The share of the way to the next whole step that each report within a step adds."""
+
+
+class ProgressSender:
+    """Sends progress while its `async with` block runs; the SDK drops it unless the client asked for it.
+
+    If the client is slower than the run, it receives only the latest. The number always grows, as the
+    protocol demands: each report within a step adds a little.
+    """
+
+    def __init__(self, context: ServerRequestContext[Any, Any], redact: Callable[[str], str]) -> None:
+        self._session = context.session
+        self._redact = redact
+        self._loop = asyncio.get_running_loop()
+        self._latest: Progress | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._sent = -1.0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._latest is not None:
+            self._begin()
+        if self._sending is not None:
+            if error is not None:
+                self._sending.cancel()
+            await asyncio.wait([self._sending])
+
+    def report(self, progress: Progress) -> None:
+        """Accept a report, from any thread."""
+        waiting, self._latest = self._latest is not None, progress
+        if not waiting:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for the progress
+                self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while (progress := self._latest) is not None:
+            self._latest = None
+            done = self._growing(progress.done)
+            if done is not None:
+                message = self._redact(progress.message) if progress.message else None
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone
+                    await self._session.report_progress(done, progress.total, message)
+
+    def _growing(self, done: float) -> float | None:
+        """Return a number greater than the last one; None if floats have none left before the next step."""
+        if done <= self._sent:
+            done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
+            if done <= self._sent:
+                return None
+        self._sent = done
+        return done

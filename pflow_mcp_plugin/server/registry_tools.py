@@ -1,0 +1,204 @@
+"""The tools for nodes: discover, describe, run, search, list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.contract import Entry, PflowError
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.envelopes import (
+    ANY_OBJECT,
+    DISCOVERING,
+    LOCAL_READING,
+    NUMBER,
+    RUN_BESIDE,
+    TEXT,
+    arguments_schema,
+    discovery_answer,
+    discovery_schema,
+    list_of,
+    object_of,
+    output_schema,
+    success,
+)
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
+from pflow_mcp_plugin.server.workflow_tools import ended
+
+SEARCH_LIMIT = 50
+_MOST_DESCRIBED = 100
+
+
+def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `registry_discover`: the nodes that a task needs, with their interfaces."""
+    return discovery_answer(request.host.registry.discover(arguments["task"]), Entry.to_dict)
+
+
+def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `registry_run`: the outputs of a node, with every path inside them."""
+    ran = runner_of(request.host).run_node(
+        arguments["node_type"],
+        arguments.get("parameters", {}),
+        origin=request.origin,
+        control=request.control,
+    )
+    structure = [attrs.asdict(path) for path in ran.structure]
+    return ended(ran.outcome, node=ran.node, structure=structure)
+
+
+def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `registry_describe`: the complete interfaces of nodes."""
+    names = arguments["nodes"]
+    if not 1 <= len(names) <= _MOST_DESCRIBED:
+        message = f"nodes must name 1 to {_MOST_DESCRIBED} nodes, it names {len(names):,}"
+        raise PflowError(message, kind="validation", suggestions=("Find nodes with registry_search",))
+    return success({"nodes": [entry.to_dict() for entry in request.host.registry.describe(names)]})
+
+
+def search(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `registry_search`: the nodes that match words, best first."""
+    registry, pattern = request.host.registry, arguments["pattern"]
+    rows = [
+        {**_row(entry), "score": round(score, 3)} for entry, score in registry.search(pattern, SEARCH_LIMIT)
+    ]
+    total = registry.count(pattern) if len(rows) == SEARCH_LIMIT else len(rows)
+    note = f"{total - len(rows):,} more found: add words" if total > len(rows) else ""
+    return success({"nodes": rows, "limit": SEARCH_LIMIT, "total": total, "note": note})
+
+
+def list_nodes(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `registry_list`: the name and description of every node."""
+    rows = [_row(entry) for entry in request.host.registry.entries()]
+    return success({"nodes": rows, "total": len(rows)})
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {"node": entry.node, "description": entry.description, **entry.labels}
+
+
+_DESCRIBED: JSONObject = {"node": TEXT, "description": TEXT, "interface": ANY_OBJECT, "purity": TEXT}
+_ENTRY = object_of(_DESCRIBED, "node")
+_ROW = object_of({"node": TEXT, "description": TEXT}, "node", "description")
+
+DISCOVER = ServedTool(
+    name="registry_discover",
+    title="Find nodes for a task",
+    description=(
+        "Find the nodes that a workflow for this task is built from. Call it when workflow_discover found "
+        "nothing that fits. Returns matches, best first, each with its complete interface (params, outputs, "
+        "actions), a confidence from 0 to 1 and the reason. Then see what a node really returns with "
+        "registry_run, as the outputs of many are declared as Any."
+    ),
+    input_schema=arguments_schema(
+        {"task": {"type": "string", "description": "What needs to be built, in plain words"}}, "task"
+    ),
+    output_schema=discovery_schema(_DESCRIBED, "node", "interface"),
+    claims=DISCOVERING,
+    answer=discover,
+)
+
+RUN = ServedTool(
+    name="registry_run",
+    title="Run a single node",
+    description=(
+        "Run one node with these parameters and return its outputs, and as `structure` every path in them "
+        "with its type and a sample. A template takes the path after the node's id: for a node `fetch`, the "
+        "path `result.items[0].name` is ${fetch.result.items[0].name}. The node really runs, with all its "
+        "effects. Call it before you write a workflow that uses the outputs."
+    ),
+    input_schema=arguments_schema(
+        {
+            "node_type": {"type": "string", "description": "The node, as registry_discover names it"},
+            "parameters": {
+                "type": "object",
+                "default": {},
+                "description": "Its params by key, as plain values: ${...} in them is text",
+            },
+        },
+        "node_type",
+    ),
+    output_schema=output_schema(
+        object_of(
+            {
+                "node": TEXT,
+                "outputs": ANY_OBJECT,
+                "structure": list_of(object_of({"path": TEXT, "type": TEXT, "sample": {}}, "path", "type")),
+                "run_id": TEXT,
+            },
+            "node",
+            "outputs",
+            "structure",
+            "run_id",
+        ),
+        **RUN_BESIDE,
+    ),
+    claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
+    answer=run,
+)
+
+DESCRIBE = ServedTool(
+    name="registry_describe",
+    title="Describe nodes",
+    description=(
+        "Return the complete interface of these nodes: each param with its type, whether it is required and "
+        "what it means; outputs; actions. Call it for every node before you use it in a workflow. If some "
+        "are unknown, the failure names the nearest of each, and its details hold `entries` of the others."
+    ),
+    input_schema=arguments_schema(
+        {
+            "nodes": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Names of nodes, at most 100",
+            }
+        },
+        "nodes",
+    ),
+    output_schema=output_schema(object_of({"nodes": list_of(_ENTRY)}, "nodes")),
+    claims=LOCAL_READING,
+    answer=describe,
+)
+
+SEARCH = ServedTool(
+    name="registry_search",
+    title="Search nodes",
+    description=(
+        "Search the names, descriptions and parameters of all nodes for words; the best matches come first, "
+        f"at most {SEARCH_LIMIT}, of `total` that match. For a task in plain words, registry_discover is "
+        "better. Continue with registry_describe."
+    ),
+    input_schema=arguments_schema(
+        {"pattern": {"type": "string", "description": "Words, such as: github issue"}}, "pattern"
+    ),
+    output_schema=output_schema(
+        object_of(
+            {
+                "nodes": list_of(object_of({"node": TEXT, "description": TEXT, "score": NUMBER}, "node")),
+                "limit": {"type": "integer"},
+                "total": {"type": "integer"},
+                "note": TEXT,
+            },
+            "nodes",
+            "total",
+        )
+    ),
+    claims=LOCAL_READING,
+    answer=search,
+)
+
+LIST = ServedTool(
+    name="registry_list",
+    title="List all nodes",
+    description=(
+        "List the name and description of every node. There may be hundreds: prefer registry_discover or "
+        "registry_search."
+    ),
+    input_schema=arguments_schema({}),
+    output_schema=output_schema(
+        object_of({"nodes": list_of(_ROW), "total": {"type": "integer"}}, "nodes", "total")
+    ),
+    claims=LOCAL_READING,
+    answer=list_nodes,
+)

@@ -1,0 +1,113 @@
+"""The tools for settings: save a value, read one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin.config.project_file import variables
+from pflow_mcp_plugin.contract import Host, PflowError
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.redaction import mask
+from pflow_mcp_plugin.server.envelopes import (
+    LOCAL_READING,
+    TEXT,
+    arguments_schema,
+    object_of,
+    output_schema,
+    success,
+)
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, nearest, settings_of, shown
+
+
+def set_value(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `settings_set`: save a value; it is not repeated."""
+    key = arguments["key"]
+    _require_changeable(request.host, key)
+    settings_of(request.host).set(key, arguments["value"])
+    return success({"key": key, "saved": True})
+
+
+def _require_changeable(host: Host, key: str) -> None:
+    """Refuse keys that an agent must not set, because they decide more than a value for a server."""
+    stored = settings_of(host).names().get(key, "file")
+    starts = _started_with(host, key)
+    if key.upper().startswith("PFLOW_"):
+        why = "keys that begin with PFLOW_ are settings of pflow itself"
+    elif stored != "file":
+        why = (
+            "its value comes from a command" if stored == "command" else f"its value is kept in the {stored}"
+        )
+    elif starts:
+        why = f"it decides what is started or reached for server {starts}"
+    else:
+        return
+    step = f"Ask the user to set it: pflow settings set {key} -"
+    raise PflowError(f"{shown(key)} cannot be set here: {why}", kind="validation", suggestions=(step,))
+
+
+def _started_with(host: Host, key: str) -> str:
+    """Return the first server whose launch refers to a setting, an empty string if there is none.
+
+    A server whose config has mistakes is read as it is written: it may be mended later.
+    """
+    from pflow_mcp_plugin.config.expansion import launch_names
+    from pflow_mcp_plugin.discovery.servers import servers
+
+    store = servers(host.paths).store
+    for name in store.names():
+        try:
+            names = launch_names(store.get(name))
+        except PflowError:
+            names = set(variables(store.table(name)))
+        if key in names:
+            return name
+    return ""
+
+
+def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `settings_get`: a value, masked unless the user's config says otherwise."""
+    key, settings = arguments["key"], settings_of(request.host)
+    value = settings.get(key)
+    if value is None:
+        close = nearest(key, list(settings.names()))
+        hint = f"Did you mean {close}?" if close else "Save it with settings_set"
+        raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=(hint,))
+    visible = value if request.show_secrets else mask(value)
+    return success({"key": key, "value": visible, "masked": visible != value})
+
+
+_FLAG: JSONObject = {"type": "boolean"}
+_KEY: JSONObject = {"type": "string", "description": "The name of the setting, such as GITHUB_TOKEN"}
+
+SET = ServedTool(
+    name="settings_set",
+    title="Save a setting",
+    description=(
+        "Save an API key, a credential or another setting; servers use it wherever their config says "
+        "${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value. Keys "
+        "that decide what is started, and those of pflow itself, are for the user to set."
+    ),
+    input_schema=arguments_schema(
+        {"key": _KEY, "value": {"type": "string", "description": "Its value"}}, "key", "value"
+    ),
+    output_schema=output_schema(object_of({"key": TEXT, "saved": _FLAG}, "key", "saved")),
+    claims=Claims(read_only=False, destructive=True, idempotent=True, open_world=False),
+    answer=set_value,
+)
+
+GET = ServedTool(
+    name="settings_get",
+    title="Read a setting",
+    description=(
+        "Say whether a setting is saved, and its value; secrets are masked as ****. You never need the value "
+        "itself: refer to it as ${KEY}. If it is not set, ask the user for it or save it with settings_set."
+    ),
+    input_schema=arguments_schema({"key": _KEY}, "key"),
+    output_schema=output_schema(
+        object_of({"key": TEXT, "value": TEXT, "masked": _FLAG}, "key", "value", "masked")
+    ),
+    claims=LOCAL_READING,
+    answer=get,
+    reveals=True,
+)

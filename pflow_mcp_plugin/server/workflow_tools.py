@@ -1,0 +1,318 @@
+"""The tools for workflows: discover, execute, validate, save and list them, and read the trace of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pflow_mcp_plugin import workflow_chain
+from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.server.envelopes import (
+    ANY_OBJECT,
+    DISCOVERING,
+    LOCAL_READING,
+    NUMBER,
+    RUN_BESIDE,
+    TEXT,
+    arguments_schema,
+    discovery_answer,
+    discovery_schema,
+    failure,
+    list_of,
+    object_of,
+    output_schema,
+    success,
+)
+from pflow_mcp_plugin.server.served_tool import (
+    Claims,
+    ServedRequest,
+    ServedTool,
+    library_of,
+    runner_of,
+    shown,
+    traces_of,
+)
+from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
+from pflow_mcp_plugin.terminal.human_units import count_text
+
+
+def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_discover`: saved workflows that do what is asked for."""
+    return discovery_answer(library_of(request.host).discover(arguments["query"]), described)
+
+
+def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
+    given = given_workflow(request, arguments["workflow"])
+    if given.saved:
+        workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
+    outcome = runner_of(request.host).run(
+        given.workflow,
+        arguments.get("parameters", {}),
+        name=given.name,
+        origin=request.origin,
+        control=request.control,
+    )
+    return ended(outcome)
+
+
+def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
+    given = given_workflow(request, arguments["workflow"])
+    problems = runner_of(request.host).validate(given.workflow)
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        raise PflowError(
+            f"The workflow has {count_text(len(errors), 'error')}",
+            kind="validation",
+            problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
+            suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
+        )
+    normal = runner_of(request.host).normalise(given.workflow)
+    return success({"valid": True, "problems": [it.to_dict() for it in problems], "workflow": normal})
+
+
+def save(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_save`: check a workflow and save it in the library."""
+    given = given_workflow(request, arguments["workflow_file"])
+    saved, problems = request.host.save_workflow(given.workflow, arguments["name"], arguments["description"])
+    return success({**described(saved), "problems": [problem.to_dict() for problem in problems]})
+
+
+def list_saved(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `workflow_list`: the saved workflows."""
+    library = request.host.library
+    saved = library.saved(arguments.get("filter", "")) if library else ()
+    return success({"workflows": [described(each) for each in saved], "total": len(saved)})
+
+
+def described(saved: SavedWorkflow) -> dict[str, Any]:
+    """Return a saved workflow as the tools describe it: without its path, which a client cannot use."""
+    data = saved.to_dict()
+    del data["path"]
+    return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
+
+
+def ended(outcome: Outcome, **more: object) -> JSONObject:
+    """Return the envelope of a run: its outputs, or its error with the checkpoint, large values shortened."""
+    beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
+    if outcome.error is not None:
+        envelope = failure(outcome.error, checkpoint=outcome.checkpoint, **beside)
+        error = envelope["error"]
+        return {**envelope, "error": {**error, "details": outcome.shown(error["details"])}}
+    outputs = outcome.shown(dict(outcome.outputs))
+    return success({"outputs": outputs, **more, "run_id": outcome.run_id}, **beside)
+
+
+_WORKFLOW: JSONObject = {
+    "type": ["string", "object"],
+    "description": (
+        "The name of a saved workflow, the path of a JSON or YAML file inside the served folder, or the "
+        "workflow itself as a JSON object (or as JSON or YAML text): {nodes: [{id, type, params}], edges, "
+        "inputs, outputs}"
+    ),
+}
+_DESCRIBED: JSONObject = {
+    "name": TEXT,
+    "description": TEXT,
+    "version": {"type": "integer"},
+    "saved": TEXT,
+    "inputs": ANY_OBJECT,
+    "outputs": ANY_OBJECT,
+    "problem": TEXT,
+}
+_SAVED = object_of(_DESCRIBED, "name")
+_PROBLEMS = list_of(ANY_OBJECT)
+
+DISCOVER = ServedTool(
+    name="workflow_discover",
+    title="Find a saved workflow",
+    description=(
+        "Find saved workflows that do what a task asks for. Always call this first: running a saved workflow "
+        "is faster and safer than building one. Returns matches, best first, each with its name, inputs, "
+        "outputs, a confidence from 0 to 1 and the reason. At 0.95 or more, run the workflow by its name "
+        "with workflow_execute; below, look at it first; if nothing fits, continue with registry_discover."
+    ),
+    input_schema=arguments_schema(
+        {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
+    ),
+    output_schema=discovery_schema(_DESCRIBED, "name", "inputs", "outputs"),
+    claims=DISCOVERING,
+    answer=discover,
+)
+
+EXECUTE = ServedTool(
+    name="workflow_execute",
+    title="Run a workflow",
+    description=(
+        "Run a workflow and return its outputs. It is checked first, and nothing runs if it has an error; it "
+        "is never repaired automatically. On failure the answer holds the error, what to do about it, and a "
+        "checkpoint of what each node had written; trace_read shows every step. A workflow may call any tool "
+        "or command that its nodes name: look at it before you run one that you did not write."
+    ),
+    input_schema=arguments_schema(
+        {
+            "workflow": _WORKFLOW,
+            "parameters": {
+                "type": "object",
+                "default": {},
+                "description": "The workflow's inputs by name",
+            },
+        },
+        "workflow",
+    ),
+    output_schema=output_schema(
+        object_of({"outputs": ANY_OBJECT, "run_id": TEXT}, "outputs", "run_id"), **RUN_BESIDE
+    ),
+    claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
+    answer=execute,
+)
+
+VALIDATE = ServedTool(
+    name="workflow_validate",
+    title="Check a workflow",
+    description=(
+        "Check a workflow without running it. Returns every problem at once, each with its JSON path, "
+        "message and suggestion; if there is no error, also the workflow in its normal form. Call it after "
+        "each change until it is valid, then workflow_execute."
+    ),
+    input_schema=arguments_schema({"workflow": _WORKFLOW}, "workflow"),
+    output_schema=output_schema(
+        object_of(
+            {"valid": {"type": "boolean"}, "problems": _PROBLEMS, "workflow": ANY_OBJECT},
+            "valid",
+            "problems",
+            "workflow",
+        )
+    ),
+    claims=LOCAL_READING,
+    answer=validate,
+)
+
+SAVE = ServedTool(
+    name="workflow_save",
+    title="Save a workflow",
+    description=(
+        "Save a workflow in the user's library, so that workflow_discover finds it and workflow_execute runs "
+        "it by name. Save one that has run successfully. A workflow of the same name is replaced; its older "
+        "versions are kept."
+    ),
+    input_schema=arguments_schema(
+        {
+            "workflow_file": {
+                "type": "string",
+                "maxLength": MOST_BYTES,
+                "description": (
+                    "The path of a JSON or YAML file inside the served folder, the workflow itself as JSON "
+                    "or YAML text, or the name of a saved workflow to copy"
+                ),
+            },
+            "name": {"type": "string", "description": "lowercase-with-hyphens"},
+            "description": {"type": "string", "description": "What it does, in the words of a task"},
+        },
+        "workflow_file",
+        "name",
+        "description",
+    ),
+    output_schema=output_schema(_SAVED),
+    # Replaced ones are kept as versions.
+    claims=Claims(read_only=False, destructive=False, idempotent=True, open_world=False),
+    answer=save,
+)
+
+LIST = ServedTool(
+    name="workflow_list",
+    title="List saved workflows",
+    description=(
+        "List the saved workflows with their inputs and outputs, by name. To find one for a task, "
+        "workflow_discover is better."
+    ),
+    input_schema=arguments_schema(
+        {
+            "filter": {
+                "type": "string",
+                "description": "Only those whose name or description contains this",
+            }
+        }
+    ),
+    output_schema=output_schema(
+        object_of({"workflows": list_of(_SAVED), "total": {"type": "integer"}}, "workflows", "total")
+    ),
+    claims=LOCAL_READING,
+    answer=list_saved,
+)
+
+
+_LARGEST = 200_000
+"""The approximate number of characters of a trace that are returned."""
+_LONGEST = 4_096
+
+
+def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    """Answer `trace_read`: the steps of a run of the same caller."""
+    traces = traces_of(request.host)
+    run = arguments.get("trace_file", "latest")
+    if not run or len(run) > _LONGEST or not run.isprintable():
+        raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
+    path = traces.find(run, owner=request.origin.owner)
+    return success({**_capped(traces.read(path)), "trace_file": str(path)})
+
+
+def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trace without the params, outputs and items of the steps that would make it too long."""
+    steps: list[Any] = []
+    left = _LARGEST
+    for step in trace["steps"]:
+        left -= len(str(step))
+        large = {key: "..." for key in ("params", "outputs", "items") if key in step}
+        steps.append(step if left > 0 else {**step, **large, "cut": True})
+    return {**trace, "steps": steps}
+
+
+_STEP = object_of(
+    {
+        "id": TEXT,
+        "type": TEXT,
+        "action": {"type": ["string", "null"]},
+        "milliseconds": NUMBER,
+        "error": {"type": ["string", "null"]},
+    },
+    "id",
+    "type",
+)
+
+READ_TRACE = ServedTool(
+    name="trace_read",
+    title="Read a trace",
+    description=(
+        "Read the trace of a run: each step in order, with its node, params, outputs, action, time and "
+        "error. Call it when a run failed or its outputs are not what you expected. Values are shortened, "
+        "and secrets redacted."
+    ),
+    input_schema=arguments_schema(
+        {
+            "trace_file": {
+                "type": "string",
+                "description": "The trace_path of a run, its run_id, or latest, which is the default",
+            }
+        }
+    ),
+    output_schema=output_schema(
+        object_of(
+            {
+                "run_id": TEXT,
+                "workflow": TEXT,
+                "success": {"type": "boolean"},
+                "error": {"type": ["object", "null"]},
+                "inputs": ANY_OBJECT,
+                "steps": list_of(_STEP),
+                "trace_file": TEXT,
+            },
+            "steps",
+            "trace_file",
+        )
+    ),
+    claims=LOCAL_READING,
+    answer=read_trace,
+)

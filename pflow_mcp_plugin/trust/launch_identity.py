@@ -1,0 +1,187 @@
+"""What identifies the launch of a server: the program that is run, or the place that is connected to.
+
+Approvals of tools hold for a launch. It consists of what the config says about where the tools come from:
+transport, command with its arguments (which name the version of a package), working folder, path and
+URL, and the variables of its `env` that decide what code runs, such as PYTHONPATH. Where references stand in
+these, the values of their variables belong to it; of those that bring a secret only the reference counts.
+Other variables, headers and limits are no part of it.
+
+Identities of older versions lack `env` and `variables`. What an identity lacks is not compared, and is added
+by the first sync or run, so nothing has to be approved anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.types import Server
+
+_DIGEST = re.compile(r"secret:[0-9a-f]{64}")
+"""A secret in an identity. Not `sha256:`, which names a version in arguments such as `image@sha256:...`."""
+_USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
+_ADDED = ("env", "variables")
+"""The parts that identities of older versions lack."""
+
+
+def launch_identity(server: Server, variables: Mapping[str, str] | None = None) -> JSONObject:
+    """Return the identity of a server's launch as JSON.
+
+    References such as `${TOKEN}` stay references, and a secret that is written out becomes its hash.
+    `variables` are those that decide what is started; None if their values are not known here.
+    """
+    written = _identity(server.transport, server.command, server.args, server.cwd, server.path, server.url)
+    added: dict[str, Any] = {"env": _code_variables(server)}
+    if variables is not None:
+        added["variables"] = {name: _kept(name, value) for name, value in sorted(variables.items())}
+    return {**written, **added}
+
+
+def is_launch_of(launch: JSONObject, server: Server, variables: Mapping[str, str] | None = None) -> bool:
+    """Whether this is the identity of a server's launch; `variables` is as for `launch_identity`."""
+    # Without secrets in it, the identity is what the config says; this look-up needs to import nothing more.
+    written = _written(server.transport, server.command, server.args, server.cwd, server.path, server.url)
+    if not server.env and variables is None and not launch.get("env") and _without_added(launch) == written:
+        return True
+    return same(launch, launch_identity(server, variables))
+
+
+def same(one: JSONObject, other: JSONObject) -> bool:
+    """Whether two identities are those of the same launch, as far as both are complete."""
+    if any(one[key] != other[key] for key in _ADDED if key in one and key in other):
+        return False
+    written = _without_added(one), _without_added(other)
+    # Older versions hashed what only stands in the place of a secret, too.
+    return written[0] == written[1] or _hashed(written[0]) == _hashed(written[1])
+
+
+def completed(launch: JSONObject, others: Iterable[JSONObject | None]) -> JSONObject:
+    """Return an identity with what it lacks, from the first other one of the same launch that has it."""
+    for other in others:
+        if other and same(launch, other):
+            launch = {**launch, **{key: other[key] for key in _ADDED if key in other and key not in launch}}
+    return launch
+
+
+def is_complete(launch: JSONObject) -> bool:
+    """Whether an identity has all parts that this version compares."""
+    return all(key in launch for key in _ADDED)
+
+
+def changed_variables(old: JSONObject, new: JSONObject) -> list[str]:
+    """Return the variables that decide what is started and differ in two identities of one launch."""
+    tables = [cast("Mapping[str, str]", launch.get("variables", {})) for launch in (old, new)]
+    names = sorted({*tables[0], *tables[1]})
+    return [name for name in names if tables[0].get(name) != tables[1].get(name)]
+
+
+def shown(launch: Mapping[str, Any]) -> str:
+    """Return the identity of a launch for display in one line: the full command line, path or URL."""
+    import shlex
+
+    from pflow_mcp_plugin.redaction import MASK
+    from pflow_mcp_plugin.terminal.printable_text import one_line
+
+    words = [launch.get("command", ""), *launch.get("args", ())]
+    parts = [
+        launch.get("url", ""),
+        launch.get("path", ""),
+        shlex.join(map(str, words)) if words[0] else "",
+    ]
+    line = _DIGEST.sub(MASK, " started by ".join(str(part) for part in parts if part))
+    folder = f" (in {launch['cwd']})" if launch.get("cwd") else ""
+    return one_line(line + folder + "".join(_values_shown(launch)))
+
+
+def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
+    """Return two launches for display, in words that differ."""
+    before, after = shown(old), shown(new)
+    if before == after:
+        kinds = (str(old.get("transport", "")), str(new.get("transport", "")))
+        notes = kinds if kinds[0] != kinds[1] else ("with another secret", "with a secret that changed")
+        before, after = (f"{line} ({note})" for line, note in zip((before, after), notes, strict=True))
+    return before, after
+
+
+def _values_shown(launch: Mapping[str, Any]) -> Iterable[str]:
+    from pflow_mcp_plugin.redaction import MASK
+
+    for word, key in (("with", "env"), ("where", "variables")):
+        table = launch.get(key) or {}
+        values = (f"{name}={_DIGEST.sub(MASK, str(value))}" for name, value in table.items())
+        if table:
+            yield f", {word} {', '.join(values)}"
+
+
+@lru_cache(maxsize=64)
+def _identity(
+    transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
+) -> JSONObject:
+    from pflow_mcp_plugin.config import display
+
+    address = display.url(_USER_INFO.sub("", url), _hidden)
+    return _written(transport, command, display.arguments(args, _hidden, command=command), cwd, path, address)
+
+
+def _hashed(written: JSONObject) -> JSONObject:
+    """Return an identity with a hash of all that stands in the place of a secret."""
+    from pflow_mcp_plugin.config import display
+
+    words = [*map(str, cast("Sequence[str]", written.get("args", ())))]
+    hashed = display.arguments(words, _hidden, widely=True)
+    args = [old if _DIGEST.fullmatch(old) else new for old, new in zip(words, hashed, strict=True)]
+    return {**written, "args": args, "url": display.url(str(written.get("url", "")), _hidden, widely=True)}
+
+
+def _without_added(launch: JSONObject) -> JSONObject:
+    return {key: value for key, value in launch.items() if key not in _ADDED}
+
+
+def _code_variables(server: Server) -> JSONObject:
+    """Return the variables in a server's own `env` that decide what code it runs."""
+    if not server.env or server.transport in ("http", "sse"):
+        return {}
+    from pflow_mcp_plugin.config.display import decides_code
+
+    return {name: _kept(name, value) for name, value in sorted(server.env.items()) if decides_code(name)}
+
+
+def _kept(name: str, value: str) -> str:
+    """Return the value of a variable, a secret in it as its hash; what may be code or a place is none."""
+    from pflow_mcp_plugin import secret_detection
+    from pflow_mcp_plugin.config import display
+
+    if secret_detection.is_secret(name) and not display.is_secret_only(value):
+        return value
+    if secret_detection.is_secret(name) or display.is_random(value):
+        return _hidden(value)
+    return display.url(value, _hidden, widely=True)
+
+
+def _written(
+    transport: str, command: str, args: Sequence[str], cwd: str | None, path: str, url: str
+) -> JSONObject:
+    found: dict[str, object] = {
+        "transport": transport,
+        "command": command,
+        "args": [*args],
+        "cwd": cwd,
+        "path": path,
+        "url": url,
+    }
+    return cast("JSONObject", {key: value for key, value in found.items() if value})
+
+
+def _hidden(secret: str) -> str:
+    """Return the hash of a secret, unless it consists of references only."""
+    from hashlib import sha256  # few configs contain secrets
+
+    from pflow_mcp_plugin.redaction import mask
+
+    if mask(secret) == secret or _DIGEST.fullmatch(secret):
+        return secret
+
+    return "secret:" + sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,294 @@
+"""What was approved of each server, and how what a sync found differs from it.
+
+There is one file for each server, with its launch, instructions and every approved tool in full. Only the
+user changes it: by a first sync of a launch, or by `pflow mcp approve`. So a tool is compared with the version
+that a person approved, however many small steps led away from it. A file that is corrupt is refused, since an
+empty one would approve whatever the next sync finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin import storage
+from pflow_mcp_plugin.catalog.tool_file import ToolFile, tool_from_json, tool_to_json
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.trust import launch_identity, tool_difference
+from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
+from pflow_mcp_plugin.trust.launch_identity import same
+from pflow_mcp_plugin.trust.tool_difference import Difference, differ, differences
+from pflow_mcp_plugin.types import Tool
+
+SCHEMA_VERSION = 1
+
+
+@attrs.frozen(kw_only=True)
+class Pinned:
+    """The pins of one server.
+
+    Attributes:
+        launch: The identity of the launch that they hold for.
+        instructions: The approved instructions.
+        tools: The approved tools by raw name; some may no longer exist.
+    """
+
+    launch: JSONObject
+    instructions: str = ""
+    tools: Mapping[str, Tool] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Pins:
+    """The pins of all servers.
+
+    Attributes:
+        folder: The folder of their files.
+        apart: As of the catalog: a project's servers have a folder `pins` beside that of their tool files.
+    """
+
+    folder: Path
+    apart: Callable[[], Mapping[str, Path]] = dict
+
+    def read(self, server: str) -> Pinned | None:
+        """Return the pins of a server, None if nothing of it was approved; a corrupt file is refused."""
+        path = self._path(server)
+        content = storage.read_own(path)
+        return None if content is None else _decode(path, content)
+
+    def update(self, server: str, change: Callable[[Pinned | None], Pinned]) -> Pinned:
+        """Change the pins of a server under the lock of their file; returns them as written."""
+        path = self._path(server)
+        with storage.locked(path):
+            before = self.read(server)
+            after = change(before)
+            if after != before:
+                storage.write_atomic(path, _encode(server, after))
+            return after
+
+    def keep_for(self, server: str, launch: JSONObject) -> None:
+        """Delete the pins of a server unless they hold for this launch, which the user has just approved.
+
+        Corrupt ones stay, and the next sync refuses them.
+        """
+        try:
+            pinned = self.read(server)
+        except storage.CorruptFile:
+            return
+        if pinned and not same(pinned.launch, launch):
+            self.forget(server)
+
+    def forget(self, server: str) -> None:
+        """Delete the pins of a server, corrupt ones too: its next sync is the first one."""
+        storage.remove(self._path(server))
+
+    def _path(self, server: str) -> Path:
+        apart = self.apart().get(server)
+        folder = apart.with_name("pins") if apart else self.folder
+        return folder / f"{server}.json"
+
+
+def _encode(server: str, pinned: Pinned) -> bytes:
+    data: dict[str, JSON] = {
+        "schema_version": SCHEMA_VERSION,
+        "server": server,
+        "launch": pinned.launch,
+        "instructions": pinned.instructions,
+    }
+    # Not `storage.encode_json`: it refuses numbers that are not finite, which schemas may contain.
+    tools = ",\n".join(json.dumps(tool_to_json(tool)) for tool in pinned.tools.values())
+    return f'{json.dumps(data)[:-1]}, "tools": [\n{tools}\n]}}\n'.encode("ascii")
+
+
+def _decode(path: Path, content: bytes) -> Pinned:
+    try:
+        data: dict[str, Any] = storage.decode_json(path, content)
+        version = data["schema_version"]
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            reason = f"written by a newer pflow (schema {version}, this one knows {SCHEMA_VERSION})"
+            raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+        return _from_json(path, data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise storage.CorruptFile(path, f"not the approved tools of server {path.stem}: {error!r}") from error
+
+
+def _from_json(path: Path, data: Mapping[str, Any]) -> Pinned:
+    launch, instructions = data["launch"], data["instructions"]
+    if data["server"] != path.stem:
+        raise storage.CorruptFile(path, f"it belongs to another server: {data['server']!r:.100}")
+    if not isinstance(launch, dict) or not isinstance(instructions, str):
+        raise TypeError("launch or instructions")
+    tools = [tool_from_json(item) for item in data["tools"]]
+    return Pinned(launch=launch, instructions=instructions, tools={tool.name: tool for tool in tools})
+
+
+@attrs.frozen(kw_only=True)
+class ChangedTool:
+    """A tool that a comparison found to differ from its approved version.
+
+    Attributes:
+        name: Its raw name.
+        differences: Where it differs.
+        hides: What people do not see in its new texts, and no honest tool has; empty if there is nothing.
+    """
+
+    name: str
+    differences: tuple[Difference, ...]
+    hides: str = ""
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the changed tool in JSON form."""
+        return {"tool": self.name, "differences": [each.to_dict() for each in self.differences]}
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """A comparison of what a sync found with the pins of its server.
+
+    Attributes:
+        launches: The approved and the found launch, if they differ.
+        instructions: How the server's instructions differ.
+        hidden_in_instructions: What people do not see in instructions that differ; empty if there is nothing.
+        tools: The approved tools that differ.
+        new: The tools that nobody approved: raw name to what people do not see in their texts, and no honest
+            tool has; mostly empty.
+    """
+
+    launches: tuple[JSONObject, JSONObject] | None = None
+    instructions: tuple[Difference, ...] = ()
+    hidden_in_instructions: str = ""
+    tools: tuple[ChangedTool, ...] = ()
+    new: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def unapproved(self) -> str:
+        """Why the comparison lets none of the server's tools be used; empty if it does."""
+        if self.launches:
+            old, new = launch_identity.difference(*self.launches)
+            return f"it is now started by {new}, and its tools were approved for {old}"
+        if self.hidden_in_instructions:
+            return "its instructions hide text that nobody approved"
+        return ""
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """The tools that may not be used as of the comparison, by raw name, with the reason in short.
+
+        Models read the reason: it quotes nothing.
+        """
+        return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """What people do not see in the texts of the comparison's tools, by raw name; mostly empty."""
+        return {**self.new, **{tool.name: tool.hides for tool in self.tools}}
+
+    def __bool__(self) -> bool:
+        return bool(self.launches or self.instructions or self.tools or self.new)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the comparison in lines for a terminal; nothing if there is no difference."""
+        if self.launches:
+            old, new = launch_identity.difference(*self.launches)
+            yield from (f"launch: changed, approved for {old}", f"  now {new}")
+        if self.instructions:
+            yield from tool_difference.lines("instructions", self.instructions)
+        for tool in self.tools:
+            yield from tool_difference.lines(tool.name, tool.differences)
+        yield from (f"{one_line(name)}: not approved yet" for name in self.new)
+        if self.hidden_in_instructions:
+            yield f"instructions: {self.unapproved}: {self.hidden_in_instructions}"
+        for name, reason in self.withheld.items():
+            yield f"{one_line(name)}: {reason}: {self.hidden[name]}"
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the comparison in JSON form."""
+        launches = self.launches and {"approved": self.launches[0], "now": self.launches[1]}
+        return {
+            "launch": launches,
+            "instructions": [each.to_dict() for each in self.instructions],
+            "tools": [tool.to_dict() for tool in self.tools],
+            "new": [*self.new],
+            "withheld": {**self.withheld},
+        }
+
+
+NOTHING = Comparison()
+"""The comparison that found no difference."""
+
+
+def compare(pinned: Pinned, found: ToolFile) -> Comparison:
+    """Compare what a sync found with what was approved."""
+    launches = (pinned.launch, found.launch or {})
+    instructions = found.info.instructions
+    changed = tool_difference.text_difference("instructions", pinned.instructions, instructions)
+    pairs = ((pinned.tools[tool.name], tool) for tool in found.tools if tool.name in pinned.tools)
+    return Comparison(
+        launches=None if launch_identity.same(*launches) else launches,
+        instructions=tuple(changed),
+        hidden_in_instructions=_hidden([Text("instructions", instructions, "prose")]) if changed else "",
+        tools=tuple(_changed(*pair) for pair in pairs if differ(*pair)),
+        new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
+    )
+
+
+def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
+    """Return the pins of a server that an older version, which had no pins, synced with the same config."""
+    is_older = before is not None and before.launch is None
+    if before is None or not is_older or before.config_fingerprint != found.config_fingerprint:
+        return None
+    tools = {tool.name: tool for tool in before.tools}
+    return Pinned(launch=found.launch or {}, instructions=before.info.instructions, tools=tools)
+
+
+def first_pins(found: ToolFile) -> Pinned:
+    """Return the pins after the first sync of a launch: all that it found, but for what hides text."""
+    everything = approved(found)
+    new = compare(attrs.evolve(everything, instructions="", tools={}), found)
+    return attrs.evolve(
+        everything,
+        instructions="" if new.hidden_in_instructions else everything.instructions,
+        tools={name: tool for name, tool in everything.tools.items() if not new.new[name]},
+    )
+
+
+def approved(found: ToolFile) -> Pinned:
+    """Return the pins that approve all that a sync found."""
+    tools = {tool.name: tool for tool in found.tools}
+    return Pinned(launch=found.launch or {}, instructions=found.info.instructions, tools=tools)
+
+
+def approved_tools(pinned: Pinned, found: ToolFile, names: Collection[str]) -> Pinned:
+    """Return the pins that approve these tools as a sync found them, and leave the others as they are."""
+    now = {tool.name: tool for tool in found.tools if tool.name in names}
+    return attrs.evolve(pinned, tools={**pinned.tools, **now})
+
+
+def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFile:
+    """Return the result of a sync with the approved versions beside what differs, and what is withheld."""
+    changed = {tool.name for tool in comparison.tools}
+    return attrs.evolve(
+        found,
+        approved={name: tool for name, tool in pinned.tools.items() if name in changed},
+        new=frozenset(comparison.new),
+        withheld=comparison.withheld,
+        unapproved=comparison.unapproved,
+    )
+
+
+def _changed(old: Tool, new: Tool) -> ChangedTool:
+    known = {each.text for each in texts(old)}
+    hides = _hidden(each for each in texts(new) if each.text not in known)
+    return ChangedTool(name=new.name, differences=differences(old, new), hides=hides)
+
+
+def _hidden(said: Iterable[Text]) -> str:
+    """Return what texts hide that no honest author writes, empty if they do not."""
+    found = hidden_text("", "", said)
+    worst = next((each for each in found if each.severity == "error"), None)
+    return f"{worst.where} {worst.message}" if worst else ""

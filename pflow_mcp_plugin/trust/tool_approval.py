@@ -1,0 +1,91 @@
+"""Whether a tool may be used as it was last synced, or must be approved first, and what may be shown of it.
+
+A look-up decides this from the server's config and tool file alone, which it has read in any case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
+from pflow_mcp_plugin.catalog.tool_file import Head
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.trust import launch_identity
+from pflow_mcp_plugin.types import Server, Tool, ToolRecord
+
+
+def withheld(
+    record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None
+) -> Problem | None:
+    """Return why a tool may not be used now, None if it may.
+
+    `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
+    """
+    if record.found.task_support == "required":
+        return task_only(record.tool, server.name)
+    if server.trust == "auto":
+        return None
+    found = launch_changed(record, server, variables)
+    if found or not record.withheld:
+        return found
+    if record.is_server_withheld:
+        message = f"Server {server.name} is not approved as it is now: {record.withheld}"
+        return _problem(message, server.name, f"pflow mcp approve {server.name}")
+    from pflow_mcp_plugin.terminal.printable_text import one_line
+
+    tool = one_line(record.tool.name)
+    message = f"Tool {tool} of server {server.name} {record.withheld}"
+    return _problem(message, server.name, approval_command(server.name, record.tool.name))
+
+
+def task_only(tool: Tool, server: str) -> Problem:
+    """Return the problem that a tool runs as a task only (2025-11-25, "Tasks"), which is not supported."""
+    from pflow_mcp_plugin.terminal.printable_text import one_line
+
+    message = (
+        f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"
+    )
+    step = f"Use another tool: pflow mcp tools {server}"
+    return Problem(message=message, suggestion=step, source="mcp")
+
+
+def launch_changed(
+    synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
+) -> Problem | None:
+    """Return the problem that a server is started in another way than it was synced, None if it is not."""
+    if server.trust == "auto" or synced.launch is None:
+        return None
+    if launch_identity.is_launch_of(synced.launch, server, variables):
+        return None
+    now = launch_identity.launch_identity(server, variables)
+    if launch_identity.is_launch_of(synced.launch, server):
+        return _variables_changed(synced.launch, now, server.name)
+    old, new = launch_identity.difference(synced.launch, now)
+    message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
+    return Problem(message=message, suggestion=f"Run: pflow mcp sync {server.name}", source="mcp")
+
+
+def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Problem:
+    names = ", ".join(launch_identity.changed_variables(then, now))
+    old, new = launch_identity.difference(then, now)
+    message = (
+        f"Server {server} is now started by {new}; its tools were approved for {old}. "
+        f"This comes from another value of {names}"
+    )
+    approve = f"pflow mcp sync {server}, and then: pflow mcp approve {server}"
+    step = f"Set {names} back, or, if it is right, run: {approve}"
+    return Problem(message=message, suggestion=step, source="mcp")
+
+
+def fingerprint(record: ToolRecord, server: Server) -> str:
+    """Return what changes whenever a tool may do something else with the same arguments."""
+    same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
+    launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
+    return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))
+
+
+def _problem(message: str, server: str, approval: str) -> Problem:
+    step = f"See the difference: pflow mcp diff {server}; to approve it, run: {approval}"
+    return Problem(message=message, suggestion=step, source="mcp")

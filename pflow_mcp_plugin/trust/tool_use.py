@@ -1,0 +1,273 @@
+"""Whether a use of a tool is affected by what changed in the tool since it was approved.
+
+A use goes on if it means what it meant: the arguments that it passes still exist, no default of one that it
+leaves out is another, the outputs that it reads are still declared, and no hint became more dangerous.
+Whether the arguments fit the new schema is for the validator to say. Texts do not matter: no model reads
+them during a run.
+
+The objections are read by models too. They contain nothing that only the new version says, but for the names
+of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from pflow_mcp_plugin.catalog.json_values import excerpt, is_same
+from pflow_mcp_plugin.catalog.tool_catalog import approval_command
+from pflow_mcp_plugin.contract import UNKNOWN, Problem
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.schemas.argument_validation import Validator
+from pflow_mcp_plugin.schemas.schema_document import (
+    ANY,
+    CONTENT_BLOCKS,
+    SchemaDocument,
+    declaration,
+    table_of,
+    unwrapped,
+)
+from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.trust.tool_claims import worse_hints
+from pflow_mcp_plugin.types import Tool, ToolRecord
+
+Path = tuple[str | int, ...]
+
+_DEPTH = 8
+_ABSENT: Any = object()
+_EMPTY: tuple[JSON, ...] = (None, False, "", 0, [], {})
+_OWN_OUTPUTS = ("error", CONTENT_BLOCKS)
+_WORSE = {
+    "readOnlyHint": "it no longer claims to read only",
+    "destructiveHint": "it now claims to be destructive",
+    "openWorldHint": "it now claims to reach beyond its own data",
+}
+
+
+def objections(
+    old: Tool, new: Tool, arguments: Mapping[str, object], reads: Collection[Path] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield what changed for a use, as the path of an argument (empty if it concerns none) and in words.
+
+    `arguments` has `UNKNOWN` where only the run knows the value; `reads` are the paths of outputs.
+    """
+    yield from (("", _WORSE[hint]) for hint in worse_hints(old.annotations, new.annotations))
+    if not is_same(old.input_schema, new.input_schema):
+        sides = _Side(old.input_schema), _Side(new.input_schema)
+        yield from _of_arguments(*sides, arguments, "", _DEPTH)
+    before, after = _Results(old.output_schema), _Results(new.output_schema)
+    for path in sorted(reads, key=str):
+        if path and path[0] not in _OWN_OUTPUTS and (what := before.lost(path, after)):
+            yield "", what
+
+
+class _Side:
+    """One of two versions of a schema, or a part of it."""
+
+    def __init__(self, schema: JSON, document: SchemaDocument | None = None) -> None:
+        self.document = document or SchemaDocument(schema)
+        self.schema = schema
+        self.declared = declaration(schema, self.document)
+        self._inside: dict[str, _Side] = {}  # a list of many objects asks for the same parts
+
+    @property
+    def properties(self) -> JSONObject:
+        return self.declared.properties
+
+    def inside(self, key: str) -> _Side:
+        if key not in self._inside:
+            self._inside[key] = _Side(self.properties[key], self.document)
+        return self._inside[key]
+
+    def item(self) -> _Side | None:
+        items = self.document.items(self.schema)
+        return None if items is None else _Side(items, self.document)
+
+    def default(self, key: str) -> Any:
+        raw = self.properties[key]
+        members = [it for it in (raw, self.document.resolve(raw)) if isinstance(it, Mapping)]
+        return next((it["default"] for it in members if "default" in it), _ABSENT)
+
+
+def _of_arguments(
+    old: _Side, new: _Side, given: Mapping[str, object], path: str, depth: int
+) -> Iterator[tuple[str, str]]:
+    for key in old.properties:
+        place = f"{path}.{key}" if path else key
+        if key not in new.properties:
+            if key in given and new.declared.more is not False:  # else the validator refuses it
+                yield place, f"argument {place} no longer exists"
+        elif key not in given:
+            before, after = old.default(key), new.default(key)
+            if not _is_same_default(before, after):
+                yield place, f"the default of {place}, which is left out, {_changed(before, after)}"
+        elif depth:
+            yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
+
+
+def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        yield from _of_arguments(old, new, value, path, depth)
+        return
+    before, after = (old.item(), new.item()) if isinstance(value, list) else (None, None)
+    if before and after and isinstance(value, list) and depth:
+        for index, item in enumerate(value):
+            if item is not UNKNOWN:
+                yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
+
+
+def _is_same_default(old: JSON, new: JSON) -> bool:
+    """Whether two defaults mean the same; one that is not written down is believed to be an empty value."""
+    one, other = ("" if any(is_same(it, empty) for empty in _EMPTY) else it for it in (old, new))
+    return is_same("" if one is _ABSENT else one, "" if other is _ABSENT else other)
+
+
+def _changed(old: Any, new: Any) -> str:
+    was = "was not stated" if old is _ABSENT else f"was {excerpt(old)!r}"
+    # A string would be a text that nobody approved.
+    if new is _ABSENT:
+        return f"{was} and is no longer stated"
+    return f"{was} and is now {new!r}" if isinstance(new, bool | int | float) else f"{was} and is another now"
+
+
+class _Results:
+    """What an output schema declares of results."""
+
+    def __init__(self, schema: JSON) -> None:
+        self._document = SchemaDocument(schema)
+        self._whole = None if schema is None else unwrapped(self._document, schema)
+
+    def lost(self, path: Path, now: _Results) -> str:
+        """Return what the new declaration lacks of an output that is read; empty if it lacks nothing."""
+        inside = path[1:] if path[0] == "result" else path
+        for length in range(len(inside), -1, -1):
+            types = self._types(inside[:length])
+            if types is not None:
+                break
+        else:
+            return ""
+        after = now._types(inside[:length])
+        name = ".".join(map(str, path[: length + len(path) - len(inside)] or path))
+        if after is None:
+            return f"output {name}, which is read, is no longer declared" if length else ""
+        if _may_be_same(types, after):
+            return ""
+        return f"output {name}, which is read, was {_listed(types)} and is now {_listed(after)}"
+
+    def _types(self, path: Path) -> set[str] | None:
+        """Return the types of a declared part of a result, None if no such part is declared."""
+        schema = self._whole
+        if schema is None:
+            return None
+        for part in path:
+            schema = self._part(schema, part)
+            if schema is None:
+                return None
+        return set(self._document.friendly(schema).split(" | "))
+
+    def _part(self, schema: JSON, part: str | int) -> JSON:
+        if isinstance(part, str):
+            return declaration(schema, self._document).properties.get(part)
+        return table_of(self._document.resolve(schema)).get("items")
+
+
+def _may_be_same(old: set[str], new: set[str]) -> bool:
+    """Whether a value of one set of types may also be one of the other; every `int` is a `float`."""
+    one, other = ({"float" if name == "int" else name for name in names} for names in (old, new))
+    return bool(one & other - {"None"}) or ANY in one | other or one == other
+
+
+def _listed(types: Collection[str]) -> str:
+    return " | ".join(sorted(types))
+
+
+class ToolUse:
+    """Judges the uses of one tool, before a run and before each call.
+
+    Args:
+        record: The tool as of its last sync.
+        where: The tool, for errors.
+    """
+
+    def __init__(self, record: ToolRecord, where: Where) -> None:
+        self._record = record
+        self._where = where
+        quotable = record.tool.input_schema if record.is_approved else False
+        self._validator = Validator(
+            record.found.input_schema, where, quotable=quotable if record.found is not record.tool else None
+        )
+
+    @property
+    def notice(self) -> str:
+        """What to say of a use that goes on although the tool changed; empty if it did not."""
+        if not self._record.has_changed:
+            return ""
+        see = f"see: pflow mcp diff {self._record.server}"
+        return f"{self._changed}; what is used of it did not ({see})"
+
+    def problems(
+        self, arguments: Mapping[str, object], reads: Collection[Path] = (), reported: Collection[str] = ()
+    ) -> Iterator[Problem]:
+        """Yield what is wrong with a use before it runs; see `objections` for `arguments` and `reads`.
+
+        Arguments in `reported` are known to be missing.
+        """
+        for violation in self._validator.violations(arguments):
+            if violation.is_new:
+                yield self._affected(str(violation), violation.argument)
+            elif violation.path not in reported:
+                yield self._validator.problem(violation)
+        for path, what in self._objections(arguments, reads):
+            yield self._affected(what, path)
+
+    def check(self, arguments: JSONObject) -> JSONObject:
+        """Return the arguments to send; if they do not fit, or the change affects them, raise `McpError`."""
+        sent: JSONObject = self._validator.without_unset(arguments)
+        violations = self._validator.violations(sent)
+        new = [str(each) for each in violations if each.is_new]
+        if violations and not new:
+            raise self._validator.error(violations)
+        what = [*new, *(words for _, words in self._objections(sent, ()))]
+        if what:
+            raise McpError(
+                f"{self._changed}: {'; '.join(what)}",
+                where=attrs.evolve(self._where, phase="arguments"),
+                next_step=self._step,
+                violations=[attrs.asdict(each) for each in violations],
+                differences=[*what],
+                approve=self._approval,
+                kind="validation",
+            )
+        return sent
+
+    def _objections(
+        self, arguments: Mapping[str, object], reads: Collection[Path]
+    ) -> Iterator[tuple[str, str]]:
+        if self._record.has_changed:
+            yield from objections(self._record.tool, self._record.found, arguments, reads)
+
+    @property
+    def _changed(self) -> str:
+        what = "changed since it was approved" if self._record.is_approved else "is not approved yet"
+        return f"Tool {one_line(self._record.tool.name)} of server {self._record.server} {what}"
+
+    @property
+    def _approval(self) -> str:
+        return approval_command(self._record.server, self._record.tool.name)
+
+    @property
+    def _step(self) -> str:
+        see = f"pflow mcp diff {self._record.server}"
+        return f"See the difference: {see}; mend the use, then approve the tool: {self._approval}"
+
+    def _affected(self, what: str, path: str) -> Problem:
+        return Problem(
+            message=f"{self._changed}: {what}",
+            path=path,
+            suggestion=self._step,
+            kind="validation",
+            source="mcp",
+        )

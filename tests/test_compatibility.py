@@ -1,0 +1,76 @@
+"""What people and programs rely on is there: commands, options, fields, hooks, served tools, exit codes.
+
+`data/offered.json` holds what was there once; it grows with each release, and loses nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+import pflow_mcp_plugin
+from pflow_mcp_plugin import mcp_hookspecs
+from pflow_mcp_plugin.contract import EXIT_CODES, hookspecs
+from pflow_mcp_plugin.host.cli.command_tree import build_cli, leaves
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.server.offer import Offer
+
+OFFERED = Path(__file__).parent / "data" / "offered.json"
+CONFIG = Path(pflow_mcp_plugin.__file__).parent / "config" / "mcp-servers.schema.json"
+
+
+def commands() -> Iterator[str]:
+    with open_host() as host:
+        for leaf in leaves(build_cli(host)):
+            path = " ".join(leaf.announced.path)
+            yield path
+            command = leaf.load("pflow")
+            for option in command.params if isinstance(command, click.Command) else ():
+                yield from (f"{path} {name}" for name in (*option.opts, *option.secondary_opts))
+
+
+def fields(schema: Any) -> Iterator[str]:
+    """Yield the keys that a JSON Schema describes, wherever it does."""
+    if isinstance(schema, Mapping):
+        yield from schema.get("properties", ())
+    for inner in (
+        schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ()
+    ):
+        yield from fields(inner)
+
+
+def hooks() -> Iterator[str]:
+    for module in (hookspecs, mcp_hookspecs):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("pflow_"):
+                yield from (f"{name}({parameter})" for parameter in inspect.signature(function).parameters)
+
+
+def served_tools() -> Iterator[str]:
+    with open_host() as host:
+        for tool in Offer(host).tools():
+            yield tool.name
+            yield from (f"{tool.name}({key})" for key in tool.input_schema["properties"])
+
+
+def offered() -> dict[str, list[str]]:
+    return {
+        "commands": sorted(set(commands())),
+        "config": sorted(set(fields(json.loads(CONFIG.read_bytes())))),
+        "hooks": sorted(hooks()),
+        "tools": sorted(served_tools()),
+        "exit_codes": sorted(f"{kind} {code}" for kind, code in EXIT_CODES.items()),
+    }
+
+
+def test_nothing_that_was_offered_is_gone():
+    now = offered()
+    once = json.loads(OFFERED.read_bytes())
+    assert sum(map(len, once.values())) > 400
+    gone = {part: sorted(set(names) - set(now[part])) for part, names in once.items()}
+    assert not any(gone.values()), gone
