@@ -16,9 +16,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FunctionType, ModuleType
 from typing import Any
 
-_ROOM = "pflow_mcp_plugin.discovery."
 _CHECKS = {
-    _ROOM + name for name in ("tool_approval", "launch_identity", "pins", "pin_comparison", "lock_check")
+    f"pflow_mcp_plugin.{name}"
+    for name in ("trust.tool_approval", "trust.launch_identity", "trust.pins", "discovery.lock_check")
 }
 """Modules that a program without approvals, pins and lock files would not have."""
 
