@@ -137,7 +137,7 @@ class Connection:
         return "handshake" if self._state is _State.SHAKING_HANDS else "call"
 
     def _retire(self) -> None:
-        """Take no more calls; only an open connection does, any other ends with what opens or closes it."""
+        """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
 
@@ -158,7 +158,7 @@ class Connection:
 
     @property
     def unheard(self) -> bool:
-        """Whether the connection ended before its server had read anything: no message is the reason."""
+        """Whether the server read nothing before the connection ended, so that no message was the cause."""
         return self._explainer.lines is not None and self._explainer.lines.unheard
 
     @property
@@ -475,7 +475,7 @@ class Connection:
 
     @property
     def _era(self) -> str | None:
-        """The era the server is known to speak; over SSE it is always the handshake."""
+        """The era that the server is known to speak; over SSE always the handshake."""
         return "handshake" if self._server.transport == "sse" else self._launch.era
 
     @asynccontextmanager

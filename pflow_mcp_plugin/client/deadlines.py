@@ -57,7 +57,7 @@ class Bounds:
         self.over = False
 
     def extend(self) -> None:
-        """Reset the idle deadline after a sign of life, unless the request is over or its time is."""
+        """Reset the idle deadline after a sign of life, unless the request has ended or timed out."""
         if not self.over and not self._deadline.expired():
             self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
 
@@ -128,14 +128,20 @@ async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[
     try:
         return await request()
     except RequestFailed as refusal:
-        seconds, end = retry_after(refusal.exchange.headers.get("retry-after", "")), until()
-        is_busy = refusal.exchange.status == HTTPStatus.TOO_MANY_REQUESTS
-        if not is_busy or seconds is None or end is None:
-            raise
-        if asyncio.get_running_loop().time() + seconds >= end:
+        seconds = _pause(refusal, until())
+        if seconds is None:
             raise
     await asyncio.sleep(seconds)
     return await request()
+
+
+def _pause(refusal: RequestFailed, end: float | None) -> float | None:
+    if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    seconds = retry_after(refusal.exchange.headers.get("retry-after", ""))
+    if seconds is None or end is None or asyncio.get_running_loop().time() + seconds >= end:
+        return None
+    return seconds
 
 
 def retry_after(text: str) -> float | None:

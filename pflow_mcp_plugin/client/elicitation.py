@@ -43,7 +43,7 @@ class Elicitation:
         return self._ask is not None
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
-        """Return the answer to a server's question, or an error where the protocol has no other refusal."""
+        """Answer a question, or return an error where the protocol has no other way to refuse."""
         from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
 
         if isinstance(request, ElicitRequest):

@@ -136,7 +136,7 @@ async def _shake_hands_or_discover(session: Session) -> None:
 
 
 def _is_unsent(failure: Exception) -> bool:
-    """Whether a message was not sent because there is no access token, as any other would not be."""
+    """Whether a message was not sent for want of an access token; no other would be sent either."""
     return isinstance(failure, RequestFailed) and isinstance(failure.exchange.error, NoAccessToken)
 
 

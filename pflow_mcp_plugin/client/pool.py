@@ -393,7 +393,7 @@ def _require_platform(server: Server) -> None:
 
 @contextmanager
 def watched_calls(on_start: OnCall) -> Iterator[None]:
-    """Have the function called with the future of each call that begins inside, in this context."""
+    """Call the function with the future of each call that begins inside."""
     token = _on_call.set(on_start)
     try:
         yield
@@ -402,7 +402,7 @@ def watched_calls(on_start: OnCall) -> Iterator[None]:
 
 
 def started(future: Future[Any]) -> None:
-    """Tell the watcher of this context, if there is one, that a call begins."""
+    """Tell the watcher, if any, that a call begins."""
     on_start = _on_call.get()
     if on_start is not None:
         on_start(future)

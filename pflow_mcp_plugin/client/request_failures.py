@@ -127,7 +127,7 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return an exception in a chain of exceptions as text: its message, redacted and cut, and its class."""
+    """Return an exception as text: its message, redacted and shortened, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
 

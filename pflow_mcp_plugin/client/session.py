@@ -202,7 +202,7 @@ class Session(OpenSession):
     async def dispatch_input_request(
         self, ctx: ClientRequestContext | None, request: InputRequest
     ) -> InputResponse | ErrorData:
-        """Dispatch a question that the session received, as a request or in an `input_required` result."""
+        """Answer a question of the server, asked as a request or in an `input_required` result."""
         return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
@@ -222,7 +222,7 @@ def open_session(
 
 
 class InputRequired(Exception):
-    """A session cannot go on with a call: the server requires input, and none acceptable is available."""
+    """A call cannot go on: the server requires input that is not available."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__(wanted)
@@ -230,7 +230,7 @@ class InputRequired(Exception):
 
 
 def describe(session: Session) -> ServerInfo:
-    """Return how the server describes itself in an entered session of the SDK."""
+    """Return how the server describes itself; the session must be entered."""
     info, capabilities = session.server_info, session.server_capabilities
     return ServerInfo(
         name=info.name if info else "",
@@ -325,7 +325,7 @@ def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResource
 
 
 async def has_resources(session: Session) -> bool:
-    """Return whether a session's server lists resources, or templates of URIs; asks for one page of each."""
+    """Return whether the server lists resources or URI templates; requests one page of each."""
     capabilities = session.server_capabilities
     if capabilities is None or capabilities.resources is None:
         return False

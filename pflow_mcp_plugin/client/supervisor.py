@@ -95,7 +95,7 @@ class Supervisor:
 
     @property
     def list_changed(self) -> bool:
-        """Whether the supervised server reported a changed tool list over a live connection."""
+        """Whether the server reported a changed tool list over a live connection."""
         return any(each.list_changed and each.alive for each in self._connections)
 
     @property
@@ -122,12 +122,12 @@ class Supervisor:
             return self._failure is None
 
     def shut(self) -> None:
-        """Prevent further starts of the server; waits for one in progress, so that it can be closed."""
+        """Prevent further starts; waits for one in progress, so that it can be closed."""
         with self._lock:
             self._shut = True
 
     def abandon(self) -> None:
-        """End a supervised process that no connection has taken; call `shut` first."""
+        """End a process that no connection has taken; call `shut` first."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -139,7 +139,7 @@ class Supervisor:
         self._announce_end(_UNFINISHED)
 
     async def begin(self) -> None:
-        """Open the supervised connection, unless there is one; a failure is kept for the first use."""
+        """Open the connection unless there is one; a failure is kept for the first use."""
         if self._connection is None and not self._shut:
             import asyncio
 
@@ -291,20 +291,20 @@ def _exits(process: ProcessGroup, seconds: float) -> bool:
 
 
 def closed(launch: Launch, ran: Ran = "not ran") -> CallFailed:
-    """Return the failure of callers that come, or still wait, when a supervisor has been closed."""
+    """Return the failure of calls that begin or still wait when the connections have been closed."""
     where = Where(server=launch.server.name, phase="connect")
     return CallFailed("The run is over; its connections are closed", where=where, ran=ran)
 
 
 class RestartLimit:
-    """The restart limit of one server: counts its starts, and allows 5 within 3 minutes."""
+    """Counts the starts of one server, and allows 5 within 3 minutes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
     def start(self, server: str) -> None:
-        """Count a start towards the restart limit."""
+        """Count a start; raise if there have been too many."""
         now = self._clock()
         if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
             raise ConnectionFailed(

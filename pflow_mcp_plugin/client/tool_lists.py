@@ -105,16 +105,16 @@ class KeptList:
         self._until = 0.0
 
     def note_change(self) -> None:
-        """Note that the server has reported a changed list: the kept one is no longer good."""
+        """Drop the cached list, as the server has reported a change."""
         self.changed = True
         self._until = 0.0
 
     def fresh(self) -> Listing | None:
-        """Return the kept list, None if there is none that is still good."""
+        """Return the cached list, None if it has expired."""
         return self._listing if time.monotonic() < self._until else None
 
     def keep(self, listing: Listing, seconds: float) -> Listing:
-        """Keep a list for some seconds, and return it."""
+        """Cache a list for some seconds, and return it."""
         self._listing, self._until = listing, time.monotonic() + seconds
         return listing
 

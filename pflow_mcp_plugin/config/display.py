@@ -218,11 +218,12 @@ def masked(values: Mapping[str, str]) -> dict[str, str]:
 
     Values that are only references stay readable, as does what decides the code that is run.
     """
-    shown = {}
-    for name, value in values.items():
-        is_secret = secret_detection.is_secret(name) and is_secret_only(value)
-        if is_secret or (not decides_code(name) and is_random(value)):
-            shown[name] = mask(value)
-        else:
-            shown[name] = url(value, tokens_too=not decides_code(name))
-    return shown
+    return {name: _masked(name, value) for name, value in values.items()}
+
+
+def _masked(name: str, value: str) -> str:
+    if secret_detection.is_secret(name) and is_secret_only(value):
+        return mask(value)
+    if decides_code(name):
+        return url(value, tokens_too=False)
+    return mask(value) if is_random(value) else url(value)

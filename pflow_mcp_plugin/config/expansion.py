@@ -113,12 +113,8 @@ def expand(
         *expansion.values,
         *_named_secrets(server, expanded),
         *_shown_secrets(server, expanded),
+        *_proxy_secrets(),
     }
-    for name, value in os.environ.items():  # every server receives the proxies of the environment
-        if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
-            user_info = value.partition("://")[2] or value
-            user, _, password = user_info.rpartition("@")[0].partition(":")
-            secrets |= {user, password, unquote(user), unquote(password)}
     if expanded.auth.get("type") == "basic":
         from base64 import b64encode
 
@@ -376,6 +372,15 @@ def _literals(written: str) -> Iterator[str]:
         yield from (
             each for part in words for each in (part, part.strip(punctuation)) if len(each) >= _SHORTEST_GUESS
         )
+
+
+def _proxy_secrets() -> Iterator[str]:
+    """Yield user and password of the proxies in the environment, which every server receives."""
+    for name, value in os.environ.items():
+        if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY":
+            user_info = value.partition("://")[2] or value
+            user, _, password = user_info.rpartition("@")[0].partition(":")
+            yield from (user, password, unquote(user), unquote(password))
 
 
 def _shown_secrets(server: Server, expanded: Server) -> Iterator[str]:

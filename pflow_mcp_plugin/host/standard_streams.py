@@ -85,8 +85,7 @@ class Streams:
         """Write lines for people to the program's own standard error, printable, and fitting a terminal."""
         shown = printable(text)  # such lines quote untrusted output and files
         if shown and is_terminal(self._err):
-            from pflow_mcp_plugin.terminal.looks import columns_of
-            from pflow_mcp_plugin.terminal.text_width import wrapped
+            from pflow_mcp_plugin.terminal.looks import columns_of, wrapped
 
             shown = wrapped(shown, columns_of(self._err))
         try:

@@ -144,15 +144,7 @@ def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
     if parts.scheme == "http" and endpoint.tls_pins:
         step = f"use https, or remove tls_pins of {endpoint.owner}"
         return _refused(endpoint, f"plain http to {host} cannot be checked against its tls_pins", step, host)
-    plain = plain_http_host(url)
-    if plain and not (endpoint.insecure and canonical(plain) == _own_host(endpoint)):
-        return Refusal(
-            message=f"{_capitalized(endpoint.owner)} uses plain http to {plain}: "
-            "anyone on the network path can read everything, including tokens",
-            next_step=f"Use https, or set insecure = true for {endpoint.owner}",
-            host=plain,
-        )
-    return _refusal_of_host(endpoint, canonical(host))
+    return _refusal_of_plain_http(endpoint, url) or _refusal_of_host(endpoint, canonical(host))
 
 
 def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
@@ -172,14 +164,9 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         what = f"host {host} has the address {found}, which does not belong to this machine"
         step = "correct the entry for this name in the hosts file or in DNS"
         return _refused(endpoint, what, step, host, str(found))
-    kinds = (
-        special_kind(form)
-        for form in reached(found)
-        if not any(contains(entry, form) for entry in endpoint.network.allow)
-    )
-    kind = next(filter(None, kinds), "")
     is_written = host == str(found) and host in _written_hosts(endpoint)
-    if is_written or not kind:
+    kind = "" if is_written else _unnamed_kind(endpoint, found)
+    if not kind:
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
     step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
@@ -198,6 +185,20 @@ def allowed_addresses(
             allowed.append(address)
         first = first or refusal
     return allowed, first
+
+
+def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
+    host = plain_http_host(url)
+    if not host:
+        return None
+    if endpoint.insecure and canonical(host) == _own_host(endpoint):
+        return None
+    return Refusal(
+        message=f"{_capitalized(endpoint.owner)} uses plain http to {host}: "
+        "anyone on the network path can read everything, including tokens",
+        next_step=f"Use https, or set insecure = true for {endpoint.owner}",
+        host=host,
+    )
 
 
 def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
@@ -239,6 +240,15 @@ def _own_host(endpoint: Endpoint) -> str:
 def _written_hosts(endpoint: Endpoint, *, own: bool = True) -> set[str]:
     """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
     return {*map(canonical, endpoint.network.hosts), *([_own_host(endpoint)] if own else [])}
+
+
+def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:
+    """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
+    for form in reached(address):
+        kind = special_kind(form)
+        if kind and not any(contains(entry, form) for entry in endpoint.network.allow):
+            return kind
+    return ""
 
 
 def _matching(entries: Iterable[str], host: str, address: Address | None) -> str:

@@ -1,7 +1,7 @@
 """Processes that must not outlive this one: starting, watching and ending them, for host and client.
 
-- `process_group`: a process that leads a group, its exit code, its end with all that it started
+- `process_group`: a process that leads a group, its exit code, its end with all that it started; and the
+  helper process that ends servers and commands if pflow dies, whose program is `reaper_process`
 - `shutdown`: waits for a process to exit, ends it step by step, and limits its memory; imports asyncio
-- `reaper`, `reaper_process`: a helper process that ends servers and commands if pflow dies
 - `system_calls`: what differs between operating systems; who belongs together, and the memory they use
 """

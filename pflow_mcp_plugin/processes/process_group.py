@@ -92,7 +92,7 @@ class SharedReaper:
             os.register_at_fork(after_in_child=self._replace_lock)
 
     def _replace_lock(self) -> None:
-        """Replace the lock in a forked child: a thread of the parent may have held it, and is gone here."""
+        """Replace the lock in a forked child: a thread that held it exists in the parent only."""
         self._lock = threading.Lock()
 
     def acquire(self) -> Reaper:

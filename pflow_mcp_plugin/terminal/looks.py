@@ -3,10 +3,98 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Literal
 
-from pflow_mcp_plugin.terminal.text_width import cut, text_width
+ELLIPSIS = "…"
+_FIRST_COMBINING = "\u0300"
+
+
+def text_width(text: str) -> int:
+    """Return the number of cells that printable text takes on a terminal."""
+    if _is_plain(text):
+        return len(text)
+    from wcwidth import wcswidth
+
+    # It is negative for text with control characters.
+    return max(wcswidth(text), 0)
+
+
+def cut(text: str, room: int) -> str:
+    """Return text that takes at most `room` cells; if something is left out, it ends with an ellipsis."""
+    if text_width(text) <= room:
+        return text
+    return _beginning(text, room - 1).rstrip() + ELLIPSIS if room > 0 else ""
+
+
+def padded(text: str, room: int, *, right: bool = False) -> str:
+    """Return text filled up with spaces to `room` cells."""
+    space = " " * (room - text_width(text))
+    return space + text if right else text + space
+
+
+def wrapped(text: str, room: int) -> str:
+    """Return text for people with its long lines broken at spaces; what follows a break is indented.
+
+    It stands below the text after a mark such as `->`, or after a label in a column of labels.
+
+    A `pflow` command is not broken, nor is a word: if it has too little room, the terminal breaks it, and it
+    can still be copied.
+    """
+    return "\n".join(part for line in text.split("\n") for part in _broken(line, room))
+
+
+def folded(text: str, room: int) -> list[str]:
+    """Return the words of text as lines of at most `room` cells; words that are longer are broken."""
+    lines = [""]
+    for word in text.split():
+        rest = word
+        if text_width(f"{lines[-1]} {rest}".lstrip()) > room and lines[-1]:
+            lines.append("")
+        while text_width(rest) > room:
+            part = _beginning(rest, room) or rest[0]
+            lines[-1:] = [part, ""]
+            rest = rest[len(part) :]
+        lines[-1] = f"{lines[-1]} {rest}".strip()
+    return lines
+
+
+def _beginning(text: str, room: int) -> str:
+    if _is_plain(text):
+        return text[:room]
+    from wcwidth import iter_graphemes
+
+    taken, count = 0, 0
+    for cluster in iter_graphemes(text):
+        taken += text_width(cluster)
+        if taken > room:
+            break
+        count += len(cluster)
+    return text[:count]
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether every character takes one cell: Latin letters, and the ellipsis of what was cut."""
+    return text.isascii() or max(text.replace(ELLIPSIS, ""), default="") < _FIRST_COMBINING
+
+
+def _broken(line: str, room: int) -> Iterator[str]:
+    if text_width(line) <= room:
+        yield line
+        return
+    import re
+
+    mark = re.match(r"\s*(?:->? |[a-z]+ {2,})?", line)
+    current = mark[0] if mark else ""
+    indent, empty = " " * (len(current) or 2), True
+    for piece in re.findall(r"\s*(?:pflow [a-z][^;,()]*|\S+)", line[len(current) :]):
+        if not empty and text_width(current + piece) > room:
+            yield current
+            current, empty = indent, True
+        current += piece.lstrip() if empty else piece
+        empty = False
+    yield current
+
 
 Look = Literal["", "good", "warn", "bad", "dim", "head"]
 """The looks of a text: none, success, something to look at, failure, less important, heading."""

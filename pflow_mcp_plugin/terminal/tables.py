@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from pflow_mcp_plugin.terminal.looks import Look, Part, line_of, styled
+from pflow_mcp_plugin.terminal.looks import Look, Part, cut, folded, line_of, styled, text_width, wrapped
 from pflow_mcp_plugin.terminal.printable_text import printable
-from pflow_mcp_plugin.terminal.text_width import cut, folded, text_width, wrapped
 
 Cell = str | Part
 """The text of a cell, with its look if it has one of its own."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.terminal.text_width import cut, folded, padded, text_width, wrapped
+from pflow_mcp_plugin.terminal.looks import cut, folded, padded, text_width, wrapped
 
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=30)
 

@@ -86,7 +86,7 @@ class Evidence:
     redactor: Redactor = attrs.field(factory=Redactor)
 
     def words(self, text: str, limit: int = _LONGEST_WORDS) -> str:
-        """Return a server's words as evidence of a failure: secrets are redacted before the text is cut."""
+        """Return a server's words for an error: redacted, then shortened."""
         return self.redactor.shortened(plain(self.redactor.piece(text)), limit)
 
     @property
@@ -96,17 +96,17 @@ class Evidence:
 
     @property
     def where(self) -> Where:
-        """Server, tool and phase of the evidence, as an error names them."""
+        """Server, tool and phase, as an error names them."""
         return Where(server=self.server.name, tool=self.tool, phase=self.phase)
 
     @property
     def calling(self) -> bool:
-        """Whether, by the evidence, a tool call failed rather than a start or a list."""
+        """Whether a tool call failed rather than a start or a list."""
         return self.phase == "call"
 
     @property
     def reached(self) -> bool:
-        """Whether, by the evidence, a call may have reached its server."""
+        """Whether a call may have reached its server."""
         return self.calling and not self.exchange.unsent
 
 
@@ -142,7 +142,7 @@ def failure(
 
 
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
-    """Build the error from the evidence that a message, over any transport, is not valid JSON."""
+    """Build the error about a message that is not valid JSON."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
     step = "report it to the server's author"
     why = f" ({fault})" if fault else ""
@@ -154,7 +154,7 @@ def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpErro
 
 
 def not_message(evidence: Evidence) -> McpError:
-    """Build the error from the evidence that an answer, though JSON, is not a message."""
+    """Build the error about an answer that is JSON, but not a message."""
     return failure(
         f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
         evidence,
@@ -163,7 +163,7 @@ def not_message(evidence: Evidence) -> McpError:
 
 
 def plain(text: str) -> str:
-    """Return an excerpt of stderr, or any text, without terminal control codes."""
+    """Return a text without terminal control codes."""
     return _TERMINAL.sub("", text)
 
 

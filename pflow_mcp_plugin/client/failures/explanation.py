@@ -80,7 +80,7 @@ class Explainer:
         closed: bool = False,
         answered: bool = False,
     ) -> McpError:
-        """Gather the evidence for an exception of the explainer's connection; return the error to raise."""
+        """Gather the evidence for an exception; return the error to raise."""
         returncode = None
         if passed is None and self.lines is not None and self._process is not None:
             if self.lines.finished:  # a process that closed its stdout is given a moment to exit
@@ -125,7 +125,7 @@ class Explainer:
         )
 
     def cause(self, error: BaseException) -> str:
-        """Return what broke the explainer's connection, as text."""
+        """Return what broke the connection, as text."""
         return in_words(next(leaves(error)), self._redactor)
 
 
@@ -194,7 +194,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
 
 
 def run_sign_in(launch: Launch, action: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run something about the sign-in at a server, such as a login, in an event loop; explain its failure."""
+    """Run a login or logout in an event loop; explain its failure."""
     from asyncio import run
 
     try:

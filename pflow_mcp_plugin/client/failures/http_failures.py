@@ -239,7 +239,7 @@ def signs_in(server: Server) -> bool:
 
 
 def new_login(server: Server, scope: str = "") -> str:
-    """Return what to do if a sign-in at a server does not suffice, or the scopes of a token in its config."""
+    """Return the next step if the login, or a token in the config, does not suffice."""
     name = server.name
     if not signs_in(server):
         token = f"a token with the scope {scope}" if scope else "a token with a wider scope"
@@ -263,7 +263,7 @@ def needs_login(server: Server, challenge: Mapping[str, str]) -> bool:
 
 
 def login_command(server: Server, scope: str = "") -> str:
-    """Return as a next step how a person signs in at a server, with these scopes beside the usual ones."""
+    """Return the command by which a person signs in, with these scopes beside the usual ones."""
     return f"run: pflow mcp login {server.name}" + "".join(
         f" --scope {quote(word)}" for word in scope.split()
     )

@@ -35,7 +35,7 @@ _UNREACHABLE = re.compile(
 
 
 def unreachable_step(stderr: str) -> str:
-    """Return the next step if a server could not reach a host while it started, empty if it says no such."""
+    """Return the next step if a server says that it could not reach a host, else an empty string."""
     found = _UNREACHABLE.search(stderr)
     if found is None:
         return ""
@@ -44,7 +44,7 @@ def unreachable_step(stderr: str) -> str:
 
 
 def from_seen(evidence: Evidence) -> McpError | None:
-    """Explain the failure of a server's process by what the transport noticed in its lines."""
+    """Explain a failure by what the transport noticed in the server's lines."""
     seen, name = evidence.seen, evidence.server.name
     if seen is None:
         return None
@@ -85,7 +85,7 @@ def excess(used: float, limit: float) -> str:
 
 
 def stopped_reading(evidence: Evidence) -> McpError:
-    """Explain the failure of a process that did not read a message from its stdin in time."""
+    """Explain that the server did not read a message in time."""
     name = evidence.server.name
     message = f"Server {name} stopped reading: a message could not be written within its deadline"
     step = f"check whether server {name} hangs; call_timeout is how long it may refuse to read"
@@ -285,7 +285,7 @@ def says_tool_is_gone(text: str, tool: str) -> bool:
 
 
 def tool_gone(where: Where, **facts: Any) -> McpError:
-    """Return the failure for a JSON-RPC error which says that the tool no longer exists."""
+    """Return the failure of a call whose tool no longer exists."""
     return McpError(
         f"Tool {where.tool} not found on server {where.server}",
         where=where,

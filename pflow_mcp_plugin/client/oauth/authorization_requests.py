@@ -105,7 +105,7 @@ class AuthorizationRequests:
         return headers
 
     async def status(self, url: str) -> tuple[int, str]:
-        """Return the status with which a page answers, and where it redirects to; it is not followed."""
+        """Return the status of a page, and where it redirects to; the redirect is not followed."""
         response, _ = await self._sent("GET", url, whole=False)
         return response.status_code, response.headers.get("location", "")
 
@@ -165,14 +165,14 @@ class AuthorizationRequests:
 
 
 def require_allowed(server: Server, url: str) -> None:
-    """Refuse a URL for a request that belongs to a server, before any connection is made."""
+    """Refuse a URL that the server's rules forbid, before any connection is made."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise HostRefused(refusal)
 
 
 def place(url: str) -> str:
-    """Return where a request goes, for messages: the URL without user info and query, cut."""
+    """Return a URL for messages: without user info and query, and shortened."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]

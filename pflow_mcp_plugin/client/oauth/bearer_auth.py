@@ -1,6 +1,10 @@
 """Puts an access token on each HTTP request to a server.
 
 Not an `httpx2.Auth`, which would read the whole body of a refusal, however long it is.
+
+Refresh tokens are often good for one use only: read, refresh and write happen under a lock, and whoever
+waited for it uses what the winner wrote. Whatever goes wrong, the stored tokens stay, unless the
+authorization server says that exactly this refresh token is no longer valid.
 """
 
 from __future__ import annotations
@@ -202,7 +206,7 @@ class KeptSignIn:
             self._warn(f"server {name}: its new token could not be stored: {error}{next_run}")
 
     async def end(self, refused: Tokens) -> None:
-        """Drop the kept tokens that were refused, unless a login has replaced them meanwhile."""
+        """Drop tokens that were refused, unless a login has replaced them."""
         if self._unstored is not None and self._unstored.tokens == refused:
             self._unstored = None
         stored = await self.read()
@@ -211,7 +215,7 @@ class KeptSignIn:
 
     @asynccontextmanager
     async def room(self, issuer: str) -> AsyncIterator[None]:
-        """Keep room for what takes the place of a refresh token, which may be good for one use only."""
+        """Reserve room for the next refresh token: the present one may be good for one use only."""
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._store.reserved(self._key, issuer))
@@ -232,7 +236,7 @@ class KeptSignIn:
                     await asyncio.to_thread(self._store.write, self._key, sign_in)
 
     def absence(self) -> str:
-        """Return in words that no sign-in is kept, and which one there is under the server's name; blocks."""
+        """Return a message that nobody is signed in, and where the last login was; blocks."""
         server = self._launch.server
         text = f"nobody is signed in at {place(server.url)}"
         known = (entry.sign_in for entry in self._store.entries())
@@ -244,7 +248,7 @@ class KeptSignIn:
 
 
 def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
-    """Return the failure of a kept sign-in whose file cannot be read or locked."""
+    """Return the failure about a file that cannot be read or locked."""
     reason = f"its sign-in could not be read: {error}"
     if isinstance(error, CorruptFile):  # the next login takes its place
         return NoAccessToken(reason, "login")
@@ -352,7 +356,7 @@ class TokenSupply:
         return _access(self._sign_in) or tokens.access
 
     async def replaced(self, refused: str, challenge: str) -> str:
-        """Return another access token than a refused one: a new one, unless there is one already."""
+        """Return an access token instead of a refused one, refreshed unless another is stored."""
         token = await self._refreshed(refused, challenge)
         if token == refused:  # a refresh was running already, which another reason had started
             token = await self._refreshed(refused, challenge)
@@ -386,7 +390,7 @@ class TokenSupply:
                 await self._kept.store_late()
 
     async def _refreshed(self, refused: str, challenge: str | None) -> str:
-        """Return the access token of a refresh: of the one that is running, if one is."""
+        """Refresh, or wait for the refresh that is running; return the access token."""
         if self._running is None or self._running.done():
             refresh = self._refresh.sign_in(refused, challenge)
             self._running = asyncio.create_task(refresh, name="refresh of a token")

@@ -1,4 +1,7 @@
-"""The login of a person: chooses a flow, runs it, and stores the sign-in."""
+"""The login of a person: chooses a flow, runs it, and stores the sign-in.
+
+And the end of a sign-in: it is removed from the store, and its tokens are revoked (RFC 7009).
+"""
 
 from __future__ import annotations
 
@@ -234,7 +237,7 @@ class _Attempt:
         return attrs.evolve(sign_in, tokens=tokens)
 
     def _begun(self, client: Registration) -> SignIn:
-        """Return the sign-in before there are tokens: what is granted is what is asked for, unless told."""
+        """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
         server = self.launch.server
         self.launch.learn(filter(None, (client.client_secret,)))
         return SignIn(

@@ -203,7 +203,7 @@ async def _is_forgotten(
 
 
 def fields_of(query: str) -> Mapping[str, str]:
-    """Return the fields of a redirect's query; none if it repeats one, or is no query."""
+    """Return the fields of a redirect's query; none if it is invalid or repeats a field."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
@@ -212,7 +212,7 @@ def fields_of(query: str) -> Mapping[str, str]:
 
 
 def is_answer_to(state: str, fields: Mapping[str, str]) -> bool:
-    """Whether a redirect answers the request with this state; none does before there is one."""
+    """Whether a redirect answers the request with this state; false while the state is empty."""
     return bool(state) and compare_digest(state.encode(), fields.get("state", "").encode(errors="replace"))
 
 
@@ -260,7 +260,7 @@ class LoopbackListener:
             raise NoAccessToken(f"nobody signed in within {_MINUTES} minutes", "login") from None
 
     def tell(self, title: str, text: str) -> None:
-        """Show the person in the browser what has come of the redirect; the first word counts."""
+        """Show the outcome in the browser; only the first call has an effect."""
         if not self._outcome.done():
             self._outcome.set_result((title, text))
 

@@ -153,7 +153,7 @@ def _named_in(challenge: str, parameter: re.Pattern[str]) -> str:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether the resource in metadata is a server's URL, or a folder above it on the same origin."""
+    """Whether a resource is the server's URL, or a folder above it on the same origin."""
     try:
         if not is_same_origin(resource.lower(), url.lower()):
             return False
@@ -164,7 +164,7 @@ def covers(resource: str, url: str) -> bool:
 
 
 def same_issuer(one: str, other: str) -> bool:
-    """Whether two issuers in metadata are the same: as strings, but for the slash of an empty path."""
+    """Whether two issuers are the same string, but for the slash of an empty path."""
     are_roots = all(urlsplit(issuer).path in ("", "/") for issuer in (one, other))
     return one == other or (are_roots and one.rstrip("/") == other.rstrip("/"))
 

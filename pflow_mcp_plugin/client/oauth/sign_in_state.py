@@ -172,7 +172,7 @@ def from_json(value: JSONObject) -> SignIn:
 
 
 def _built(kind: Any, value: JSON) -> Any:
-    """Build one of the parts from its JSON; every field by the type of its default."""
+    """Build a part of a sign-in from JSON; the default of each field tells its type."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{kind.__name__} is not an object")  # noqa: TRY004 - about a file
     given: dict[str, Any] = {}

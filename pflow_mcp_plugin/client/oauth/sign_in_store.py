@@ -56,12 +56,12 @@ class SignInKey:
 
     @classmethod
     def of(cls, server: Server) -> Self:
-        """Return the key of the sign-ins of a server whose values are expanded."""
+        """Return the key of a server's sign-ins; its values must be expanded."""
         return cls(server.url, str(server.auth.get("client_id", "")))
 
     @property
     def digest(self) -> str:
-        """The beginning of the names of the key's files in the store."""
+        """The beginning of its files' names."""
         return _digest(f"{self.server_url}\0{self.client}")
 
 
@@ -83,7 +83,7 @@ class StoredSignIn:
 
     @property
     def digest(self) -> str:
-        """The beginning of the name, which is that of its `SignInKey`."""
+        """The beginning of its file's name, as of its `SignInKey`."""
         return self.name.partition("-")[0]
 
 
@@ -140,7 +140,7 @@ class SignInStore:
                 yield StoredSignIn(name=path.name, sign_in=None, problem=error.message)
 
     def name_of(self, key: SignInKey, issuer: str) -> str:
-        """Return the name of a sign-in's file in the store, whether it exists or not."""
+        """Return the name of a sign-in's file, which need not exist."""
         return self._path(key, issuer).name
 
     def take_out(self, entry: StoredSignIn) -> SignIn | None:

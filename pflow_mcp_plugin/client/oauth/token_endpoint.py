@@ -74,7 +74,7 @@ class TokenRefused(Exception):
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
 ) -> Tokens:
-    """Request tokens from the token endpoint, for the resource of a sign-in and by its client."""
+    """Request tokens for the resource of a sign-in, as its client."""
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
@@ -114,7 +114,7 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
 
 
 def seconds_of(value: JSON) -> float | None:
-    """Return a number of seconds in an answer, None if it is none; some servers send it as a string."""
+    """Return the seconds in an answer, None if invalid; some servers send them as a string."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -125,7 +125,7 @@ def seconds_of(value: JSON) -> float | None:
 
 
 def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
-    """Return the refusal of a request in words, without the secrets that were sent."""
+    """Return the refusal of a request, with the words of the server; secrets that were sent are redacted."""
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
@@ -225,7 +225,7 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
 
 
 def _loaded(content: bytes) -> tuple[Any, str]:
-    """Return a key as PyJWT takes it, and its id if it is a JWK that has one."""
+    """Return a key for PyJWT, and the id of a JWK if it has one."""
     import jwt
 
     try:
@@ -239,7 +239,7 @@ def _loaded(content: bytes) -> tuple[Any, str]:
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
-    """Return a private key and the algorithm with which it signs, None if it is no such key."""
+    """Return a private key and its signing algorithm, None if it is not a private key that can sign."""
     import jwt
 
     for algorithm in _ALGORITHMS:

@@ -110,7 +110,7 @@ class HttpRequests:
     def post(
         self, url: str, body: JSONRPCMessage, seconds: float | None, headers: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Make one of the HTTP requests to the server: a POST with one message as its body; see `answer`."""
+        """POST one message; see `answer`."""
         silence = None if seconds is None else self._server.sse_timeout
         return self.answer(
             "POST",
@@ -137,13 +137,7 @@ class HttpRequests:
         for _ in range(_MAX_REDIRECTS):
             response = await self._authorized(request)
             following = response.next_request
-            if (
-                following is None
-                or following.method
-                != request.method  # 301 to 303 turn a POST into a GET, without the message
-                or following.url.userinfo != request.url.userinfo  # it would be sent as credentials
-                or not is_same_origin(str(request.url), str(following.url))
-            ):
+            if following is None or not _may_follow(request, following):
                 return response
             await read_beginning(response)
             await response.aclose()
@@ -213,7 +207,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 
 def read_value(text: bytes | str) -> JSON:
-    """Return the JSON of an HTTP request's answer or one of its events; invalid UTF-8 becomes U+FFFD."""
+    """Return the JSON of an answer or event; invalid UTF-8 becomes U+FFFD."""
     content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
     try:
         return read_json(content)
@@ -236,7 +230,7 @@ def is_event_stream(response: httpx2.Response) -> bool:
 
 
 def is_message(event: httpx2.ServerSentEvent) -> bool:
-    """Whether an event in the answer to one of the HTTP requests is a message, not only a new resume id."""
+    """Whether an event is a message, not only a new resume id."""
     return event.event == "message" and bool(event.data)
 
 
@@ -271,8 +265,16 @@ class _CountedBytes(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
+def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
+    return (
+        following.method == request.method  # 301 to 303 turn a POST into a GET, without the message
+        and following.url.userinfo == request.url.userinfo  # other user info would be sent as credentials
+        and is_same_origin(str(request.url), str(following.url))
+    )
+
+
 def is_same_origin(one: str, other: str) -> bool:
-    """Whether HTTP requests to two URLs go to the same origin (RFC 6454), however the URLs are spelled."""
+    """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
     return _origin(one) == _origin(other)
 
 

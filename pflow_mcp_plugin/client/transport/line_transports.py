@@ -156,7 +156,7 @@ class StdioTransport(LineTransport):
 
     @property
     def installing(self) -> bool:
-        """Whether a package runner may still be installing the stdio server, which has not used its pipes."""
+        """Whether a package runner may still be installing the server, which has not used its pipes yet."""
         if not self._installs or self.finished:
             return False
         untouched = self._writer.untouched  # unknown on systems other than Linux
@@ -267,7 +267,7 @@ class SocketProtocol(asyncio.Protocol):
         self._on_end = on_end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the writer write to the socket that was connected."""
+        """Let the writer write to the socket."""
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
         self._writer.take(transport)
 
@@ -284,7 +284,7 @@ class SocketProtocol(asyncio.Protocol):
         self._writer.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the socket connection to the writer and the transport."""
+        """Report the end of the connection to the writer and the transport."""
         self._writer.connection_lost(exc)
         self._on_end()
 

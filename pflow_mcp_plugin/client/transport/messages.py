@@ -85,7 +85,7 @@ class MessageStream:
 
     @property
     def streams(self) -> tuple[MessageQueue, MessageSink]:
-        """The message queue to receive from and the message sink to send to, as the session needs them."""
+        """The queue to receive from and the sink to send to, as the session needs them."""
         return self.incoming, MessageSink(self.send)
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
@@ -167,11 +167,17 @@ class MessageStream:
             self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
             self._note_stray(_NO_MESSAGES)
             return
-        if not hasattr(message, "method"):
-            reply_to = getattr(message, "id", None)
-            self.seen.unmatched += reply_to not in self._waiting
-            self._waiting.discard(reply_to)
+        self._match(message)
         self.incoming.put(SessionMessage(message))
+
+    def _match(self, message: object) -> None:
+        if hasattr(message, "method"):
+            return
+        reply_to = getattr(message, "id", None)
+        if reply_to in self._waiting:
+            self._waiting.discard(reply_to)
+        else:
+            self.seen.unmatched += 1
 
     def _note_stray(self, what: str) -> None:
         self.seen.strays += 1
@@ -289,7 +295,7 @@ class MessageSink:
         """Sends one message; returns once it is written."""
 
     async def aclose(self) -> None:
-        """Do nothing: a message sink holds nothing, and the transport closes the pipe it writes to."""
+        """Do nothing: the transport closes the pipe."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -24,19 +24,19 @@ class TailReader(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def data_received(self, data: bytes) -> None:
-        """Receive data from the pipe, as an asyncio protocol does, and keep the tail."""
+        """Keep the tail of the data."""
         self._kept += data
         self._seen += len(data)
         if len(self._kept) > 2 * _TAIL:
             del self._kept[:-_TAIL]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Record that the drained pipe has ended."""
+        """Record the end of the pipe."""
         self.closed.set()
 
     @property
     def text(self) -> str:
-        """The tail that the asyncio protocol kept of a pipe, decoded, from its first complete line if any."""
+        """The tail, decoded; from its first complete line, if it has one."""
         kept = bytes(self._kept[-_TAIL:])
         if self._seen > _TAIL:
             kept = kept[kept.find(b"\n") + 1 :] or kept
@@ -92,7 +92,7 @@ class PipeWriter(asyncio.BaseProtocol):
         self._transport, _ = await loop.connect_write_pipe(lambda: self, pipe)
 
     def take(self, transport: asyncio.WriteTransport) -> None:
-        """Let the asyncio protocol for writing to pipes write to a connected transport instead."""
+        """Write to a connected transport instead of a pipe."""
         self._transport = transport
 
     def pause_writing(self) -> None:

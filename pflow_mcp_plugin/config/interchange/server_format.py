@@ -1,4 +1,7 @@
-"""One server's table, from the fields and references of another client to ours and back."""
+"""One server's table, from the fields and references of another client to ours and back.
+
+Our references are `${NAME}` and `${NAME:-default}`, with `$${` for a literal `${`.
+"""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher
 from pflow_mcp_plugin.host.trace_files import is_skipped, shown_type, step_words
 from pflow_mcp_plugin.terminal.human_units import duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, live_lines, spinner
-from pflow_mcp_plugin.terminal.looks import Look, Part
+from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
-from pflow_mcp_plugin.terminal.text_width import cut, padded, text_width
 
 Detail = Literal["brief", "usual", "verbose"]
 """How much is shown: only what happens now; lines for the steps too; or everything that nodes say."""

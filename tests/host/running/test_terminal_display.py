@@ -15,7 +15,7 @@ from screen import Screen, screen_lines
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.host.running.terminal_display import display_on
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
-from pflow_mcp_plugin.terminal.text_width import text_width
+from pflow_mcp_plugin.terminal.looks import text_width
 
 pytestmark = pytest.mark.programs
 
