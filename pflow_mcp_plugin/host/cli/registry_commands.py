@@ -11,7 +11,6 @@ import click
 
 from pflow_mcp_plugin.contract import Discovery, Entry, Field, PflowError, Report, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
@@ -94,6 +93,9 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...], *, allow_extra: 
     Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
     paths can be used in templates.
     """
+    # It loads the workflow room, which lists do not need.
+    from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+
     return run_node(host, node, parse_inputs(params), allow_extra=allow_extra)
 
 

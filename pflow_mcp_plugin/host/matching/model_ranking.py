@@ -81,22 +81,18 @@ class ModelRanking:
         listed = (f"- {name}: {' '.join(text.split())[:_SHOWN]}" for name, text in candidates.items())
         prompt = _PROMPT.format(task=task, things=self._things, candidates="\n".join(listed))
         with plugin_code(Plugin("llm"), f"could not ask {self._model}", passing=(PflowError,)):
-            answer = _ask(self._model, prompt, self._settings)
+            try:
+                import llm
+            except ModuleNotFoundError as error:
+                message = f"The model {self._model} cannot be asked: llm is not installed"
+                raise PflowError(message, suggestions=("pip install llm",)) from error
+            model: Any = llm.get_model(self._model)
+            key = kept_key(model, self._settings)
+            answer = str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
         named = _names_in(answer, list(candidates))
         if not named:
             raise PflowError(f"{self._model} named none of the {self._things}")
         return named
-
-
-def _ask(name: str, prompt: str, settings: Callable[[str], str | None]) -> str:
-    try:
-        import llm
-    except ModuleNotFoundError as error:
-        message = f"The model {name} cannot be asked: llm is not installed"
-        raise PflowError(message, suggestions=("pip install llm",)) from error
-    model: Any = llm.get_model(name)
-    key = kept_key(model, settings)
-    return str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
 
 
 def _names_in(answer: str, names: Sequence[str]) -> list[str]:

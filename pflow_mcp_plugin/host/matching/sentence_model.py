@@ -51,8 +51,11 @@ def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     chosen = os.environ.get(SETTING) or settings(SETTING) or ""
     if chosen.lower() == "off":
         return None
-    files = _named(Path(chosen).expanduser()) if chosen else _packaged()
-    return SentenceModel(files) if files else None
+    if chosen:
+        return SentenceModel(_named(Path(chosen).expanduser()))
+    # With onnxruntime alone, without the rest of the extra, there are no files.
+    weights, tokenizer = (_in_package(*place) for place in (_WEIGHTS, _TOKENIZER))
+    return SentenceModel(ModelFiles(weights=weights, tokenizer=tokenizer)) if weights and tokenizer else None
 
 
 def _named(path: Path) -> ModelFiles:
@@ -66,12 +69,6 @@ def _named(path: Path) -> ModelFiles:
         )
         raise PflowError(message, kind="config")
     return ModelFiles(weights=weights, tokenizer=tokenizer)
-
-
-def _packaged() -> ModelFiles | None:
-    """Return the files that come with the extra, None if only onnxruntime is installed."""
-    weights, tokenizer = (_in_package(*place) for place in (_WEIGHTS, _TOKENIZER))
-    return ModelFiles(weights=weights, tokenizer=tokenizer) if weights and tokenizer else None
 
 
 def _in_package(package: str, file: str) -> Path | None:

@@ -176,7 +176,11 @@ class TaskFit:
         self.size = size
         self._frequency = cache(frequency)
         self._forms = {word: _forms(word) for word in self._words}
-        self._weights = {word: self._weight(word) for word in self._words}
+        self._weights: dict[str, float] = {}
+        for word, forms in self._forms.items():
+            # The rarer what a word means is, the more it tells.
+            frequent = max(self._frequency(form.word) for form in forms)
+            self._weights[word] = self._rarity(frequent) if frequent else _UNKNOWN * self._rarity(0)
 
     def whole(self, described: Described) -> Fit:
         """Return how well something does the whole task."""
@@ -215,11 +219,6 @@ class TaskFit:
             if form.root in place.roots
         ]
         return max(hits, key=lambda hit: hit.strength, default=None)
-
-    def _weight(self, word: str) -> float:
-        """Return the weight of a word: the rarer what it means is, the more it tells."""
-        frequency = max(self._frequency(form.word) for form in self._forms[word])
-        return self._rarity(frequency) if frequency else _UNKNOWN * self._rarity(0)
 
     def _rarity(self, frequency: int) -> float:
         return math.log(1 + self.size / (frequency + 1))

@@ -219,7 +219,11 @@ class SemanticSearch:
         numbers = index.numbers()
         by_words = {numbers[row.node]: row for row in named}
         alike = _similar(model, index, embeddings, task, self._fusion)
-        scores = _reciprocal([*by_words], alike, self._fusion)
+        # The score of each node is from its places in the two orders.
+        scores: dict[int, float] = {}
+        for order, weight in (([*by_words], 1.0), (alike, self._fusion.weight)):
+            for place, number in enumerate(order, start=1):
+                scores[number] = scores.get(number, 0.0) + weight / (self._fusion.flatness + place)
         rows = {**index.rows_of(alike), **by_words}
         best = sorted(scores, key=lambda number: -scores[number])
         return [rows[number]._replace(score=scores[number]) for number in best]
@@ -278,12 +282,3 @@ class _Company:
         for places in self._places.values():
             means[places] = np.sort(close[places])[-3:].mean()
         return means
-
-
-def _reciprocal(by_words: Sequence[int], alike: Sequence[int], fusion: Fusion) -> Mapping[int, float]:
-    """Return the score of each node from its places in the two orders."""
-    scores: dict[int, float] = {}
-    for order, weight in ((by_words, 1.0), (alike, fusion.weight)):
-        for place, number in enumerate(order, start=1):
-            scores[number] = scores.get(number, 0.0) + weight / (fusion.flatness + place)
-    return scores

@@ -41,7 +41,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
 )
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape
+    from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 _SLIP = 0.85
 """The similarity from which a reference counts as a misspelt declared name where others may exist too."""
 
@@ -415,7 +415,7 @@ class ExpressionCheck:
     def check(self, place: ExpressionPlace) -> None:
         """Check an expression of the node, such as its condition, or the one of an edge of it."""
         from pflow_mcp_plugin.host.workflow.expressions import parsed
-        from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, is_always_true
+        from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading, Shape, is_always_true
 
         try:
             expression = parsed(place.text)
@@ -423,7 +423,12 @@ class ExpressionCheck:
             self.findings.error(place.path, error.message, next(iter(error.suggestions), ""))
             return
         scope = self.references.scope
-        current = self._data(scope) if place.on_data else None
+        current = None
+        if place.on_data:
+            # The parameter `data` has been checked as any other.
+            reference = lone(self.node.params[DATA])
+            known = reference is not None and scope.declared(reference) is not None
+            current = Shape(path=reference.path) if reference and known else Shape()
         reading = Reading.of(expression, lambda path: scope.declared(TemplateReference("", path)), current)
         for path in reading.longest_paths:
             self._check_path(path, reading, place)
@@ -435,14 +440,6 @@ class ExpressionCheck:
         if place.is_condition and is_always_true(reading.result_types):
             message = f"The condition {cut(place.text)!r} is a number, so it is always true"
             self.findings.error(place.path, message, f"Compare it, as in {cut(place.text)} > 0")
-
-    def _data(self, scope: Scope) -> Shape:
-        """Return what is known of the parameter `data`, which has been checked as any other."""
-        from pflow_mcp_plugin.host.workflow.expressions.shapes import Shape
-
-        reference = lone(self.node.params[DATA])
-        known = reference is not None and scope.declared(reference) is not None
-        return Shape(path=reference.path) if reference and known else Shape()
 
     def _check_path(self, path: Path, reading: Reading, place: ExpressionPlace) -> None:
         scope, name = self.references.scope, str(path[0])

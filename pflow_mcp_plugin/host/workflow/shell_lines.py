@@ -6,11 +6,13 @@ template becomes an expansion of that variable, quoted for its place in the line
     echo ${a} "b ${c}" 'd ${e}'
     echo "${PFLOW_1}" "b ${PFLOW_2}" 'd '"${PFLOW_3}"''
 
-A shell does not parse the result of a quoted expansion again, whatever characters are in it. In some
-places it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in
-comments templates are rejected, and in what evaluates a value again, such as `eval ${a}` and `let ${a}`
-(see `shell_evaluation`). How other programs interpret their arguments is outside of this: `sh -c ${a}`
-runs the value of `a`.
+A shell does not parse the result of a quoted expansion again, whatever characters are in it. In some places
+it does, or quotes are plain text: after `((`, `[[`, `$[` and `<<`, in backquotes and in comments templates
+are rejected, and in what evaluates a value again, such as `eval ${a}` and `let ${a}`: `let "$x"` runs `touch
+owned` if the value of x is `a[$(touch owned)]`, as arithmetic evaluates the subscripts in it, and so do the
+builtins that take the name of a variable. What holds a value is followed through the variables of the line,
+from `n=${template}` to `((n > 3))`; what does not, such as a counter of the line's own, may stay. How other
+programs interpret their arguments is outside of this: `sh -c ${a}` runs the value of `a`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,75 @@ from pflow_mcp_plugin.host.workflow.templates import Lookup, Malformed, lone, pa
 
 _AROUND: Mapping[str, tuple[str, str]] = {"": ('"', '"'), "(": ('"', '"'), '"': ("", ""), "'": ("'\"", "\"'")}
 """The text around an expansion in a shell line, by the quotes or brackets that it is in."""
+_ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
+"""The ends of those places of a shell line in which no other character is special."""
+_NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
+_REFUSED = frozenset({"((", "[[", "$[", "<<"})
+_WORD_ENDS = frozenset(" \t\n;&|(")
+
+MARK = "\0"
+"""What stands in a line for a template."""
+
+_EVALUATING = frozenset(
+    [
+        "eval",
+        "let",
+        "source",
+        ".",
+        "trap",
+        "alias",
+        "read",
+        "unset",
+        "mapfile",
+        "readarray",
+        "enable",
+        "compgen",
+        "complete",
+        "getopts",
+        "fc",
+        "bind",
+    ]
+)
+"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
+_DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+_RUNNING = frozenset(["eval", "trap"])
+"""Builtins whose arguments are a line of their own."""
+_STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
+_READING = frozenset(["read", "mapfile", "readarray", "getopts"])
+_RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
+_COMPOUND = frozenset(["for", "case", "select"])
+_PREFIXES = frozenset(["command", "builtin", "exec"])
+_EVALUATED_NAMES = frozenset(
+    [
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "ENV",
+        "BASH_ENV",
+        "RANDOM",
+        "SRANDOM",
+        "SECONDS",
+        "LINENO",
+        "HISTCMD",
+        "OPTIND",
+    ]
+)
+"""Variables whose value a shell evaluates: prompts, files that it runs, and integers."""
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
+_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
+_COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
+_INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
+"""The beginning of an assignment to an element of an array, also in a list of its values."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_EXPANSION = re.compile(r"\$(\w+|[@*])")
+_DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
+"""Where output is redirected to a descriptor: bash expands its number twice."""
+_REDIRECTED = re.compile(r"\d+|\{\w+\}")
+_ARITHMETIC_TEST = re.compile(r"-(eq|ne|lt|le|gt|ge|v|R)")
+_RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
+"""What evaluates the variables in `${...}`: a subscript, a substring, a prompt, arithmetic."""
 
 
 class ShellLine(TypedDict):
@@ -147,78 +218,6 @@ class _Scanner:
             self._open.append(quote)
 
 
-_ENDS: Mapping[str, str] = {"#": "\n", "'": "'"}
-"""The ends of those places of a shell line in which no other character is special."""
-_NAMES: Mapping[str, str] = {"`": "in backquotes", "#": "in a comment"}
-_REFUSED = frozenset({"((", "[[", "$[", "<<"})
-_WORD_ENDS = frozenset(" \t\n;&|(")
-
-
-MARK = "\0"
-"""What stands in a line for a template."""
-
-_EVALUATING = frozenset(
-    [
-        "eval",
-        "let",
-        "source",
-        ".",
-        "trap",
-        "alias",
-        "read",
-        "unset",
-        "mapfile",
-        "readarray",
-        "enable",
-        "compgen",
-        "complete",
-        "getopts",
-        "fc",
-        "bind",
-    ]
-)
-"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
-_DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
-_RUNNING = frozenset(["eval", "trap"])
-"""Builtins whose arguments are a line of their own."""
-_STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
-_READING = frozenset(["read", "mapfile", "readarray", "getopts"])
-_RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
-_COMPOUND = frozenset(["for", "case", "select"])
-_PREFIXES = frozenset(["command", "builtin", "exec"])
-_EVALUATED_NAMES = frozenset(
-    [
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS4",
-        "PROMPT_COMMAND",
-        "ENV",
-        "BASH_ENV",
-        "RANDOM",
-        "SRANDOM",
-        "SECONDS",
-        "LINENO",
-        "HISTCMD",
-        "OPTIND",
-    ]
-)
-"""Variables whose value a shell evaluates: prompts, files that it runs, and integers."""
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
-_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
-_COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
-_INDEX = re.compile(r"(?:[A-Za-z_]\w*)?\[([^\]]*)\]\+?=")
-"""The beginning of an assignment to an element of an array, also in a list of its values."""
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"\$(\w+|[@*])")
-_DUPLICATED = re.compile(rf"[<>]&\s*\"?(?:{MARK}|\${{?(\w+))")
-"""Where output is redirected to a descriptor: bash expands its number twice."""
-_REDIRECTED = re.compile(r"\d+|\{\w+\}")
-_ARITHMETIC_TEST = re.compile(r"-(eq|ne|lt|le|gt|ge|v|R)")
-_RANGE = re.compile(r"\[|:(?![-=+?])|@P$|\(\(")
-"""What evaluates the variables in `${...}`: a subscript, a substring, a prompt, arithmetic."""
-
-
 @attrs.define
 class _Word:
     """A word of a line: its text without quotes, and the names of the variables that are expanded in it.
@@ -328,7 +327,14 @@ def _command(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
     words = _without_reserved(words)
     while words and _ASSIGNMENT.match(words[0].text):
         words = words[1:]
-    return _without_prefixes(words)
+    prefix = False
+    while words and words[0].text in _PREFIXES:
+        prefix, words = True, words[1:]
+        while words and words[0].text.startswith("-"):
+            if words[0].text in ("-v", "-V"):  # `command -v NAME` only looks it up
+                return (), prefix
+            words = words[1:]
+    return words, prefix
 
 
 def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
@@ -340,22 +346,6 @@ def _without_reserved(words: Sequence[_Word]) -> Sequence[_Word]:
     if words and words[0].text == "function":
         return _without_reserved(words[2:])
     return () if words and words[0].text in _COMPOUND else words
-
-
-def _without_prefixes(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:
-    """Return the words without `command` and its like, and whether there was one."""
-    prefix = False
-    while words and words[0].text in _PREFIXES:
-        prefix, words = True, words[1:]
-        while words and words[0].text.startswith("-"):
-            if words[0].text in ("-v", "-V"):  # `command -v NAME` only looks it up
-                return (), prefix
-            words = words[1:]
-    return words, prefix
-
-
-def _expanded(text: str) -> set[str]:
-    return set(_EXPANSION.findall(text))
 
 
 def _is_dirty(word: _Word, tainted: set[str]) -> bool:
@@ -492,16 +482,13 @@ class _Reader:
         elif [each.text for each in (*words[:1], *words[-1:])] == ["case", "in"]:
             words.clear()  # the first pattern
         else:
-            return self._bracket(word, words)
+            before = len(self._found)
+            self._take(word or self._begun(words), self._read(")"))
+            if word is not None and word.text.rstrip(MARK).endswith("="):  # values of an array, not commands
+                inner = self._found[before:]
+                self._found[before:] = [each for each in inner if not each[0].text.startswith(MARK)]
+            return word
         return None
-
-    def _bracket(self, word: _Word | None, words: list[_Word]) -> _Word | None:
-        before = len(self._found)
-        self._take(word or self._begun(words), self._read(")"))
-        if word is not None and word.text.rstrip(MARK).endswith("="):  # values of an array, not commands
-            inner = self._found[before:]
-            self._found[before:] = [each for each in inner if not each[0].text.startswith(MARK)]
-        return word
 
     def _end_command(self, words: list[_Word], whole: _Word) -> None:
         for word in words:
@@ -557,7 +544,7 @@ class _Reader:
         self._at = line_end = (self._line.find(end, begin) + 1 or len(self._line) + 1) - 1
         self._at += len(end)
         inside = self._line[begin:line_end]
-        word.evaluated |= {*_NAME.findall(inside), *_expanded(inside)}
+        word.evaluated |= {*_NAME.findall(inside), *_EXPANSION.findall(inside)}
         word.names |= word.evaluated
 
     def _braces(self, word: _Word, begin: int) -> None:
@@ -566,7 +553,7 @@ class _Reader:
             depth += {"{": 1, "}": -1}.get(self._line[self._at], 0)
             self._at += 1
         inside = self._line[begin : self._at - 1]
-        names = {*_NAME.findall(inside), *_expanded(inside), *re.findall(r"^[!#]?([1-9@*])", inside)}
+        names = {*_NAME.findall(inside), *_EXPANSION.findall(inside), *re.findall(r"^[!#]?([1-9@*])", inside)}
         word.names |= names
         word.text += MARK if MARK in inside else "$"
         word.defaults |= {found[1] for found in [_DEFAULT.match(inside)] if found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TypeGuard
 
@@ -226,8 +227,12 @@ def bind_inputs(
             about = f" ({spec.description})" if spec.description else ""
             step = f", or set it: pflow settings set {spec.setting} VALUE" if spec.setting else ""
             findings.error(spec.path, f"Input {name} is required{about}", f"Pass {name}=...{step}")
-    filled = (spec for spec in declared.values() if spec.has_default and not _is_left_out(spec.default, spec))
-    defaults = {spec.name: _default(spec) for spec in filled}
+    defaults: dict[str, object] = {}
+    for name, spec in declared.items():
+        if spec.has_default and not _is_left_out(spec.default, spec):
+            defaults[name] = spec.default
+            with suppress(TypeMismatch):  # an invalid one has been reported
+                defaults[name] = coerce(spec.default, spec.field)
     return {**defaults, **_typed(declared, given, findings)}, findings.problems
 
 
@@ -278,11 +283,3 @@ def _spelling(spec: InputSpec, text: str) -> str:
     if kind in ("list", "dict"):
         return f"Write it as JSON, {spec.name}='{'[...]' if kind == 'list' else '{...}'}'"
     return _SPELLINGS.get(kind, f"Write a value that is {spec.type}")
-
-
-def _default(spec: InputSpec) -> object:
-    """Return an input's default in its declared type; an invalid one has been reported."""
-    try:
-        return coerce(spec.default, spec.field)
-    except TypeMismatch:
-        return spec.default

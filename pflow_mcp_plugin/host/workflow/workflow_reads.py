@@ -1,7 +1,7 @@
 """What a workflow reads: where it has expressions, and what is known of its nodes and inputs before a run.
 
-They are in the constructs of nodes, in conditions of edges, in the cases of a `branch`, and in a `transform`.
-The expression language is imported only where there is one to parse.
+Expressions are in the constructs of nodes, in conditions of edges, in the cases of a `branch`, and in a
+`transform`. The expression language is imported only where there is one to parse.
 """
 
 from __future__ import annotations

@@ -105,8 +105,7 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
     """
     if len(text) > MOST_TEXT:
         message = f"{origin}: the text is longer than {MOST_TEXT:,} characters, too long for {what}"
-        step = "Keep large data in files that nodes read"
-        raise PflowError(message, details={"file": origin}, suggestions=(step,), kind="validation")
+        raise _refused(origin, message, step="Keep large data in files that nodes read")
     text = text.removeprefix("\ufeff")
     if is_yaml(origin, text):
         read = YamlText(text, origin)
@@ -114,8 +113,7 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
     else:
         value, findings = _json(text, origin)
     if not isinstance(value, dict):
-        message = f"{origin}: {what} is a JSON object, this is {described(value)}"
-        raise PflowError(message, details={"file": origin}, kind="validation")
+        raise _refused(origin, f"{origin}: {what} is a JSON object, this is {described(value)}")
     if findings.problems:
         raise refusal(origin, findings.problems)
     return value
@@ -133,20 +131,23 @@ def _json(text: str, origin: str) -> tuple[JSON, Findings]:
         )
         findings = repeated.findings(value)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise PflowError(
-            f"{origin} is not valid JSON: {error.msg} at {where}",
-            details={"file": origin, "line": error.lineno, "column": error.colno},
-            suggestions=(f"Fix line {error.lineno} of {origin}",),
-            kind="validation",
-        ) from error
+        message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        raise _refused(origin, message, (error.lineno, error.colno)) from error
     except ValueError as error:
-        raise PflowError(f"{origin}: {error}", details={"file": origin}, kind="validation") from error
+        raise _refused(origin, f"{origin}: {error}") from error
     except RecursionError as error:
-        raise PflowError(
-            f"{origin}: nested too deeply", details={"file": origin}, kind="validation"
-        ) from error
+        raise _refused(origin, f"{origin}: nested too deeply") from error
     return value, findings
+
+
+def _refused(origin: str, message: str, place: Place | None = None, step: str = "") -> PflowError:
+    """Return the error of a text that cannot be loaded, with the place of the mistake if it is known."""
+    details: dict[str, object] = {"file": origin}
+    if place:
+        line, column = place
+        details |= {"line": line, "column": column}
+        step = step or f"Fix line {line} of {origin}"
+    return PflowError(message, details=details, suggestions=(step,) if step else (), kind="validation")
 
 
 class _RepeatedKeys:
@@ -430,9 +431,5 @@ class YamlText:
 
     def _refuse(self, reason: str, place: Place, step: str = "") -> NoReturn:
         line, column = place
-        raise PflowError(
-            f"{self._origin}: {reason} at line {line}, column {column}",
-            details={"file": self._origin, "line": line, "column": column},
-            suggestions=(step or f"Fix line {line} of {self._origin}",),
-            kind="validation",
-        )
+        message = f"{self._origin}: {reason} at line {line}, column {column}"
+        raise _refused(self._origin, message, place, step)

@@ -211,7 +211,13 @@ class ExpressionFunctions(functions.Functions):
     @functions.signature({"types": ["string"]})
     def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
         self._limits.spend(text.count(",") + text.count("\n"))
-        rows = _csv_rows(text.removeprefix("\ufeff"))
+        text = text.removeprefix("\ufeff")
+        if csv.field_size_limit() < len(text):  # 128 KiB for a cell; the evaluation has its own limit
+            csv.field_size_limit(len(text))
+        try:
+            rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        except csv.Error as error:
+            raise _problem(f"from_csv() was given a string that is not CSV: {error}") from error
         if not rows:
             return []
         head = rows[0]
@@ -328,15 +334,6 @@ def _json(value: Any) -> str:
         return _JSON.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise _problem(f"{shown(value)} cannot be written as JSON: {cut(str(error))}") from error
-
-
-def _csv_rows(text: str) -> list[list[str]]:
-    if csv.field_size_limit() < len(text):  # 128 KiB for a cell by default; the evaluation has its own limit
-        csv.field_size_limit(len(text))
-    try:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-    except csv.Error as error:
-        raise _problem(f"from_csv() was given a string that is not CSV: {error}") from error
 
 
 def _mistake(error: exceptions.JMESPathTypeError, arguments: list[Any]) -> str:
