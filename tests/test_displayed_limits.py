@@ -21,8 +21,8 @@ from pflow_mcp_plugin.host.completion import shell_reply
 from pflow_mcp_plugin.host.nodes import llm_node
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
 from pflow_mcp_plugin.host.registry import node_sources
-from pflow_mcp_plugin.host.running import run_report, value_excerpt
-from pflow_mcp_plugin.host.running.value_excerpt import Excerpt
+from pflow_mcp_plugin.host.running import run_report
+from pflow_mcp_plugin.host.running.value_excerpt import Excerpt, sampled
 from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
 from pflow_mcp_plugin.schemas import argument_validation, schema_outline
@@ -73,12 +73,12 @@ CUTS = {
     "a redacted text": lambda text: Redactor().shortened(text, 50),
     "a text for a model": lambda text: visible(text, 50),
     "an answer of a model": answer_of_a_model,
-    "a sample of a node": lambda text: value_excerpt.sampled({"a": text}, lambda found: found)[0].sample,
+    "a sample of a node": lambda text: sampled({"a": text}, str)[0].sample,
     "a sample of a run": sample_of_a_run,
     "a help beside a completion": shell_reply._one_line,
     "a name in a message": findings.cut,
     "a text of a tool": json_values.excerpt,
-    "a line of a log": evidence._shortened,
+    "a line of a log": lambda text: "\n".join(evidence.excerpt(text).lines),
     "an output of a trace": output_of_a_trace,
     "a key in a trace": key_in_an_excerpt,
     "a text in a trace": text_in_an_excerpt,

@@ -200,3 +200,12 @@ def test_the_pins_of_a_projects_server_are_kept_apart_and_hold_for_what_was_show
     assert pins(desk).read("say").launch == {"command": "mine"}
     desk.run(approve, "--project", "--yes")
     assert pins(desk).read("say") is None
+
+
+def test_a_folder_that_is_named_and_has_no_file_is_told_of_and_any_other_is_not(desk, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    desk.run(list_)
+    assert not desk.problems
+    desk.paths = attrs.evolve(desk.paths, project=tmp_path)
+    desk.run(list_)
+    assert f"There is no .mcp.json in {tmp_path}" in desk.warnings()

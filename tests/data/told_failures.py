@@ -32,6 +32,7 @@ _NOTHING_TO_DO = (
 _BEFORE_A_RUN = tuple(
     f"{_PACKAGE}/{folder}/"
     for folder in (
+        "catalog",
         "cli",
         "config",
         "discovery",
@@ -45,7 +46,10 @@ _BEFORE_A_RUN = tuple(
     )
 )
 """Where nothing is executed: a failure there says itself of which kind it is, which decides the exit code."""
-_EXCEPT = (f"{_PACKAGE}/host/cli/time_limit.py", f"{_PACKAGE}/cli/lock.py")
+_EXCEPT = tuple(
+    f"{_PACKAGE}/{file}" for file in ("cli/lock.py", "host/cli/run_commands.py", "trust/tool_approval.py")
+)
+"""Where there are failures of runs, or findings about their nodes, too."""
 _FINDINGS = tuple(folder for folder in _BEFORE_A_RUN if not folder.endswith(("/discovery/", "/planning/")))
 """Where a problem is no finding about a workflow or its nodes, as it is by default."""
 
