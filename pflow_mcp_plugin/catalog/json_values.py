@@ -1,4 +1,10 @@
-"""Whether two JSON values are the same."""
+"""JSON values compared, cut to what people read, and hashed.
+
+Hashes are taken over canonical JSON as of RFC 8785, so that another program gets the same hash for the
+same tool. What that form cannot represent is written in another way first: integers beyond 2^53 and
+numbers that are not finite, as schemas of 64-bit arguments contain them, lone surrogates, and values
+that are nested too deeply to be walked by recursion.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +21,7 @@ from pflow_mcp_plugin.types import Tool
 def is_same(one: object, other: object, most: int = sys.maxsize) -> bool:
     """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1.
 
-    Args:
-        one: A value.
-        other: Another.
-        most: How many values inside them may be compared; with more, they are taken to differ.
+    Values that contain more than `most` others are taken to differ.
     """
     pairs = [(one, other)]
     while pairs:

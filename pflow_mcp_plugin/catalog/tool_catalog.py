@@ -8,7 +8,6 @@ name.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -62,17 +61,9 @@ class _Found(NamedTuple):
         )
 
 
-def _no_renames(_server: str) -> Mapping[str, str]:
-    return {}
-
-
-def _none_apart() -> Mapping[str, Path]:
-    return {}
-
-
 @attrs.frozen
 class Catalog:
-    """The catalog of the tools of every synced server, one file for each.
+    """The tools of every synced server, one file for each.
 
     A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
     `set_aside` returns the path.
@@ -85,55 +76,44 @@ class Catalog:
     """
 
     folder: Path
-    renames: Callable[[str], Mapping[str, str]] = _no_renames
-    apart: Callable[[], Mapping[str, Path]] = _none_apart
+    renames: Callable[[str], Mapping[str, str]] = lambda _server: {}
+    apart: Callable[[], Mapping[str, Path]] = dict
     _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
 
     def servers(self) -> tuple[str, ...]:
-        """Return the names of the synced servers in the catalog, sorted."""
+        """Return the names of the synced servers, sorted."""
         apart = self.apart()
-        synced = {name for name in _stems(self.folder) if name not in apart}
+        stored = {path.name.removesuffix(".json") for path in storage.files_in(self.folder, ".json")}
+        synced = {name for name in stored if name not in apart}
         synced |= {name for name, folder in apart.items() if (folder / f"{name}.json").exists()}
         return tuple(sorted(filter(naming.is_server_name, synced)))
 
     def folder_of(self, server: str) -> Path:
-        """Return the folder with the tool file of a server in the catalog, which may not exist yet."""
+        """Return the folder of a server's tool file, which may not exist yet."""
         return self.apart().get(server, self.folder)
 
     def head(self, server: str) -> Head | None:
-        """Look up the last sync of a server, without the tools; None if the catalog does not have it.
-
-        Raises:
-            storage.StoreError: The file cannot be read, or a newer pflow wrote it.
-        """
+        """Return the last sync of a server without its tools, None if it was never synced."""
         return self._of_stored(server, lambda stored: stored.head)
 
     def file(self, server: str) -> ToolFile | None:
-        """Look up the last sync of a server, with all its tools; None if the catalog does not have it.
-
-        Raises:
-            storage.StoreError: The file cannot be read, or a newer pflow wrote it.
-        """
+        """Return the last sync of a server with all its tools, None if it was never synced."""
         return self._of_stored(server, lambda stored: stored.whole)
 
     def tool_names(self, server: str, beginning: str = "") -> tuple[str, ...]:
-        """Return the raw names of a server's tools in the catalog that begin so; none if it was not synced.
-
-        Raises:
-            storage.StoreError: The file cannot be read, or a newer pflow wrote it.
-        """
+        """Return the raw names of a server's tools that begin with `beginning`; none if it was not synced."""
         names = self._of_stored(server, lambda stored: stored.names(beginning)) or ()
         reader = READ_RESOURCE.name
         found = self.tool(server, reader) if reader.startswith(beginning) else None
         return (*names, reader) if found and found.tool is READ_RESOURCE else names
 
     def set_aside(self, server: str) -> Path | None:
-        """Return the newest corrupt file of a server that the catalog moved aside, None without one."""
+        """Return the newest corrupt file of a server that was moved aside, None without one."""
         found = self.folder_of(server).glob(f"{server}.json.corrupt-*")
         return max(found, key=lambda path: (len(path.name), path.name), default=None)
 
     def find(self, node_type: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by its node type or an alias, `mcp-{server}-{raw tool}`.
+        """Look up a tool by its node type or an alias, `mcp-{server}-{raw tool}`.
 
         A node type that several approved tools claim belongs to none: no tool takes another's place.
         """
@@ -150,15 +130,15 @@ class Catalog:
         return None
 
     def claimants(self, node_type: str) -> list[ToolRecord]:
-        """Return the tools in the catalog that claim a node type, before collisions are resolved."""
+        """Return the tools that claim a node type, before collisions are resolved."""
         return self._of_claim(node_type, self._rivals(node_type))
 
     def fitting(self, node_type: str) -> tuple[str, ...]:
-        """Return the servers in the catalog that a node type may belong to, longest name first."""
+        """Return the servers that a node type may belong to, longest name first."""
         return tuple(_fitting(node_type, self.servers()))
 
     def tool(self, server: str, raw: str) -> ToolRecord | None:
-        """Look up a tool in the catalog by server and raw name; the spelling used in node types works too."""
+        """Look up a tool by its server and raw name; the spelling used in node types works too."""
         fitting = [each.tool for each in self._claiming(server, raw)]
         tool = next((tool for tool in fitting if tool.name == raw), None)
         if tool is None and len(fitting) == 1 and naming.slug(raw) == raw:  # spelled as in node types
@@ -169,7 +149,7 @@ class Catalog:
         return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
-        """Yield every tool in the catalog, or those of one server, with its node type."""
+        """Yield every tool, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]
         found = [
             _Found(content, *each) for content in contents for each in (*content.synced, *_reader(content))
@@ -179,7 +159,7 @@ class Catalog:
                 yield record
 
     def resource_reader(self, server: str) -> ToolRecord | None:
-        """Look up in the catalog what reads the resources of a server; None if it has none, or is not synced.
+        """Return what reads the resources of a server; None if it has none, or is not synced.
 
         It is there also if a tool has its name, and so its node type, or if the server lists no resources:
         results of its tools may link to some.
@@ -216,11 +196,7 @@ class Catalog:
         return before, content
 
     def mark(self, server: str, change: Callable[[ToolFile], ToolFile]) -> None:
-        """Change the marks on what is not approved in the catalog's file of a server, if there is one.
-
-        Raises:
-            storage.StoreError: The file could not be read or written; it is unchanged.
-        """
+        """Change the marks on what is not approved in a server's file, if there is one."""
         if self.file(server) is None:
             return
         with self.locked(server) as path:
@@ -230,25 +206,22 @@ class Catalog:
 
     @contextmanager
     def locked(self, server: str) -> Iterator[Path]:
-        """Hold the lock of a server's tool file in the catalog; yields the path.
+        """Hold the lock of a server's tool file, and yield its path.
 
         Whoever removes a server, or stores what a sync found of it, reads and changes its config meanwhile.
-
-        Raises:
-            storage.StoreError: Another process held it for too long.
         """
         path = self._path(server)
         with storage.locked(path):
             yield path
 
     def era(self, server: str, config_fingerprint: str) -> Literal["modern", "handshake"] | None:
-        """Look up in the catalog the protocol era of a server's last sync, unless its config has changed."""
+        """Return the protocol era of a server's last sync, None if its config has changed since."""
         head = self.head(server)
         same = head is not None and head.config_fingerprint == config_fingerprint
         return head.info.era if head and same else None
 
     def fingerprint_of(self, server: str) -> str:
-        """Look up the fingerprint of a server's config at its last sync; empty if never synced."""
+        """Return the fingerprint of a server's config at its last sync, empty if it was never synced."""
         head = self.head(server)
         return head.config_fingerprint if head else ""
 
@@ -286,18 +259,15 @@ class Catalog:
         return found
 
     def _named(self, found: Iterable[_Found]) -> Iterator[ToolRecord]:
-        every = self._without_taken(found)
+        every = list(found)
+        # A tool that has the name of what reads resources keeps it.
+        claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
+        every = [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
         servers = dict.fromkeys(it.head.server for it in every)
         renamed = {(server, raw): name for server in servers for raw, name in self.renames(server).items()}
         unapproved = {it.pair for it in every if it.tool.name in it.head.new}
         names = naming.node_names((it.pair for it in every), renamed, unapproved)
         return (it.record(names[it.pair]) for it in every)
-
-    def _without_taken(self, found: Iterable[_Found]) -> list[_Found]:
-        """Leave out what reads resources where a tool claims its name: the tool keeps it."""
-        every = list(found)
-        claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
-        return [it for it in every if it.tool is not READ_RESOURCE or self._claimed(*it.pair) not in claimed]
 
     def _of_claim(self, node_type: str, records: Iterable[ToolRecord]) -> list[ToolRecord]:
         return [it for it in records if self._claimed(it.server, it.found.name) == node_type]
@@ -313,25 +283,24 @@ class Catalog:
         try:
             return self._used(server, use)
         except storage.CorruptFile:
-            return self._used_or_set_aside(server, use)
-
-    def _used_or_set_aside(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
-        path = self._path(server)
-        with storage.locked(path):
-            try:
-                return self._used(server, use)  # a sync may have replaced it in the meantime
-            except storage.CorruptFile:
-                storage.set_aside(path)
-                return None
+            path = self._path(server)
+            with storage.locked(path):
+                try:
+                    return self._used(server, use)  # a sync may have replaced it in the meantime
+                except storage.CorruptFile:
+                    storage.set_aside(path)
+                    return None
 
     def _used(self, server: str, use: Callable[[StoredFile], _T]) -> _T | None:
         path = self._path(server)
         try:
-            stamp = _stamp(path.stat())
+            status = path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise storage.StoreError(path, f"could not be read: {error.strerror}") from error
+        # Two writes may fall into one tick of the clock; each of them creates a new inode.
+        stamp = status.st_mtime_ns, status.st_size, status.st_ino
         known = self._read.get(server)
         if known is None or known[0] != stamp:
             content = storage.read_own(path)
@@ -345,21 +314,12 @@ def _reader(head: Head) -> tuple[SyncedTool, ...]:
     return (SyncedTool(READ_RESOURCE),) if head.has_resources else ()
 
 
-def _stems(folder: Path) -> list[str]:
-    return [path.name.removesuffix(".json") for path in storage.files_in(folder, ".json")]
-
-
 def _fitting(node_type: str, servers: Iterable[str]) -> list[str]:
     """Return the servers that a node type may belong to, longest name first."""
     rest = node_type.removeprefix(naming.PREFIX)
     if rest == node_type:
         return []
     return sorted((name for name in servers if rest.startswith(name + "-")), key=len, reverse=True)
-
-
-def _stamp(status: os.stat_result) -> _Stamp:
-    # Two writes may fall into one tick of the clock; each of them creates a new inode.
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def keep_failure(folder: Path, server: str, message: str) -> None:

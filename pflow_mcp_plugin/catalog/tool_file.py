@@ -1,9 +1,10 @@
-"""The content of one server's tool file, and its JSON form.
+"""The tool file of one server: its content, its JSON form, and reading only the requested part of it.
 
-The file is one JSON object, laid out so that one tool can be read without the others: the first
-line ends where the list of tools begins, and each tool is on a separate line. `index` maps the last
-part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
-of all these lines. A plain JSON reader can ignore both.
+A large server has thousands of tools, and a lookup needs one of them. So the one JSON object is laid out
+with its first line ending where the list of tools begins, and each tool on a line of its own. `index` maps the
+last part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length of all
+these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has no valid
+index and is decoded as a whole.
 """
 
 from __future__ import annotations
@@ -98,11 +99,7 @@ class SyncedTool(NamedTuple):
 def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFile | None) -> ToolFile:
     """Return the content of a new tool file, in which everything is approved.
 
-    Args:
-        server: The server's name.
-        listing: Its answer.
-        fingerprint: Fingerprint of the config that was used.
-        before: The previous content; its tools that are no longer listed become `gone`.
+    Tools of the previous content that are no longer listed become `gone`.
     """
     from datetime import UTC, datetime
 
@@ -111,7 +108,13 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
     now = datetime.now(UTC).isoformat(timespec="seconds")
     tools = tuple(attrs.evolve(tool, hash=tool_hash(tool)) for tool in listing.tools)
     there = {tool.name for tool in tools}
-    gone = {**before.gone, **{_name_shown(tool, before): now for tool in before.tools}} if before else {}
+    gone: dict[str, str] = {}
+    if before:
+        # Errors name a tool that is gone; one that nobody approved is called as in its node type.
+        names = (
+            naming.tool_part(tool.name) if tool.name in before.new else tool.name for tool in before.tools
+        )
+        gone = {**before.gone, **dict.fromkeys(names, now)}
     return ToolFile(
         server=server,
         synced_at=now,
@@ -123,11 +126,6 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
         has_resources=listing.has_resources,
         gone={name: when for name, when in gone.items() if name not in there},
     )
-
-
-def _name_shown(tool: Tool, synced: Head) -> str:
-    """Return what errors may call a tool that is gone: as its node, if nobody approved it."""
-    return naming.tool_part(tool.name) if tool.name in synced.new else tool.name
 
 
 def encode(content: ToolFile) -> bytes:
@@ -170,12 +168,7 @@ def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]
 
 
 def decode(path: Path, content: bytes) -> ToolFile:
-    """Return the content of a tool file from its JSON.
-
-    Raises:
-        storage.CorruptFile: It is not valid JSON, or not a tool file.
-        storage.StoreError: A newer version of the program wrote it.
-    """
+    """Return the content of a tool file from its JSON."""
     data = storage.decode_json(path, content)
     version = data.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
@@ -312,17 +305,15 @@ class StoredFile:
 
     @property
     def head(self) -> Head:
-        """The content of the stored file without the tools, decoded from its first line if that is valid.
+        """The content without the tools, decoded from the first line if that is valid.
 
-        Raises:
-            storage.CorruptFile: The file does not contain the tools of this server.
-            storage.StoreError: A newer version of the program wrote it.
+        Raises `CorruptFile`, or `StoreError` if a newer pflow wrote it.
         """
         return self._head or self.whole
 
     @property
     def whole(self) -> ToolFile:
-        """The whole content of the stored file, decoded once; raises the same errors as `head`."""
+        """The whole content, decoded once; raises the errors of `head`."""
         if self._whole is None:
             decoded = decode(self._path, self._content)
             if decoded.server != self._path.stem:

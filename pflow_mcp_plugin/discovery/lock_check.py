@@ -37,11 +37,7 @@ _FEW = 20
 
 
 def read_lock(path: Path) -> LockFile:
-    """Read the lock file against which servers are compared.
-
-    Raises:
-        PflowError: There is none, it cannot be read, or it has mistakes.
-    """
+    """Read a lock file; that there is none is a `PflowError` with the next step."""
     try:
         content = storage.read_regular(path, _MOST)
     except FileNotFoundError as error:
@@ -58,26 +54,15 @@ def _no_lock(message: str) -> PflowError:
 
 
 def nearest_lock(folder: Path | None) -> Path:
-    """Return the lock file to compare a workflow with: the one beside it, else in the current folder.
-
-    Args:
-        folder: The folder of the workflow's file, None if it has none.
-    """
+    """Return the lock file to compare a workflow with: the one beside it, else that in the current folder."""
     beside = folder / lock_file.NAME if folder else None
     return beside if beside and beside.exists() else Path(lock_file.NAME)
 
 
 def present_server(known: Servers, name: str, tools: Collection[str]) -> LockedServer:
-    """Return a server as it is configured now and was synced last, in the form to compare with a lock file.
+    """Return a server as configured now and synced last, with these tools if it has them.
 
-    Args:
-        known: The configured and synced servers.
-        name: The server.
-        tools: The raw names of the tools to include; those it does not have are left out.
-
-    Raises:
-        McpError: The server is not configured, has mistakes, or is not synced.
-        storage.StoreError: Its config or tool file cannot be read.
+    Raises `McpError` if it is not configured, has mistakes, or is not synced.
     """
     server = known.store.get(name)
     head = known.catalog.head(name)
@@ -110,16 +95,7 @@ def _tools(catalog: Catalog, server: str, wanted: Collection[str]) -> Iterator[T
 
 
 def compare_used(lock: LockFile, known: Servers, used: Mapping[str, Collection[str]]) -> Iterator[Problem]:
-    """Compare the tools that workflows use with a lock file; yield an error for each difference.
-
-    Args:
-        lock: The lock file.
-        known: The configured and synced servers.
-        used: The raw names of the tools by server.
-
-    Raises:
-        PflowError: As for `present_server`.
-    """
+    """Compare the tools that workflows use with a lock file; yield an error for each difference."""
     return differences(lock, {name: present_server(known, name, tools) for name, tools in used.items()})
 
 
@@ -129,11 +105,6 @@ def compare_workflow(
     """Compare the tools that a workflow uses with its lock file; yield its problems and each difference.
 
     That there is no lock file, or that it cannot be read, is such a problem.
-
-    Args:
-        known: The configured and synced servers.
-        used: The raw names of the tools by server.
-        folder: The folder of the workflow's file, None if it has none.
     """
     try:
         path = nearest_lock(folder)
@@ -148,12 +119,7 @@ def compare_workflow(
 
 
 def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
-    """Compare everything in a lock file with the servers; yield an error for each difference.
-
-    Args:
-        lock: The lock file.
-        known: The configured and synced servers.
-    """
+    """Compare everything in a lock file with the servers; yield an error for each difference."""
     for name, locked in lock.servers.items():
         try:
             present = present_server(known, name, locked.tools)
@@ -166,11 +132,9 @@ def compare_whole(lock: LockFile, known: Servers) -> Iterator[Problem]:
 
 
 def launch_refusal(lock: LockFile, server: Server) -> McpError | None:
-    """Return an error if a server must not be started, because its launch is not that of the lock file.
+    """Return an error if a server must not be started, because its launch is not the locked one.
 
-    Args:
-        lock: The lock file.
-        server: The config of the server as written: what is locked has no values of variables.
+    Takes the config as written: the lock file has no values of variables.
     """
     name, here = server.name, locked_server(server, "", ())
     compare = (
@@ -206,11 +170,7 @@ class LockedLister:
     store: ServerStore
 
     def list_tools(self, launch: Launch) -> Listing:
-        """Ask a server for its tools, and compare the answer.
-
-        Raises:
-            McpError: Kind `validation`, with every difference; or the server failed.
-        """
+        """Ask a server for its tools; differences from the lock file are an error of kind `validation`."""
         name = launch.server.name
         server, locked = self.store.get(name), self.lock.servers.get(name)
         if error := launch_refusal(self.lock, server):

@@ -70,13 +70,7 @@ class LockFile:
 
 
 def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> LockedServer:
-    """Return a server as a lock file has it, from its config and what it says of itself.
-
-    Args:
-        server: Its config, references not expanded.
-        version: The version that it reports.
-        tools: The tools to lock.
-    """
+    """Return a server as a lock file has it, from its unexpanded config and what it says of itself."""
     return LockedServer(
         launch=dict(_launch(server)), version=version, tools={tool.name: tool_hash(tool) for tool in tools}
     )
@@ -85,23 +79,17 @@ def locked_server(server: Server, version: str, tools: Iterable[Tool]) -> Locked
 def encode(servers: LockedServers) -> bytes:
     """Return the bytes of a lock file, in which invisible characters are escaped.
 
-    Raises:
-        ValueError: A string has no form in UTF-8.
+    Raises `ValueError` for a string that UTF-8 cannot represent.
     """
     tables = {name: _table(servers[name]) for name in sorted(servers)}
     written = toml_text.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
     # Whatever is not printable is inside a quoted string.
-    return _HEAD + "".join(map(_escaped, written)).encode()
+    printable = (it if it.isprintable() or it == "\n" else f"\\U{ord(it):08x}" for it in written)
+    return _HEAD + "".join(printable).encode()
 
 
 def decode(path: Path, content: bytes) -> LockFile:
-    """Return the content of a lock file.
-
-    Raises:
-        storage.CorruptFile: It is not TOML; the error has line and column.
-        storage.StoreError: A newer pflow wrote it.
-        McpError: It has mistakes; `problems` lists them all.
-    """
+    """Decode a lock file; an `McpError` lists all its mistakes in `problems`."""
     document = _document(path, content)
     found = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
     refuse_errors(str(path), found)
@@ -114,12 +102,7 @@ def decode(path: Path, content: bytes) -> LockFile:
 
 
 def is_lock_file(path: Path, content: bytes) -> bool:
-    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it.
-
-    Raises:
-        storage.CorruptFile: It is not TOML.
-        storage.StoreError: A newer pflow wrote it.
-    """
+    """Return whether the content of a file is that of a lock file, perhaps with mistakes or nothing in it."""
     document = _document(path, content)
     tables = document.get("servers")
     if not (_is_whole(document.get("schema_version")) and isinstance(tables, Mapping)):
@@ -161,10 +144,6 @@ def _table(server: LockedServer) -> dict[str, JSON]:
     return {**launch, **version, "tools": {name: server.tools[name] for name in sorted(server.tools)}}
 
 
-def _escaped(char: str) -> str:
-    return char if char.isprintable() or char == "\n" else f"\\U{ord(char):08x}"
-
-
 def _document(path: Path, content: bytes) -> dict[str, JSON]:
     document = toml_text.decode(path, content)
     version = document.get("schema_version")
@@ -182,7 +161,11 @@ def _server(table: Mapping[str, Any]) -> LockedServer:
 
 
 def _check(document: JSONObject) -> Iterator[Problem]:
-    yield from _version(document.get("schema_version"))
+    version = document.get("schema_version")
+    if version is None:
+        yield fault("schema_version", "Missing, so this is not a lock file", _AGAIN)
+    elif not _is_whole(version) or version < 1:
+        yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
     yield from _unknown("", document, ("schema_version", "servers"))
     servers = document.get("servers", {})
     if not isinstance(servers, Mapping):
@@ -199,13 +182,6 @@ def _check(document: JSONObject) -> Iterator[Problem]:
         for key, value in table.items():
             if key in _FIELDS:
                 yield from _FIELDS[key](place(path, key), value)
-
-
-def _version(value: JSON) -> Iterator[Problem]:
-    if value is None:
-        yield fault("schema_version", "Missing, so this is not a lock file", _AGAIN)
-    elif not _is_whole(value) or value < 1:
-        yield fault("schema_version", f"Must be {SCHEMA_VERSION}", _AGAIN)
 
 
 def _is_whole(value: JSON) -> TypeGuard[int]:
@@ -265,12 +241,9 @@ _Value = str | tuple[str, ...]
 
 
 def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) -> Iterator[Problem]:
-    """Yield an error for each difference.
+    """Yield an error for each difference between a lock file and the servers as they are now.
 
-    Args:
-        lock: The lock file.
-        present: The servers and tools that must be locked, as they are now.
-        whole: Whether tools that are locked must be among those of their server in `present`.
+    With `whole`, every locked tool of these servers must still be there, not only those in `present`.
     """
     for name in sorted(present):
         locked = lock.servers.get(name)
@@ -281,13 +254,7 @@ def differences(lock: LockFile, present: LockedServers, *, whole: bool = False) 
 
 
 def launch_differences(lock: LockFile, name: str, present: LockedServer) -> Iterator[Problem]:
-    """Yield an error if the launch of a server differs from the locked one; its version does not matter.
-
-    Args:
-        lock: The lock file.
-        name: The server.
-        present: The server as it is now.
-    """
+    """Yield an error if the launch of a server differs from the locked one; its version does not matter."""
     locked = lock.servers[name]
     if parts := list(_launch_parts(locked.launch, present.launch)):
         yield _not_as_locked(lock, name, parts)

@@ -41,16 +41,8 @@ class Servers:
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
         """Delete the tools and pins of a server that is not in the user's own config, or no longer.
 
-        Args:
-            server: Its name.
-            begin: Called while no sync stores anything of the server, to remove it from the config or to look
-                at it; returns whether to go on.
-
-        Returns:
-            Whether it was synced.
-
-        Raises:
-            storage.StoreError: A file could not be removed.
+        `begin` is called while no sync stores anything of it, removes it from the config or looks at it,
+        and returns whether to go on. Returns whether the server was synced.
         """
         from pflow_mcp_plugin.trust.pins import Pins
 
@@ -115,17 +107,9 @@ def _project_file(paths: Paths) -> ProjectFile:
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:
-    """Return the `Launch` of a server by its name, with the protocol era of its last sync.
+    """Return what a pool needs to connect to a server, with the protocol era of its last sync.
 
-    Args:
-        name: The server's name.
-        store: The config of the servers.
-        catalog: The results of their last syncs.
-        lookup: Returns the values of variables.
-
-    Raises:
-        McpError: The server is not configured.
-        McpError: It is disabled, its table has mistakes, or a variable is not set.
+    Raises `McpError` if it is not configured or disabled, has mistakes, or a variable is not set.
     """
     server = store.get(name)
     if server.disabled:
@@ -141,7 +125,7 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
-    """Return a launch whose server has so long to start, None for as long as its config says."""
+    """Return a launch with this time to start; None leaves what the server's config says."""
     if seconds is None:
         return ready
     return attrs.evolve(ready, server=attrs.evolve(ready.server, startup_timeout=seconds))

@@ -99,18 +99,8 @@ def sync(
 
     A server that fails neither stops the others nor loses the tools of its previous sync. What the first
     sync of a launch finds is approved; what differs from it later is stored beside the approved version,
-    unless the config says `trust = "auto"`.
-
-    Args:
-        names: The servers.
-        known: Their config, and where their tools are stored.
-        pool: Talks to the servers.
-        lookup: Returns the values of variables.
-        on_done: Called in the calling thread with the result of each server when it is done.
-        at_once: The most servers that are asked at the same time.
-
-    Returns:
-        One result for each name, in the order given.
+    unless the config says `trust = "auto"`. `on_done` is called in the calling thread as each server is done;
+    the results stand in the order of the names.
     """
     wanted = list(dict.fromkeys(names))
     results: dict[str, Synced] = {}
@@ -178,8 +168,7 @@ class _Approval:
     def approve(self, before: ToolFile | None, found: ToolFile) -> ToolFile:
         """Return what was found, with what was approved of it; see `Catalog.save`.
 
-        Raises:
-            McpError: The server was removed or changed while it was asked: another one may have its name now.
+        Refuses a server whose config changed while it was asked: another one may have its name now.
         """
         name = self.launch.server.name
         server = self.known.store.get(name)

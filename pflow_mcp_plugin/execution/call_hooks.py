@@ -1,4 +1,4 @@
-"""The two hooks around a call, for plugins of this plugin."""
+"""What others see of a call: the two hooks around it, and its progress."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ ANSWER = "pflow_mcp_call_tool"
 
 Answer = Callable[[ToolCall], CallResult]
 
+_LONGEST = 200
+"""Characters of a message about progress; what shows it cuts it to the room that there is."""
+
 
 @attrs.frozen
 class CallHooks:
@@ -33,12 +36,11 @@ class CallHooks:
     def prepare(self, call: ToolCall) -> ToolCall:
         """Return the call as the hooks of the plugins left it; each receives what the previous one returned.
 
-        Raises:
-            CallRefused: A plugin vetoes the call.
-            CallFailed: A plugin failed, and is named; nothing was sent.
+        Raises `CallRefused` if a plugin vetoes the call, `CallFailed` if one fails: nothing was sent.
         """
         # pluggy would begin with the plugin that was registered last, and pass the same call to each.
-        for implementation in sorted(self._implementations(PREPARE), key=_turn):
+        found = sorted(self._implementations(PREPARE), key=lambda each: each.trylast - each.tryfirst)
+        for implementation in found:
             changed = _asked(implementation, PREPARE, call)
             if changed is not None and not isinstance(changed, ToolCall):
                 raise _broken(implementation, PREPARE, call, f"returned {type(changed).__name__}")
@@ -46,14 +48,9 @@ class CallHooks:
         return call
 
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
-        """Return the first answer that a hook returns, otherwise ours; wrappers can observe or replace it.
+        """Return the first answer of a hook, otherwise that of `ours`; wrappers can observe or replace it.
 
-        Args:
-            call: The prepared call.
-            ours: Sends the call.
-
-        Raises:
-            CallFailed: A plugin failed; the call is never repeated.
+        If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
         if not self._implementations(ANSWER):
             return ours(call)
@@ -117,14 +114,6 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
     return bool(implementation.wrapper or implementation.hookwrapper)
 
 
-def _turn(implementation: pluggy.HookImpl) -> int:
-    return implementation.trylast - implementation.tryfirst
-
-
-_LONGEST = 200
-"""Characters; what shows it cuts it to the room that there is."""
-
-
 @attrs.frozen
 class CallProgress:
     """Passes on the progress that servers report during the calls of nodes; the host shows it.
@@ -138,14 +127,7 @@ class CallProgress:
     report: Callable[[str, float, float | None, str], None]
 
     def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-        """Note the progress of a call in the trace, and report it.
-
-        Args:
-            call: The call.
-            done: Amount done so far.
-            total: Amount in total, if known.
-            text: Message of the server, if any.
-        """
+        """Note the progress of a call in the trace, and report it."""
         if call.node_id:
             self.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
             self.report(call.node_id, done, total, shortened(text))

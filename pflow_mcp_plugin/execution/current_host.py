@@ -59,11 +59,7 @@ def forget(host: Host) -> None:
 
 
 def current_host() -> Host:
-    """Return the current host: the one that configured the plugin last, otherwise an installed one.
-
-    Raises:
-        McpError: No host has configured the plugin, and none is installed or it cannot be loaded.
-    """
+    """Return the current host: the one that configured the plugin last, otherwise an installed one."""
     with _lock:
         own = _opened[0].host if _opened else None
         others = [host for host in _configured if host is not own]

@@ -1,4 +1,4 @@
-"""Classifies a failure by the message of the tool: by status, codes and the most common phrases.
+"""The action that a failed call takes: by the status, codes and most common phrases of its message.
 
 Tools report failures as text only. A number is a status only where the words around it say so: `404` is
 one in `404 Client Error`, not in `404 rows`; and `timeout` is no failure where it names a parameter.
@@ -27,6 +27,8 @@ STATUS_ACTIONS: Mapping[object, str] = {
     429: "rate_limited",
     504: "timeout",
 }
+_CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
+"""JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP)."""
 
 _REASONS = "client error|unauthori[sz]ed|forbidden|not found|too many requests|gone\\b|gateway time"
 _STATUS = (
@@ -90,17 +92,10 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
 
 
-# JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP).
-_CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
-
-
 def classify(error: PflowError) -> str:
-    """Return the action of a failed call, as specific as possible.
+    """Return the action of a failed call, the most specific that fits.
 
     The error's own action has priority, then an HTTP status, then a JSON-RPC code.
-
-    Returns:
-        `rate_limited`, `auth_failed`, `resource_missing`, `timeout`, else `error`.
     """
     if error.action != ERROR or not isinstance(error, McpError):
         return error.action

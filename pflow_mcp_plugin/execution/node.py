@@ -1,4 +1,4 @@
-"""The one node class behind every tool of every server."""
+"""The one node class behind every tool of every server, and the arguments that it sends."""
 
 from __future__ import annotations
 
@@ -74,13 +74,14 @@ class MCPNode(Node):
         )
 
     def exec(self, prep_res: Job) -> ToolResult:
-        """Call the tool of the MCP node and read its answer.
-
-        Raises:
-            PflowError: The call failed; `exec_fallback` returns it as the result of `exec`.
-        """
+        """Call the tool and read its answer; `exec_fallback` returns a failure as the result."""
         if not (prep_res.server and prep_res.tool):
-            raise _unnamed()
+            raise McpError(
+                "An MCPNode needs the params __mcp_server__ and __mcp_tool__",
+                where=Where(phase="config"),
+                next_step="Name a node of `pflow mcp tools` as its type, or set both params",
+                kind="config",
+            )
         with self._runtime(prep_res.run) as runtime:
             target = runtime.target(prep_res.server, prep_res.tool)
             extra = prep_res.params.get("__mcp_extra__") is True
@@ -98,17 +99,13 @@ class MCPNode(Node):
         raise exc
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
-        """Write the outputs of the MCP node into the shared store, and return its action.
-
-        Args:
-            shared: The shared store.
-            prep_res: The job.
-            exec_res: What `exec` returned: a result, or the failure of the call.
-        """
+        """Write the outputs, or the failure, into the shared store, and return the action."""
         if isinstance(exec_res, PflowError):
             shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
-            return self._routed(classify(exec_res))
+            action = classify(exec_res)
+            # A flow may have an edge for errors of all kinds only.
+            return ERROR if action not in self.successors and ERROR in self.successors else action
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.
         for key, value in exec_res.natural.items():
             if key not in _KEPT and not is_reserved(key):
@@ -122,37 +119,14 @@ class MCPNode(Node):
         shared = run.resources.get(RESOURCE) if run else None
         return standalone(run) if shared is None else nullcontext(shared)
 
-    def _routed(self, action: str) -> str:
-        """Return the action, or `error` if the flow has an edge only for that."""
-        return ERROR if action not in self.successors and ERROR in self.successors else action
-
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
-    """Call a tool once, outside a workflow, and return its result.
-
-    Args:
-        runtime: Makes the call.
-        server: The server's name.
-        tool: The tool's name, raw or as spelled in node types.
-        arguments: The arguments.
-
-    Raises:
-        McpError: The tool takes no argument of a given name, or the call failed or could not be made.
-    """
+    """Call a tool once, outside a workflow, and return its result."""
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Read a resource once, outside a workflow, and return it as its node would store it.
-
-    Args:
-        runtime: Reads it.
-        server: The server's name.
-        uri: The URI of the resource.
-
-    Raises:
-        McpError: The server offers no resources, or it could not be read.
-    """
+    """Read a resource once, outside a workflow, and return it as its node would store it."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -192,7 +166,8 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
 
 def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
     limit = target.inline_limit if run else None  # only a run shows its values
-    return read(answer, target.where, Artifacts(_artifacts_folder(run)), limit, target.launch, target.form)
+    folder = run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
+    return read(answer, target.where, Artifacts(folder), limit, target.launch, target.form)
 
 
 def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> CallResult:
@@ -251,19 +226,6 @@ def _show(job: Job, result: ToolResult) -> None:
         job.run.annotate(node_id, details)
 
 
-def _artifacts_folder(run: Run | None) -> Path:
-    return run.artifacts_dir if run else storage.default_paths().state / "artifacts" / "without-run"
-
-
-def _unnamed() -> McpError:
-    return McpError(
-        "An MCPNode needs the params __mcp_server__ and __mcp_tool__",
-        where=Where(phase="config"),
-        next_step="Name a node of `pflow mcp tools` as its type, or set both params",
-        kind="config",
-    )
-
-
 def gather(
     declared: Declaration | None,
     params: Mapping[str, Any],
@@ -277,14 +239,6 @@ def gather(
     Only what the tool declares is taken from the store; a None there counts as missing
     unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does
     not declare are sent only if it accepts others. `__special__` params are never sent.
-
-    Args:
-        declared: What the tool declares, None if that is unknown: then every param is sent.
-        params: The node's params.
-        shared: The root of the shared store.
-        extra: Whether params are sent that the tool does not declare.
-        approved: The arguments that the tool had when it was approved: one that is gone is not left out
-            silently.
     """
     given = {key: value for key, value in params.items() if not is_reserved(key)}
     if declared is None:

@@ -1,4 +1,4 @@
-"""Turns the answer of a tool into the values that a node writes."""
+"""Turns the answer of a tool into the values and files that a node writes."""
 
 from __future__ import annotations
 
@@ -66,19 +66,11 @@ def read(
     launch: Launch | None = None,
     form: ResultForm = UNKNOWN,
 ) -> ToolResult:
-    """Read the result of a tool: return the values for the shared store.
+    """Return the values of a result for the shared store.
 
-    Args:
-        result: The answer of the tool.
-        where: The tool, for errors.
-        artifacts: Writes content that is not text, and texts that are too long to be shown.
-        inline_limit: Bytes of a string above which it is also written to a file; None for no file.
-        launch: Its server: errors name the variables that were empty there, and hide its secrets.
-        form: What the output schema decides. Without one, a lone `{"result": ...}` is removed.
-
-    Raises:
-        CallFailed: The tool reports a failure, whatever else the result contains.
-        CallFailed: The result is malformed, or a file for it could not be written.
+    Content that is not text, and strings of more than `inline_limit` bytes (None for no limit), are also
+    written to files. Errors name the variables that were empty in `launch`, and hide its secrets. Raises
+    `CallFailed` if the tool reports a failure, or if the result is malformed or cannot be written.
     """
     reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
@@ -140,13 +132,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: B
 
 
 def gone(where: Where, note: str = "", near: str = "") -> McpError:
-    """Return the error in place of a result if the server does not have the tool.
-
-    Args:
-        where: Server and tool.
-        note: When it disappeared, if known.
-        near: The most similar tool of the server, if any.
-    """
+    """Return the error in place of a result if the server does not have the tool."""
     step = f"Run: pflow mcp sync {where.server}"
     return McpError(
         f"Tool {where.tool} not found on server {where.server}{note}",
@@ -304,10 +290,6 @@ def _is_repeated(result: CallResult, value: JSON) -> bool:
 
     Servers add it for clients that do not read structures: the JSON of the whole or of what is wrapped in
     `result`, one of its strings, or a text for each item of a list.
-
-    Args:
-        result: The result.
-        value: Its structure, unwrapped.
     """
     texts = [block.get("text") for block in result.content if block.get("type") == "text"]
     if len(texts) != len(result.content):
@@ -407,14 +389,7 @@ class Artifacts:
     folder: Path
 
     def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
-        """Write an artifact: the whole of `content`, to a file (mode 0600); nothing is redacted.
-
-        Returns:
-            A reference to the file: `path`, `mimeType`, `size` in bytes, `sha256`.
-
-        Raises:
-            storage.StoreError: The file could not be written.
-        """
+        """Write content to a private file, unredacted; return its `path`, `mimeType`, `size` and `sha256`."""
         digest = sha256(content).hexdigest()
         path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
         if path.is_file() and not path.is_symlink():

@@ -53,14 +53,7 @@ class Caller(Protocol):
         *,
         safe_to_repeat: bool = False,
     ) -> CallResult:
-        """The runtime's way to call a tool, once; blocks.
-
-        Args:
-            launch: The server.
-            call: The tool and its arguments.
-            on_progress: Called with progress, from any thread.
-            safe_to_repeat: Whether the call may be sent again when its outcome is unknown.
-        """
+        """Call a tool, again only if the outcome is unknown and that is safe; blocks."""
         ...
 
     def list_tools(self, launch: Launch) -> Listing:
@@ -182,21 +175,11 @@ class Runtime:
         self._cancelled = False
 
     def prepare(self, server: str) -> None:
-        """Start a server in the background that nodes of the runtime's run will need.
-
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started, or starts another program than was approved.
-        """
+        """Start a server in the background that nodes of the run will need."""
         self._pool.prepare(self._launch(server))
 
     def launch_key(self, server: str) -> str:
-        """Return a hash of all that a server of the runtime's run is started or reached with.
-
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started.
-        """
+        """Return a hash of all that a server is started or reached with."""
         launch = self._launch(server)
         if not launch.server.command:
             return launch.key
@@ -222,10 +205,7 @@ class Runtime:
     def target(self, server: str, tool: str) -> Target:
         """Return the target for a tool, resolved once for each run.
 
-        Raises:
-            McpError: The server is not configured.
-            McpError: Its config does not allow it to be started, or starts another program than was approved.
-            McpError: The last sync did not find the tool, or found a change that is not approved.
+        Raises `McpError` if the server must not be started, or if the tool is gone or not approved as it is.
         """
         with self._lock:
             if (server, tool) not in self._targets:
@@ -235,18 +215,9 @@ class Runtime:
     def call(
         self, server: str, tool: str, arguments: JSONObject, node_id: str = "", run_id: str = ""
     ) -> CallResult:
-        """Check the arguments of a node of the run and call its tool, once.
+        """Check the arguments and call a tool, by its raw name or as spelled in node types, once.
 
-        Args:
-            server: The server's name.
-            tool: The tool's name, raw or as spelled in node types.
-            arguments: The arguments.
-            node_id: Id of the node that calls, for hooks and progress.
-            run_id: Id of its run, for hooks.
-
-        Raises:
-            McpError: The arguments are invalid; nothing was sent.
-            McpError: The call failed; `ran` says whether it reached the tool.
+        Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
         return self.call_target(self.target(server, tool), arguments, node_id, run_id)
 
@@ -354,12 +325,7 @@ class Runtime:
         return self._of_record(ready, record)
 
     def resource_target(self, server: str) -> Target:
-        """Return the target that reads the resources of a server, also if a tool has its name.
-
-        Raises:
-            McpError: The server offers no resources, or was never synced.
-            McpError: As for `target`.
-        """
+        """Return the target that reads the resources of a server, also if a tool has its name."""
         ready = self._launch(server)
         record = self._catalog.resource_reader(server)
         if record is None:
@@ -433,13 +399,7 @@ def _not_approved(problem: Problem, where: Where) -> McpError:
 
 @contextmanager
 def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime with its own connections, and close them at the end.
-
-    Args:
-        host: Its settings are used to look up variables, its plugins can change calls.
-        notices: Callbacks for warnings, secrets and progress.
-        run: The run that calls; None outside one.
-    """
+    """Open a runtime with its own connections, and close them at the end."""
     from pflow_mcp_plugin.client import Pool
 
     known = servers(host.paths)
@@ -459,11 +419,7 @@ def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterat
 
 @contextmanager
 def standalone(run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime for nodes that share none, and close it after their calls.
-
-    Args:
-        run: The run of the nodes, if they are in one.
-    """
+    """Open a runtime for nodes that share none, and close it after their calls."""
     host = run.host if run else current_host()
     secrets = run.add_secrets if run else lambda _: None
     with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets), run) as runtime:

@@ -278,7 +278,6 @@ class StoredSettings(Settings):
         self._forget_in_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
-            self._values(data)
             data.get("env", {}).pop(key, None)
             data["keyring"] = [name for name in self._in_keyring(data) if name != key]
             data["commands"] = {**self._commands(data), key: list(command)}

@@ -95,12 +95,7 @@ class Redactor:
         return [self.piece(text) for text in shown]
 
     def shortened(self, text: str, limit: int) -> str:
-        """Redact a text, then cut it to its beginning.
-
-        Args:
-            text: The text, which may have been cut before.
-            limit: Characters to keep; where there are more, a note says how many there were.
-        """
+        """Redact a text, then cut it to `limit` characters and a note of how many there were."""
         shown = self.piece(text)
         return shown if len(shown) <= limit else f"{shown[:limit]}... ({len(shown):,} characters in all)"
 

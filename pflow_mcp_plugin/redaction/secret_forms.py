@@ -91,9 +91,6 @@ class SecretForms:
         """Return whether a secret, or a part of one beside a cut, may be in some of these texts.
 
         It is much faster than to look at each text, and may say so wrongly.
-
-        Args:
-            texts: The texts; those that may continue each other stand in their order.
         """
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
@@ -138,9 +135,7 @@ class SecretForms:
     def cut_parts(self, text: str, *, outer: bool) -> Iterator[Span]:
         """Yield the parts of a secret's forms beside a cut, which is marked by `...` or `…`, in order.
 
-        Args:
-            text: The text.
-            outer: Whether the text as a whole may have been cut out of a longer one.
+        With `outer`, the text as a whole may have been cut out of a longer one.
         """
         begin = 0
         marks = _CUT.finditer(text) if "..." in text or "…" in text else ()

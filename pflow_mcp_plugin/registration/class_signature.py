@@ -1,4 +1,4 @@
-"""A registry entry as a Python class: its name, docstring and signature."""
+"""A registry entry as a Python class, and these classes as a stub file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.registration.tool_entry import tool_config
+from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
@@ -61,8 +62,8 @@ def rest(entry: Entry) -> str:
 
 def hint(field: Field) -> str:
     """Return the type hint of a param in the signature of a node class."""
-    choices = field.schema.get("enum") if isinstance(field.schema, Mapping) else None
-    if isinstance(choices, list) and choices and all(_is_literal(choice) for choice in choices):
+    choices = list_of(table_of(field.schema).get("enum"))
+    if choices and all(it is None or isinstance(it, str | bool | int) for it in choices):
         return f"Literal[{', '.join(map(ascii, choices))}]"
     return " | ".join(dict.fromkeys(_HINTS.get(name, name) for name in field.types))
 
@@ -101,10 +102,6 @@ def _about(field: Field) -> str:
 def _param(field: Field) -> str:
     default = field.schema["default"] if field.has_default and isinstance(field.schema, Mapping) else None
     return f"{field.key} (default {default!r})" if field.has_default else field.key
-
-
-def _is_literal(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int)
 
 
 POCKETFLOW = Path(__file__).parent / "typings" / "pocketflow.pyi"

@@ -32,13 +32,7 @@ _LONGEST_NAME = 64
 
 
 def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
-    """Build the registry entry of a tool.
-
-    Args:
-        record: The tool as of its last sync.
-        server: The current config of its server.
-        variables: The variables that decide what the server is started with, None if they are not known.
-    """
+    """Build the registry entry of a tool."""
     tool = record.tool
     return Entry(
         node=record.node,
@@ -137,11 +131,15 @@ def changed_interface(record: ToolRecord) -> Interface:
     now, then = interface(record.found), interface(record.tool)
     types = {field.key: field for field in now.params}
     params = {field.key: _as_now(field, types.get(field.key)) for field in then.params}
-    new = (_without_texts(field) for key, field in types.items() if key not in params)
+    new = (
+        Field(key=key, type=field.type, required=field.required, schema=_outline(field.schema))
+        for key, field in types.items()
+        if key not in params
+    )
     return attrs.evolve(
         then,
         params=tuple(params.values()),
-        hidden=(*map(_without_choices, params.values()), *new),
+        hidden=(*(attrs.evolve(field, schema=_outline(field.schema)) for field in params.values()), *new),
         open=now.open,
         open_outputs=True,
     )
@@ -152,14 +150,6 @@ def _as_now(field: Field, now: Field | None) -> Field:
     if now is None:
         return attrs.evolve(field, required=False)
     return attrs.evolve(field, type=now.type, required=field.required and now.required)
-
-
-def _without_choices(field: Field) -> Field:
-    return attrs.evolve(field, schema=_outline(field.schema))
-
-
-def _without_texts(field: Field) -> Field:
-    return Field(key=field.key, type=field.type, required=field.required, schema=_outline(field.schema))
 
 
 def _outline(schema: JSON) -> JSONObject:

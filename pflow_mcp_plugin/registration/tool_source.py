@@ -110,7 +110,10 @@ class ToolSource(NodeSource):
             self._unusable(server)
             or self._contested(node_type)
             or self._lacking(
-                server, tool, self._catalog.find(node_type), partial(self._nearest_node, node_type, server)
+                server,
+                tool,
+                self._catalog.find(node_type),
+                lambda: _nearest(node_type, (record.node for record in self.records(server)), 0.6),
             )
         )
 
@@ -230,12 +233,7 @@ class ToolSource(NodeSource):
             return None
 
     def _usable(self, name: str) -> Server | None:
-        """Return a server's config, None if its tools are not nodes now; `missing` explains why.
-
-        Raises:
-            CorruptFile: The config is corrupt, so it is unknown whether the server exists.
-            StoreError: The config cannot be read.
-        """
+        """Return a server's config, None if its tools are not nodes now; `missing` explains why."""
         try:
             server = self._store.get(name)
         except (CorruptFile, StoreError):
@@ -257,7 +255,8 @@ class ToolSource(NodeSource):
         name = synced or "-".join(words[:length])
         meant = "-".join((naming.PREFIX + near, *words[length:]))
         step = f"Did you mean {meant}?" if near else f"Run: pflow mcp add {name} ..."
-        offer = self._store.project.offer(_beginnings(rest)) if self._store.project else None
+        beginnings = ("-".join(words[:count]) for count in range(len(words) - 1, 0, -1))
+        offer = self._store.project.offer(beginnings) if self._store.project else None
         return _problem(f"Server {offer[0] if offer else name} not configured", offer[1] if offer else step)
 
     def _unusable(self, server: str) -> Problem | None:
@@ -295,10 +294,6 @@ class ToolSource(NodeSource):
         step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
         return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
 
-    def _nearest_node(self, node_type: str, server: str) -> str:
-        nodes = [record.node for record in self.records(server)]
-        return _nearest(node_type, nodes, 0.6)
-
     def _nearest_tool(self, server: str, tool: str) -> str:
         from shlex import quote
 
@@ -331,12 +326,6 @@ def _unknown_server(metadata: JSONObject) -> str | None:
     if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
         return naming.node_name(server, tool)
     return None
-
-
-def _beginnings(rest: str) -> Iterator[str]:
-    """Yield the names that the server of a node type may have, the longest first."""
-    words = rest.split("-")
-    return ("-".join(words[:length]) for length in range(len(words) - 1, 0, -1))
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:

@@ -2,13 +2,10 @@
 
 A schema comes from a server and may be anything: nothing here raises because of it, and all work is bounded.
 
-- `schema_document`: a JSON Schema: its local references, its friendly types
-- `schema_properties`: the keys that an object schema names and requires
-- `schema_outline`: what is inside a parameter, for people to read
-- `schema_sample`: a value that fits a schema
+- `schema_document`: a JSON Schema: its local references, its friendly types, the keys of its objects
+- `schema_outline`: what is inside a parameter, for people to read; a value that fits a schema
 - `argument_validation`: checks arguments against the input schema of a tool; `quick_check`
-  accepts simple cases early, `schema_reduction` drops the keywords that cannot be checked safely,
-  `linear_patterns` decides which regular expressions are safe
+  accepts simple cases early, `schema_reduction` drops what cannot be checked safely
 """
 
 __all__: list[str] = []

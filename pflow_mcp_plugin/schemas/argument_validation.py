@@ -87,11 +87,7 @@ class Validator:
         self._checks: dict[tuple[bool, bool], Callable[[str], Iterator[Any]]] = {}
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Validate the arguments of one call, and return those to send; see `without_unset`.
-
-        Raises:
-            McpError: They are invalid; `facts["violations"]` has path, expected and given of each violation.
-        """
+        """Validate the arguments of one call, and return those to send; see `without_unset`."""
         violations = self.violations(arguments)
         if violations:
             raise self.error(violations)
@@ -99,11 +95,7 @@ class Validator:
         return sent
 
     def violations(self, arguments: object) -> list[Violation]:
-        """Return what is wrong with the arguments of a call; what is wrong only if `UNKNOWN` is, is left out.
-
-        Raises:
-            McpError: They cannot be checked, as the schema is infinite.
-        """
+        """Return what is wrong with the arguments of a call, whatever `UNKNOWN` in them stands for."""
         text = _json(arguments)
         if text is None:
             return list(_not_json(arguments))
@@ -215,9 +207,8 @@ class _UnsetNulls:
             }
             same = len(kept) == len(value) and all(kept[key] is item for key, item in value.items())
             return value if same else kept
-        resolved = self._document.resolve(schema)
-        items = resolved.get("items") if isinstance(resolved, Mapping) else None
-        if not isinstance(value, list) or not isinstance(items, Mapping):
+        items = self._document.items(schema)
+        if not isinstance(value, list) or items is None:
             return value
         parts = [self._removed(items, item, depth - 1) for item in value]
         return value if all(map(operator.is_, parts, value)) else parts
@@ -229,17 +220,7 @@ class _UnsetNulls:
 
 
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
-    """Return a function that yields the errors of a JSON text; loads jsonschema.
-
-    Args:
-        schema: The schema.
-        has_gaps: Whether `UNKNOWN` stands in the text, as `_GAP`.
-
-    jsonschema-rs (0.60.3) would match more patterns in linear time. But it cannot be interrupted
-    while references expand, rejects a whole schema because of one malformed keyword, and takes four
-    times the memory for a few hundred alternatives to a large argument; if memory runs out, it
-    aborts the process.
-    """
+    """Return a function that yields the errors of a JSON text; loads jsonschema."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

@@ -22,13 +22,7 @@ _SIZES: Mapping[type, tuple[str, str]] = {str: ("minLength", "maxLength"), list:
 
 
 def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
-    """Whether `value` passes the quick check. False may also mean that the schema is not understood.
-
-    Args:
-        schema: The schema.
-        value: Any JSON value; `UNKNOWN` in it fits everything.
-        depth: How many levels to descend.
-    """
+    """Whether a value plainly fits; False may also mean that the schema is not understood."""
     if schema is True or value is UNKNOWN:
         return True
     if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:

@@ -1,4 +1,4 @@
-"""A JSON Schema document: follows its references, and names its friendly types.
+"""A JSON Schema document: follows its references, names its friendly types and the keys of its objects.
 
 Friendly types are `str`, `int | None`, `list`, `any`. A schema comes from a server and may be
 anything: nothing here raises, and a schema that cannot be interpreted is `any`. A `$ref` is followed
@@ -51,6 +51,11 @@ class SchemaDocument:
         self._root = root
         self._steps = _STEPS
         self._guesses = True
+
+    def items(self, schema: JSON) -> JSONObject | None:
+        """Return the one schema of all items of a list, None if this schema has none."""
+        found = table_of(self.resolve(schema)).get("items")
+        return found if isinstance(found, dict) else None
 
     @property
     def dialect(self) -> int:
@@ -164,9 +169,8 @@ class SchemaDocument:
         if names and all(isinstance(name, str) for name in names):
             return [FRIENDLY_NAMES.get(str(name), ANY) for name in names]
         if "const" in schema:
-            return [_of_value(schema["const"])]
-        values = schema.get("enum")
-        return [_of_value(value) for value in values] if isinstance(values, list) else []
+            return [_OF_PYTHON.get(type(schema["const"]), ANY)]
+        return [_OF_PYTHON.get(type(value), ANY) for value in list_of(schema.get("enum"))]
 
     def _chosen(self, schema: JSONObject, depth: int) -> list[str]:
         """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
@@ -208,10 +212,6 @@ def join(names: Iterable[str]) -> str:
         return ANY
     parts.sort(key=lambda part: part == "None")
     return " | ".join(parts)
-
-
-def _of_value(value: JSON) -> str:
-    return _OF_PYTHON.get(type(value), ANY)
 
 
 def _child(value: JSON, key: str) -> JSON:
@@ -275,12 +275,7 @@ class Declaration:
 
 
 def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declaration:
-    """Return the properties that an object schema declares; never raises, whatever the schema is.
-
-    Args:
-        schema: An object schema, possibly composed with `allOf`, `anyOf`, `oneOf` or `$ref`.
-        document: The document that contains it, if it is only a part.
-    """
+    """Return the properties that an object schema declares; never raises, whatever the schema is."""
     within = document or SchemaDocument(schema)
     found = _gather(within, schema)
     keys = [
@@ -328,11 +323,8 @@ def unwrapped(document: SchemaDocument, schema: JSON) -> JSON:
     Protocol versions before 2026-07-28 require a structured result to be an object: servers wrap other
     values under this key, and declare that.
     """
-    resolved = document.resolve(schema)
-    properties = resolved.get("properties") if isinstance(resolved, dict) else None
-    if isinstance(properties, dict) and list(properties) == ["result"]:
-        schema = properties["result"]
-    return schema
+    properties = table_of(table_of(document.resolve(schema)).get("properties"))
+    return properties["result"] if list(properties) == ["result"] else schema
 
 
 @attrs.define(eq=False, repr=False)
@@ -353,18 +345,13 @@ class _Gathered:
     """Whether properties are listed somewhere, be it none."""
 
     def add(self, member: JSON, shared: frozenset[str] | None) -> None:
-        """Add one member.
-
-        Args:
-            member: The schema.
-            shared: If it is one of several alternatives: the keys that all of them describe.
-        """
+        """Add one member; of several alternatives, `shared` are the keys that all of them describe."""
         binding = shared is None
         if not isinstance(member, dict):
             self.opened = self.opened or member is not False
             return
         properties = member.get("properties", {})
-        for key, raw in _table(properties).items():
+        for key, raw in table_of(properties).items():
             self._name(key, raw, shared)
         others = member.get("additionalProperties", member.get("unevaluatedProperties") or None)
         self.lists = self.lists or "properties" in member
@@ -373,7 +360,7 @@ class _Gathered:
             self.opened = True
         if member.keys() & _ELSEWHERE:
             self.opened = True  # what it refers to cannot be seen
-        needed = [key for key in _list(member.get("required")) if isinstance(key, str)]
+        needed = [key for key in list_of(member.get("required")) if isinstance(key, str)]
         self.mentioned += needed
         if binding:
             self.required += needed
@@ -422,7 +409,7 @@ def _gather(document: SchemaDocument, schema: JSON) -> _Gathered:
             member = document.beside_reference(member)
         found.add(member, shared)
         if isinstance(member, dict):
-            waiting += [(part, shared) for part in _list(member.get("allOf"))]
+            waiting += [(part, shared) for part in list_of(member.get("allOf"))]
             for parts, keys in _alternatives(document, member):
                 waiting += [(part, keys if shared is None else keys & shared) for part in parts]
     found.opened = True  # not everything was seen, so other keys cannot be excluded
@@ -434,19 +421,21 @@ def _alternatives(
 ) -> Iterator[tuple[list[JSON], frozenset[str]]]:
     """Yield the parts of a schema that apply to some objects only, with the keys that are in each of them."""
     branches = [member[key] for key in ("then", "else") if isinstance(member.get(key), dict)]
-    for parts in (_list(member.get("anyOf")), _list(member.get("oneOf")), branches):
+    for parts in (list_of(member.get("anyOf")), list_of(member.get("oneOf")), branches):
         resolved = map(document.resolve, parts)
-        named = [frozenset(_table(_table(part).get("properties"))) for part in resolved]
+        named = [frozenset(table_of(table_of(part).get("properties"))) for part in resolved]
         is_whole = parts is not branches or (len(branches) == 2 and "if" in member)
         yield parts, frozenset.intersection(*named) if named and is_whole else frozenset()
-    conditions = [member.get("if"), *_table(member.get("dependentSchemas")).values()]
-    conditions += _table(member.get("dependencies")).values()
+    conditions = [member.get("if"), *table_of(member.get("dependentSchemas")).values()]
+    conditions += table_of(member.get("dependencies")).values()
     yield [part for part in conditions if isinstance(part, dict)], frozenset()
 
 
-def _table(value: JSON) -> JSONObject:
+def table_of(value: JSON) -> JSONObject:
+    """Return what should be an object in a schema, an empty one if it is something else."""
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: JSON) -> list[JSON]:
+def list_of(value: JSON) -> list[JSON]:
+    """Return what should be a list in a schema, an empty one if it is something else."""
     return value if isinstance(value, list) else []

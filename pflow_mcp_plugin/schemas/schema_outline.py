@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
+from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, list_of, table_of
 
 _DEEPEST = 8
 _MOST = 200
@@ -42,25 +43,16 @@ class Inner:
 
 
 def outline(root: JSON, schema: JSON) -> Iterator[Inner]:
-    """Yield what is inside a value, in the order of the schema; at most 200 properties, 8 levels deep.
-
-    Args:
-        root: The whole schema, in which references are followed.
-        schema: The part of it that describes the value.
-    """
-    left = _MOST
-    for inner in _inside(SchemaDocument(root), schema, 1):
-        if not left:
-            return
-        left -= 1
-        yield inner
+    """Yield what is inside a value, in the order of the schema; at most 200 properties, 8 levels deep."""
+    yield from islice(_inside(SchemaDocument(root), schema, 1), _MOST)
 
 
 def limits(document: SchemaDocument, schema: JSON) -> Iterator[str]:
     """Yield what an outline says of a value beside its type: `one of 1, 2`, `at least 3`."""
     listed = choices(document, schema)
     if listed:
-        yield ("one of " if len(listed) > 1 else "always ") + ", ".join(map(_shown, listed))
+        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in listed)
+        yield f"one of {shown}" if len(listed) > 1 else f"always {shown}"
     resolved = document.resolve(schema)
     for key, words in BOUNDS.items():
         bound = resolved.get(key) if isinstance(resolved, dict) else None
@@ -79,8 +71,8 @@ def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
         if not waiting:
             return found
         member = document.resolve(waiting.pop(0))
-        listed = _listed(member)
-        if listed is not None:
+        if isinstance(member, dict) and ("const" in member or isinstance(member.get("enum"), list)):
+            listed = [member["const"]] if "const" in member else member["enum"]
             found += [value for value in listed if value is not None and value not in found]
         elif document.friendly(member) != "None":
             alternatives = _alternatives(member, "anyOf", "oneOf")
@@ -90,17 +82,8 @@ def choices(document: SchemaDocument, schema: JSON) -> list[JSON]:
     return []
 
 
-def _listed(schema: JSON) -> list[JSON] | None:
-    if not isinstance(schema, dict):
-        return None
-    if "const" in schema:
-        return [schema["const"]]
-    return schema["enum"] if isinstance(schema.get("enum"), list) else None
-
-
 def _alternatives(schema: JSON, *words: str) -> list[JSON]:
-    lists = [schema.get(word) for word in words] if isinstance(schema, dict) else []
-    return [member for found in lists if isinstance(found, list) for member in found]
+    return [member for word in words for member in list_of(table_of(schema).get(word))]
 
 
 BOUNDS: Mapping[str, str] = {
@@ -120,25 +103,20 @@ BOUNDS: Mapping[str, str] = {
 """The words for the bounds of a value, by keyword."""
 
 
-def _shown(value: JSON) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _inside(document: SchemaDocument, schema: JSON, depth: int) -> Iterator[Inner]:
     if depth > _DEEPEST:
         return
     for shape in _shapes(document, schema):
-        listed = shape.get("required")
-        needed = listed if isinstance(listed, list) else []
-        for name, inner in _table(shape.get("properties")).items():
+        needed = list_of(shape.get("required"))
+        for name, inner in table_of(shape.get("properties")).items():
             yield from _named(document, name, inner, depth, required=name in needed)
-        for pattern, inner in _table(shape.get("patternProperties")).items():
+        for pattern, inner in table_of(shape.get("patternProperties")).items():
             yield from _named(document, f"/{pattern}/", inner, depth, required=False)
         others, items = shape.get("additionalProperties"), shape.get("items")
         if isinstance(others, dict) and others:
             yield from _named(document, "*", others, depth, required=False)
         tuple_items = items if isinstance(items, list) else shape.get("prefixItems")
-        for index, inner in enumerate(tuple_items if isinstance(tuple_items, list) else ()):
+        for index, inner in enumerate(list_of(tuple_items)):
             yield from _named(document, f"[{index}]", inner, depth, required=False)
         if isinstance(items, dict) and (any(_shapes(document, items)) or any(limits(document, items))):
             yield from _named(document, "[]", items, depth, required=False)
@@ -172,9 +150,7 @@ def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]
             waiting = [*_alternatives(member, "anyOf", "oneOf", "allOf"), *waiting]
 
 
-def _table(value: JSON) -> Mapping[str, JSON]:
-    return value if isinstance(value, dict) else {}
-
+# A value that shows what a schema asks for: with everything that is required, and nothing else.
 
 _LONGEST = 200
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
@@ -182,12 +158,7 @@ _PLAIN: Mapping[str, Any] = {"str": "...", "int": 1, "float": 1.0, "bool": True,
 
 
 def sample(root: JSON, schema: JSON) -> JSON:
-    """Return a value of the type that a schema asks for; "..." for text, at most 200 values in all.
-
-    Args:
-        root: The whole schema, in which references are followed.
-        schema: The part of it that describes the value.
-    """
+    """Return a value of the type that a schema asks for; "..." for text, at most 200 values in all."""
     return _Sampler(SchemaDocument(root)).of(schema, 0)
 
 
@@ -221,28 +192,28 @@ class _Sampler:
         while parts and left:
             part, left = parts.pop(0), left - 1
             parts += self._parts(part, kind)
-            required = [*_list(whole.get("required")), *_list(part.get("required"))]
-            properties = {**_table(whole.get("properties")), **_table(part.get("properties"))}
+            required = [*list_of(whole.get("required")), *list_of(part.get("required"))]
+            properties = {**table_of(whole.get("properties")), **table_of(part.get("properties"))}
             whole |= {**part, "required": required, "properties": properties}
         return whole
 
     def _parts(self, schema: JSONObject, kind: str) -> list[JSONObject]:
-        found = [self._document.resolve(it) for it in _list(schema.get("allOf"))]
+        found = [self._document.resolve(it) for it in list_of(schema.get("allOf"))]
         found += [schema[word] for word in ("if", "then") if word in schema and "then" in schema]
         for word in ("anyOf", "oneOf"):
-            members = [self._document.resolve(it) for it in _list(schema.get(word))]
+            members = [self._document.resolve(it) for it in list_of(schema.get(word))]
             fitting = (it for it in members if kind in self._document.friendly(it).split(" | "))
             found += [next(fitting, members[0])] if members else []
         return [part for part in found if isinstance(part, dict)]
 
     def _members(self, schema: JSONObject, depth: int) -> JSON:
-        known, others = _table(schema.get("properties")), schema.get("additionalProperties", True)
-        names = dict.fromkeys(it for it in _list(schema.get("required")) if isinstance(it, str))
+        known, others = table_of(schema.get("properties")), schema.get("additionalProperties", True)
+        names = dict.fromkeys(it for it in list_of(schema.get("required")) if isinstance(it, str))
         return {name: self.of(known.get(name, others), depth + 1) for name in [*names][: max(self._left, 0)]}
 
     def _items(self, schema: JSONObject, depth: int) -> JSON:
         items, least = schema.get("items", True), schema.get("minItems")
-        first = items if isinstance(items, list) else _list(schema.get("prefixItems"))
+        first = items if isinstance(items, list) else list_of(schema.get("prefixItems"))
         count = min(least, max(self._left, 0)) if isinstance(least, int) and least > 0 else 0
         made = [self.of(first[place] if place < len(first) else items, depth + 1) for place in range(count)]
         wanted = schema.get("minContains", 1) if "contains" in schema else 0
@@ -298,7 +269,3 @@ def _number(schema: JSONObject, plain: JSON) -> JSON:
 
 def _bound(value: JSON) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _list(value: JSON) -> list[JSON]:
-    return value if isinstance(value, list) else []

@@ -10,7 +10,7 @@ weakened or dropped if something inside it was left out. So is `contains`, for `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -58,6 +58,11 @@ _NEW: Mapping[str, frozenset[str]] = {
 """The keywords that a dialect was the first to have: in older ones they mean nothing."""
 
 
+_OF_ONE_SCHEMA = frozenset({"additionalProperties", "items", "propertyNames", "then", "else"})
+_ONLY_EXACT = frozenset({"not", "if", "contains"})
+"""Keywords that are dropped unless their schema was reduced exactly: a weaker one makes them stricter."""
+
+
 class SchemaTooLarge(Exception):
     """A schema cannot be reduced: it is too large or too deep to be checked in reasonable time."""
 
@@ -76,11 +81,7 @@ class Reduction:
         self._document = document
 
     def reduce(self, schema: JSON) -> JSON:
-        """Return the reduced schema: the part that can be checked safely, True if there is no such part.
-
-        Raises:
-            SchemaTooLarge: It is too large to be checked.
-        """
+        """Return the part of a schema that can be checked safely, True if there is none."""
         return self._reduce(schema, _DEPTH)[0]
 
     def _reduce(self, schema: JSON, depth: int) -> tuple[JSON, bool]:
@@ -130,38 +131,28 @@ class Reduction:
             return ({key: value} if isinstance(value, str) else {}), False
         if key in _NAMED:
             return self._named(key, value, depth)
-        if key in ("additionalProperties", "items", "propertyNames", "then", "else"):
+        if key in _OF_ONE_SCHEMA or key in _ONLY_EXACT:
             part, exact = self._reduce(value, depth)
-            return {key: part}, exact
+            return ({key: part} if exact or key in _OF_ONE_SCHEMA else {}), exact
         if key in ("allOf", "anyOf", "oneOf", "prefixItems"):
             return self._listed(key, value, depth)
-        return self._exact(key, value, depth)
+        return {}, False
 
     def _named(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, Mapping) or not _NAMED[key](value):
             return {}, False
         parts = {name: self._reduce(part, depth) for name, part in value.items()}
-        return {key: {name: part for name, (part, _) in parts.items()}}, _all_exact(parts.values())
+        exact = all(is_exact for _, is_exact in parts.values())
+        return {key: {name: part for name, (part, _) in parts.items()}}, exact
 
     def _listed(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
         if not isinstance(value, list) or not value:
             return {}, False
         parts = [self._reduce(part, depth) for part in value]
-        exact = _all_exact(parts)
+        exact = all(is_exact for _, is_exact in parts)
         # several weakened alternatives may match where only one of the originals does
         kept = "anyOf" if key == "oneOf" and not exact else key
         return {kept: [part for part, _ in parts]}, exact
-
-    def _exact(self, key: str, value: JSON, depth: int) -> tuple[dict[str, JSON], bool]:
-        """Some keywords can be checked only if their schema was reduced exactly; others are unknown."""
-        if key not in ("not", "if", "contains"):
-            return {}, False
-        part, exact = self._reduce(value, depth)
-        return ({key: part} if exact else {}), exact
-
-
-def _all_exact(parts: Iterable[tuple[JSON, bool]]) -> bool:
-    return all(exact for _, exact in parts)
 
 
 def _is_types(value: object) -> bool:
@@ -182,10 +173,6 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
 def _is_keys(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(key, str) for key in value)
 
@@ -203,20 +190,12 @@ def _is_patterns(value: object) -> bool:
     return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
 
 
-def _is_dependence(value: object) -> bool:
-    return isinstance(value, Mapping) and all(_is_keys(keys) for keys in value.values())
-
-
-def _is_anything(_value: object) -> bool:
-    return True
-
-
 _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "type": _is_types,
-    "enum": _is_list,
-    "const": _is_anything,
+    "enum": lambda value: isinstance(value, list),
+    "const": lambda _: True,
     "required": _is_keys,
-    "dependentRequired": _is_dependence,
+    "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_is_keys, value.values())),
     "pattern": _is_pattern,
     "multipleOf": _is_whole,  # of a fraction, what is a multiple depends on rounding
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
@@ -230,6 +209,8 @@ _NAMED: Mapping[str, Callable[[object], bool]] = {
     "dependentSchemas": _is_table,
 }
 
+
+# Which regular expressions are safe: only those that `re` matches in linear time.
 
 _LONGEST = 200
 _FAR = 32

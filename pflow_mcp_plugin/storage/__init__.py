@@ -2,8 +2,8 @@
 
 - `folders`: the folders that pflow uses
 - `atomic_files`: reading, locking, atomic writing, and removing
-- `write_access`: whether anybody but the user and root could have written a file
-- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices
+- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices;
+  whether anybody but the user and root could have written a file
 - `json_files`: JSON objects in files, changed under a lock
 - `toml_text`: TOML decoded, with the position of mistakes, and encoded
 - `file_errors`: the exceptions, each with the path of its file; how deep a document may be nested

@@ -39,11 +39,7 @@ _TEMP_AGE = 86_400.0
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of an atomic file of at most `LIMIT` bytes, None if it does not exist.
-
-    Raises:
-        StoreError: It exists but cannot be read.
-    """
+    """Return the content of a file of at most `LIMIT` bytes, None if it does not exist."""
     try:
         return read_regular(path)
     except FileNotFoundError:
@@ -53,14 +49,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return the content of an atomic file that only the user and root could have written.
-
-    Returns:
-        None if it does not exist, in a folder that is the user's own.
-
-    Raises:
-        StoreError: Others could have written or removed it, or it cannot be read.
-    """
+    """Return the content of a file, None without one; refuse what others could have written or removed."""
     try:
         try:
             return read_regular(path, own=True)
@@ -72,11 +61,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the atomic files in a folder that have this suffix, unsorted; empty if there is no folder.
-
-    Raises:
-        StoreError: It exists but cannot be read.
-    """
+    """Return the files in a folder that have this suffix, unsorted; empty if there is no folder."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(suffix)]
     except FileNotFoundError:
@@ -86,7 +71,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether other users may do anything with an atomic file, by its permissions; not known on Windows."""
+    """Whether other users may do anything with a file, by its permissions; not known on Windows."""
     try:
         return os.name == "posix" and bool(path.stat().st_mode & 0o077)
     except OSError:  # it does not exist, or its folder is not accessible
@@ -94,11 +79,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder for files that are written atomically, and its missing parents, all private (0700).
-
-    Raises:
-        StoreError: The folder cannot be created.
-    """
+    """Create a folder and its missing parents, all private (0700)."""
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         for place in reversed(missing):
@@ -113,17 +94,9 @@ def write_atomic(
 ) -> None:
     """Replace the content of a file atomically, or leave it unchanged.
 
-    Missing folders are created with mode 0700, temporary files of dead writers are removed.
-
-    Args:
-        path: The file.
-        data: All of its content.
-        mode: Its permissions; None for those that the umask allows.
-        follow: Whether a symlink stays a symlink, and its target is written; else it is replaced.
-        durable: Whether to wait until it is on the disk; a power failure may otherwise leave half of it.
-
-    Raises:
-        StoreError: Nothing was changed; the temporary file is gone.
+    Missing folders are created with mode 0700, temporary files of dead writers are removed. A `mode` of None
+    leaves the permissions to the umask. With `follow` a symlink stays and its target is written. A file that
+    need not be `durable` may be half written after a power failure.
     """
     target = _target(path) if follow else path
     make_folder(target.parent)
@@ -138,14 +111,6 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
     """Atomically replace a file that the user named, so that a crash cannot leave half of it.
 
     A device or a pipe is written to directly, never replaced. Others are written as by `write_regular`.
-
-    Args:
-        path: The file.
-        data: All of its content.
-        private: Whether only the owner may read it.
-
-    Raises:
-        StoreError: It could not be written.
     """
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
@@ -163,19 +128,8 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
 
     It keeps its permissions, its owner and its extended attributes, such as an access control list; a
     symlink stays, and its target is replaced. Where replacing it would change more, or is not allowed, the
-    content is written into the file that is there.
-
-    Args:
-        path: The file; its folder exists.
-        data: All of its content.
-        mode: Its permissions; None for those that it has, or that the umask allows.
-
-    Returns:
-        Why it was written in place, empty if it was replaced or is new.
-
-    Raises:
-        NotRegular: It is a pipe, a device or a socket.
-        OSError: It is a folder, or cannot be written. Its content is unchanged.
+    content is written into the file that is there, and the reason is returned; otherwise it is empty.
+    Raises `NotRegular`, or `OSError` with the content unchanged.
     """
     try:
         os.close(open_regular(path, os.O_WRONLY))  # what may not be written may not be replaced either
@@ -205,12 +159,7 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
 
 
 def append_regular(path: Path, data: bytes) -> None:
-    """Add to the end of a regular file; if it cannot be written, remove what was added.
-
-    Raises:
-        NotRegular: It is a pipe, a device or a socket.
-        OSError: It is a folder, or cannot be written.
-    """
+    """Add to the end of a regular file; if that fails (`OSError`), remove what was added."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         before, written = os.fstat(descriptor).st_size, 0
@@ -229,9 +178,6 @@ def keep_backup(path: Path, content: bytes) -> Path:
     """Write the content that a file had to `<name>.bak` and return that path.
 
     A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
-
-    Raises:
-        StoreError: It could not be written.
     """
     for number in count(1):
         backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
@@ -245,10 +191,7 @@ def keep_backup(path: Path, content: bytes) -> Path:
 def locked(path: Path) -> Iterator[None]:
     """Lock a file against other writers; the lock is `<path>.lock` next to it.
 
-    It is not reentrant: a second lock on the same file, even in the same thread, times out.
-
-    Raises:
-        StoreError: Other writers held the lock for `LOCK_WAIT`, or it cannot be created.
+    It is not reentrant: a second lock on the same file, even in the same thread, times out as a `StoreError`.
     """
     from filelock import FileLock, Timeout
 
@@ -270,11 +213,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path, *, is_locked: bool = False) -> None:
-    """Delete a file under its lock, which the caller may hold; one that does not exist is fine.
-
-    Raises:
-        StoreError: It could not be removed, or is locked for too long.
-    """
+    """Delete a file under its lock, which the caller may hold; one that does not exist is fine."""
     if not path.exists():
         return
     with nullcontext() if is_locked else locked(path):
@@ -296,11 +235,7 @@ def sweep(folder: Path, name: str = "") -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a corrupt atomic file to `<name>.corrupt-<n>` and return its new path.
-
-    Raises:
-        StoreError: It cannot be renamed.
-    """
+    """Rename a corrupt file to `<name>.corrupt-<n>` and return its new path."""
     target = _target(path)
     numbered = (target.with_name(f"{target.name}.corrupt-{number}") for number in count(1))
     try:

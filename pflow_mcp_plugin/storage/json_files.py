@@ -40,12 +40,7 @@ class JsonStore:
         self.report = report
 
     def read(self) -> dict[str, JSON]:
-        """Return the JSON object in the file, `{}` if the file does not exist.
-
-        Raises:
-            CorruptFile: Its content is invalid, and it cannot be rebuilt.
-            StoreError: It cannot be read, or a newer version of the program wrote it.
-        """
+        """Return the JSON object in the file, `{}` if the file does not exist."""
         found = self._load()
         if not isinstance(found, CorruptFile):
             return found
@@ -53,18 +48,9 @@ class JsonStore:
             return self._load_or_begin()
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
-        """Change the JSON object in the file under its lock; keys that `change` does not touch stay.
+        """Change the JSON object in the file in place under its lock, and return it as written.
 
-        Args:
-            change: Receives the current object on disk and changes it in place. If it raises,
-                nothing is written.
-
-        Returns:
-            The object as it was written.
-
-        Raises:
-            CorruptFile: As for `read`; the file is left as it is.
-            StoreError: As for `read`, or it cannot be written; the file is left as it is.
+        If `change` raises, nothing is written.
         """
         with locked(self.path):
             data = self._load_or_begin()
@@ -121,11 +107,7 @@ class JsonStore:
 
 
 def encode_json(path: Path, data: JSONObject) -> bytes:
-    """Return a JSON object as the content of a file: indented UTF-8 with a final newline.
-
-    Raises:
-        StoreError: JSON cannot represent it, such as an infinite number.
-    """
+    """Return a JSON object as indented UTF-8; a number that is not finite is a `StoreError`."""
     import json
 
     try:
@@ -138,15 +120,9 @@ def encode_json(path: Path, data: JSONObject) -> bytes:
 
 
 def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str, JSON]:
-    """Parse the content of a file as a JSON object.
+    """Parse the content of a file as a JSON object; `path` stands in messages.
 
-    Args:
-        path: The file, for messages.
-        content: Its content.
-        finite: Whether to refuse NaN, infinity and numbers too large for a float.
-
-    Raises:
-        CorruptFile: It is not UTF-8, not JSON, or not an object; names line and column.
+    With `finite`, NaN, infinity and numbers too large for a float are refused.
     """
     import json
 

@@ -34,16 +34,7 @@ class NotRegular(OSError):
 
 
 def open_regular(path: str | Path, flags: int) -> int:
-    """Open a regular file, never waiting for it; an `opener` for `open`.
-
-    Args:
-        path: The file.
-        flags: As for `os.open`.
-
-    Raises:
-        NotRegular: It is something else.
-        OSError: It is a folder, or cannot be opened.
-    """
+    """Open a regular file, never waiting for it; an `opener` for `open`. Anything else is `NotRegular`."""
     try:
         _require_regular(path, Path(path).stat().st_mode)  # even to open a device can have effects
     except FileNotFoundError:
@@ -59,17 +50,10 @@ def open_regular(path: str | Path, flags: int) -> int:
 
 
 def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file of at most `most` bytes.
 
-    Args:
-        path: The file.
-        most: Bytes that it may have.
-        own: Whether to refuse one that others could have written; see `write_access`.
-
-    Raises:
-        StoreError: Others could have written it.
-        NotRegular: It is something else, or waits for more content, as `/proc/kmsg` does.
-        OSError: It is larger, or cannot be read.
+    With `own`, one that others could have written is a `StoreError`. Anything that is no regular file, or
+    waits for more content as `/proc/kmsg` does, is `NotRegular`; all other failures are `OSError`.
     """
     descriptor = open_regular(path, os.O_RDONLY)
     try:
@@ -90,15 +74,7 @@ def read_regular(path: Path, most: int = LIMIT, *, own: bool = False) -> bytes:
 
 
 def require_regular(path: str | Path) -> None:
-    """Check that a file is regular and can be read, before something opens it that would wait for a pipe.
-
-    Args:
-        path: The file.
-
-    Raises:
-        NotRegular: It is something else.
-        OSError: It is a folder, or cannot be opened.
-    """
+    """Check that a file is regular and can be read, before something opens it that would wait for a pipe."""
     os.close(open_regular(path, os.O_RDONLY))
 
 
@@ -130,18 +106,10 @@ def read_special(
     seconds: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return all that can be read from a pipe, terminal or device, to its end.
+    """Return all that can be read from a pipe, terminal or device, to its end, at most `most` bytes.
 
-    Args:
-        path: The file; any kind will do.
-        most: Bytes that are accepted.
-        seconds: How long it may take; None for no limit.
-        stopped: Whether to give up; asked now and then.
-
-    Raises:
-        TimeoutError: It did not end in time.
-        InterruptedError: `stopped` returned True.
-        OSError: There is more than `most`, or it cannot be read.
+    Gives up after `seconds` (`TimeoutError`), or when `stopped`, asked now and then, is true
+    (`InterruptedError`).
     """
     wait = _Wait(seconds, stopped)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -164,19 +132,7 @@ def read_special(
 def write_special(
     path: Path, data: bytes, *, seconds: float | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> None:
-    """Write to a pipe, terminal or device.
-
-    Args:
-        path: The file; any kind will do.
-        data: What to write.
-        seconds: How long it may take, the wait for the reader of a pipe included; None for no limit.
-        stopped: Whether to give up; asked now and then.
-
-    Raises:
-        TimeoutError: It was not done in time.
-        InterruptedError: `stopped` returned True.
-        OSError: It cannot be written.
-    """
+    """Write to a pipe, terminal or device; gives up as `read_special` does, waiting for a reader included."""
     wait = _Wait(seconds, stopped)
     descriptor = _opened(path, wait)
     try:
@@ -238,15 +194,9 @@ _known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
 
 def require_own(path: Path, descriptor: int | None = None) -> None:
-    """Refuse a file, or its folder, that others could have changed.
+    """Refuse a file, or its folder, that others could have changed; the suggestion is what mends it.
 
-    Args:
-        path: The file.
-        descriptor: The file as it was opened, so that no other is read than was checked.
-
-    Raises:
-        StoreError: Somebody else owns it or can write it; the suggestion is the command that mends it.
-        OSError: It does not exist, or cannot be looked at.
+    `descriptor` is the file as it was opened, so that no other is read than was checked.
     """
     if os.name != "posix":
         return
@@ -261,10 +211,6 @@ def require_own_folder(path: Path) -> None:
     """Refuse a file's folder that others own or can write, or in whose place they could put another.
 
     The folder need not exist. If the file is a link, nobody may be able to replace what it leads to either.
-
-    Raises:
-        StoreError: As for `require_own`.
-        OSError: A folder cannot be looked at.
     """
     if os.name != "posix":
         return
@@ -341,13 +287,7 @@ def _require_owner(place: str, status: os.stat_result) -> None:
 
 
 def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
-    """Refuse what others may write, by its mode or its access list.
-
-    Args:
-        place: Its path, for the message.
-        handle: What is asked for its access list: the path, or an open descriptor.
-        status: Its status.
-    """
+    """Refuse what others may write, by its mode or its access list, which `handle` is asked for."""
     mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
     if status.st_mode & stat.S_IWOTH:
         raise _writable(place, f"every user can write it ({mode})", status)

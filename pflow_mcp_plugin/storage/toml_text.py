@@ -25,11 +25,7 @@ TOKEN = re.compile(
 
 
 def decode(path: Path, content: bytes) -> dict[str, JSON]:
-    """Decode the TOML content of a file.
-
-    Raises:
-        CorruptFile: It is not valid UTF-8 or TOML; the error has line and column.
-    """
+    """Decode the TOML content of a file; a `CorruptFile` has line and column of the mistake."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -86,11 +82,7 @@ def _corrupt(path: Path, reason: str, before: str) -> CorruptFile:
 
 
 def encode(document: JSONObject) -> bytes:
-    """Encode a document as TOML.
-
-    Raises:
-        ValueError: It contains a value that TOML, or a string that UTF-8, cannot represent.
-    """
+    """Encode a document as TOML; what TOML or UTF-8 cannot represent is a `ValueError`."""
     import tomli_w
 
     try:

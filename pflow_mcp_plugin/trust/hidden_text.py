@@ -1,4 +1,4 @@
-"""Text that a person does not see: control, zero-width, direction and tag characters."""
+"""What the checks of tools find, the texts that they look at, and hidden characters in these."""
 
 from __future__ import annotations
 
@@ -135,18 +135,15 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
 
     Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
     anything hidden in a name are errors: no honest text has them.
-
-    Args:
-        server: The server's name.
-        tool: The tool's name; empty for the instructions of the server.
-        texts: Its texts.
     """
     for each in texts:
         text = each.text
         places = list(islice(hidden_places(text), _MOST))
         if not places:
             continue
-        kinds = Counter(_kind(text[place]) for place in places)
+        kinds = Counter(
+            next((name for name, pattern in _KINDS if pattern.match(text[place])), _OTHER) for place in places
+        )
         seen = ", ".join(count_text(count, name) for name, count in kinds.items())
         first = places[0]
         excerpt = " ".join(printable(text[max(first - _AROUND, 0) : first + _AROUND]).split())
@@ -166,7 +163,3 @@ def _severity(text: Text, kinds: Counter[str]) -> Literal["warning", "error"]:
     turned = kinds["direction control"] and not runs_right_to_left(text.text)
     many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
     return "error" if text.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys() else "warning"
-
-
-def _kind(char: str) -> str:
-    return next((name for name, pattern in _KINDS if pattern.match(char)), _OTHER)

@@ -31,11 +31,7 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
     """Return the identity of a server's launch as JSON.
 
     References such as `${TOKEN}` stay references, and a secret that is written out becomes its hash.
-
-    Args:
-        server: The server as configured, its references not expanded.
-        variables: The values of the variables that decide what is started, as `launch_variables` returns
-            them; None if they are not known here.
+    `variables` are those that decide what is started; None if their values are not known here.
     """
     written = _identity(server.transport, server.command, server.args, server.cwd, server.path, server.url)
     added: dict[str, Any] = {"env": _code_variables(server)}

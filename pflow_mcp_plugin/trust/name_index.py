@@ -1,4 +1,10 @@
-"""The names of all servers and their tools, arranged for the checks."""
+"""The names of all servers and their tools, arranged for the checks; which of them look the same.
+
+The table of look-alikes holds the letters that look like ASCII letters in common fonts, from the scripts that
+names are forged with; names of tools should be ASCII to begin with (protocol 2025-11-25, "Tool Names"). What
+compatibility characters stand for (full-width and mathematical letters, ligatures) is left to NFKC. The whole
+table of Unicode (UTS 39) has thousands of lines for scripts that no ASCII name can be forged with.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +53,7 @@ class NameIndex:
 
 
 def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = ()) -> NameIndex:
-    """Arrange names.
-
-    Args:
-        tools: The names of the tools of every server, by server; the one to be checked may be among them.
-        nodes: Node types that are not of servers, such as `shell`.
-    """
+    """Arrange the names of every server's tools, and node types that are not of servers, such as `shell`."""
     by_tool: dict[str, list[str]] = defaultdict(list)
     by_node: dict[str, list[Named]] = defaultdict(list)
     by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)

@@ -1,8 +1,9 @@
-"""What was approved of each server: one file for each, with its launch, instructions and tools.
+"""What was approved of each server, and how what a sync found differs from it.
 
-A file holds every approved tool in full, so that a later version can be compared with it. Only the user
-changes it: by a first sync, or by approving a change. A file that is corrupt is refused, since an empty
-one would approve whatever the next sync finds.
+There is one file for each server, with its launch, instructions and every approved tool in full. Only the
+user changes it: by a first sync of a launch, or by `pflow mcp approve`. So a tool is compared with the version
+that a person approved, however many small steps led away from it. A file that is corrupt is refused, since an
+empty one would approve whatever the next sync finds.
 """
 
 from __future__ import annotations
@@ -55,23 +56,13 @@ class Pins:
     apart: Callable[[], Mapping[str, Path]] = dict
 
     def read(self, server: str) -> Pinned | None:
-        """Return the pins of a server, None if nothing of it was approved.
-
-        Raises:
-            storage.CorruptFile: The file is corrupt.
-            storage.StoreError: It cannot be read, or a newer version wrote it.
-        """
+        """Return the pins of a server, None if nothing of it was approved; a corrupt file is refused."""
         path = self._path(server)
         content = storage.read_own(path)
         return None if content is None else _decode(path, content)
 
     def update(self, server: str, change: Callable[[Pinned | None], Pinned]) -> Pinned:
-        """Change the pins of a server under the lock of their file; returns them as written.
-
-        Raises:
-            storage.CorruptFile: The file is corrupt; it is left as it is.
-            storage.StoreError: It cannot be read or written, or a newer version wrote it.
-        """
+        """Change the pins of a server under the lock of their file; returns them as written."""
         path = self._path(server)
         with storage.locked(path):
             before = self.read(server)
@@ -84,9 +75,6 @@ class Pins:
         """Delete the pins of a server unless they hold for this launch, which the user has just approved.
 
         Corrupt ones stay, and the next sync refuses them.
-
-        Raises:
-            storage.StoreError: The file could not be read or removed, or a newer version wrote it.
         """
         try:
             pinned = self.read(server)
@@ -96,11 +84,7 @@ class Pins:
             self.forget(server)
 
     def forget(self, server: str) -> None:
-        """Delete the pins of a server, corrupt ones too: its next sync is the first one.
-
-        Raises:
-            storage.StoreError: The file could not be removed.
-        """
+        """Delete the pins of a server, corrupt ones too: its next sync is the first one."""
         storage.remove(self._path(server))
 
     def _path(self, server: str) -> Path:
@@ -247,19 +231,14 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
     return Comparison(
         launches=None if launch_identity.same(*launches) else launches,
         instructions=tuple(changed),
-        hidden_in_instructions=_hidden(_prose(instructions)) if changed else "",
+        hidden_in_instructions=_hidden([Text("instructions", instructions, "prose")]) if changed else "",
         tools=tuple(_changed(*pair) for pair in pairs if differ(*pair)),
         new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
     )
 
 
 def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
-    """Return the pins of a server that has none because an older version, which had no pins, synced it.
-
-    Args:
-        before: The result of its previous sync; with another config, or without one, this is its first sync.
-        found: What the sync found.
-    """
+    """Return the pins of a server that an older version, which had no pins, synced with the same config."""
     is_older = before is not None and before.launch is None
     if before is None or not is_older or before.config_fingerprint != found.config_fingerprint:
         return None
@@ -306,10 +285,6 @@ def _changed(old: Tool, new: Tool) -> ChangedTool:
     known = {each.text for each in texts(old)}
     hides = _hidden(each for each in texts(new) if each.text not in known)
     return ChangedTool(name=new.name, differences=differences(old, new), hides=hides)
-
-
-def _prose(instructions: str) -> list[Text]:
-    return [Text("instructions", instructions, "prose")]
 
 
 def _hidden(said: Iterable[Text]) -> str:

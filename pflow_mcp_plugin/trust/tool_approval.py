@@ -21,10 +21,7 @@ def withheld(
 ) -> Problem | None:
     """Return why a tool may not be used now, None if it may.
 
-    Args:
-        record: The tool as of its last sync.
-        server: The current config of its server, its references not expanded.
-        variables: The variables that decide what is started, None where they are not known.
+    `server` is its current config, unexpanded; `variables` decide what is started, None if not known.
     """
     if record.found.task_support == "required":
         return task_only(record.tool, server.name)
@@ -57,13 +54,7 @@ def task_only(tool: Tool, server: str) -> Problem:
 def launch_changed(
     synced: ToolRecord | Head, server: Server, variables: Mapping[str, str] | None = None
 ) -> Problem | None:
-    """Return the problem that a server is started in another way than it was synced, None if it is not.
-
-    Args:
-        synced: A tool, or its server, as of the last sync.
-        server: The current config of the server, its references not expanded.
-        variables: The variables that decide what is started, None where they are not known.
-    """
+    """Return the problem that a server is started in another way than it was synced, None if it is not."""
     if server.trust == "auto" or synced.launch is None:
         return None
     if launch_identity.is_launch_of(synced.launch, server, variables):
@@ -89,12 +80,7 @@ def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Proble
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
-    """Return what changes whenever a tool may do something else with the same arguments.
-
-    Args:
-        record: The tool as of its last sync.
-        server: The current config of its server, its references not expanded.
-    """
+    """Return what changes whenever a tool may do something else with the same arguments."""
     same = record.launch is not None and launch_identity.is_launch_of(record.launch, server)
     launch = "" if same else json.dumps(launch_identity.launch_identity(server), sort_keys=True)
     return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))

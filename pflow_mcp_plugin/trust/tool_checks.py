@@ -7,20 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.schemas.schema_document import table_of
 from pflow_mcp_plugin.trust.hidden_text import Finding, Rule, Text, hidden_text, texts
 from pflow_mcp_plugin.trust.name_index import Named, NameIndex, index_names, is_unmistakable, shapes
 from pflow_mcp_plugin.types import Tool
 
 
 def check_tools(server: str, tools: Iterable[Tool], instructions: str, names: NameIndex) -> Iterator[Finding]:
-    """Yield what a person should look at in a server's tools, tool by tool; never raises.
-
-    Args:
-        server: The server's name.
-        tools: Its tools, as listed.
-        instructions: Its instructions for agents.
-        names: The names of all servers and their tools.
-    """
+    """Yield what a person should look at in a server's tools, tool by tool; never raises."""
     listed = list(tools)
     yield from claimed_names(server, (tool.name for tool in listed), names)
     said = [Text("instructions", instructions, "prose")]
@@ -68,28 +62,23 @@ def contradictions(server: str, tool: Tool) -> Iterator[Finding]:
     verb = next((word.lower() for word in _WORDS.findall(tool.name)), "")
     if tool.annotations.get("readOnlyHint") is True and _CHANGES.fullmatch(verb):
         message = f"is named {tool.name} and claims to be read-only"
-        yield _warning(server, tool, "annotations", message, "annotations.readOnlyHint")
+        yield _warning(server, tool.name, "annotations", message, "annotations.readOnlyHint")
     elif tool.annotations.get("destructiveHint") is False and _DELETES.fullmatch(verb):
         message = f"is named {tool.name} and claims not to be destructive"
-        yield _warning(server, tool, "annotations", message, "annotations.destructiveHint")
+        yield _warning(server, tool.name, "annotations", message, "annotations.destructiveHint")
 
 
 def unexplained_arguments(server: str, tool: Tool) -> Iterator[Finding]:
     """Yield a warning for each argument that asks for what a tool's name and description do not explain."""
-    properties = tool.input_schema.get("properties")
     said = f"{tool.name} {tool.title} {tool.description}"
     unexplained = [(name, what) for name, what, explained in _ASKED if not explained.search(said)]
-    for key in properties if isinstance(properties, dict) else ():
+    for key in table_of(tool.input_schema.get("properties")):
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key[:_LONGEST]).replace("-", "_").lower()
         for name, what in unexplained:
             if name.fullmatch(snake):
                 message = f"asks for {what} in the argument {key}, which its description does not explain"
                 where = f"inputSchema.properties.{key}"
-                yield _warning(server, tool, "unexplained-argument", message, where)
-
-
-def _warning(server: str, tool: Tool, rule: Rule, message: str, where: str) -> Finding:
-    return Finding(server=server, tool=tool.name, rule=rule, severity="warning", message=message, where=where)
+                yield _warning(server, tool.name, "unexplained-argument", message, where)
 
 
 _WORD = re.compile(r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+(?:[-_./:]+[A-Za-z0-9]+)+|[a-z0-9]+[A-Z][A-Za-z0-9]*)")
@@ -105,12 +94,6 @@ def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -
 
     A name means a tool if it has several parts (`create_issue`), is a node type, stands after its server's
     name (`github.search`), or is quoted beside it. Names that this server has too mean its own.
-
-    Args:
-        server: The server's name.
-        tool: The tool's name; empty for the instructions of the server.
-        texts: Its texts.
-        names: What other servers have.
     """
     own = names.tools.get(server, frozenset())
     for where, text, kind in texts:
@@ -120,14 +103,7 @@ def shadowing(server: str, tool: str, texts: Iterable[Text], names: NameIndex) -
             (it for it in _mentioned(text, names) if it.server != server and it.tool not in own), None
         )
         if other:
-            yield Finding(
-                server=server,
-                tool=tool,
-                rule="shadowing",
-                severity="warning",
-                message=f"names {other}",
-                where=where,
-            )
+            yield _warning(server, tool, "shadowing", f"names {other}", where)
 
 
 def _mentioned(text: str, names: NameIndex) -> Iterator[Named]:
@@ -151,32 +127,23 @@ _MOST_WORDS = 8
 
 
 def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterator[Finding]:
-    """Yield a warning for each name that is another's too, or looks like another's.
-
-    Args:
-        server: The server's name.
-        tools: The names of its tools.
-        names: All names.
-    """
+    """Yield a warning for each name that is another's too, or looks like another's."""
     given = list(dict.fromkeys(tools))
     for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
         alike = _look_alike(named, names)
         if alike:
-            yield _finding(named, "look-alike", f"looks like {alike}, but is a different name")
+            yield _warning(*named, "look-alike", f"looks like {alike}, but is a different name")
         other = _claimant(named, names) if named.tool else None
         if other:
-            yield _finding(named, "name-claimed-twice", f"claims the name of {other}")
-    both = [shared for tool in given if is_unmistakable(tool) and (shared := _shared(server, tool, names))]
+            yield _warning(*named, "name-claimed-twice", f"claims the name of {other}")
+    both = []
+    for tool in filter(is_unmistakable, given):
+        others = [owner for owner in names.by_tool.get(tool, ()) if owner != server]
+        both += [f"{tool} ({others[0]})"] if others else []
     if both:
         more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
         message = f"have the same names as tools of other servers: {', '.join(both[:_NAMED])}{more}"
-        yield _finding(Named(server, ""), "name-claimed-twice", message, "tools")
-
-
-def _shared(server: str, tool: str, names: NameIndex) -> str:
-    """Return a name with the first other server that has it too; empty if there is none."""
-    other = next((owner for owner in names.by_tool.get(tool, ()) if owner != server), None)
-    return f"{tool} ({other})" if other else ""
+        yield _warning(server, "", "name-claimed-twice", message, "tools")
 
 
 def _look_alike(named: Named, names: NameIndex) -> Named | None:
@@ -206,10 +173,8 @@ def _claimant(named: Named, names: NameIndex) -> Named | None:
     return next((other for other in candidates if other.server != named.server), None)
 
 
-def _finding(named: Named, rule: Rule, message: str, where: str = "name") -> Finding:
-    return Finding(
-        server=named.server, tool=named.tool, rule=rule, severity="warning", message=message, where=where
-    )
+def _warning(server: str, tool: str, rule: Rule, message: str, where: str = "name") -> Finding:
+    return Finding(server=server, tool=tool, rule=rule, severity="warning", message=message, where=where)
 
 
 _NOTED = 10
@@ -223,16 +188,10 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Yield the findings about the last syncs of servers, in their order.
+    """Yield the findings about the last syncs of servers, in their order, starting none.
 
-    Args:
-        catalog: The tools of every synced server; each is compared with all others.
-        servers: The servers to check.
-        nodes: Node types of others that tools must not look like.
-        allowed: Whether a tool, by server and name, becomes a node; the others are left out.
-
-    Raises:
-        storage.StoreError: The tool file of a server to check cannot be read.
+    Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
+    `allowed` by server and name become no nodes, and are left out.
     """
     every = {
         server: [tool for tool in readable_names(catalog, server) if allowed(server, tool)]

@@ -1,4 +1,4 @@
-"""What differs between two versions of a tool, by path, and as lines for people.
+"""What differs between two versions of a tool, by path and as lines for people, or between two lists of tools.
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
 escaped, what may break a use stands first where not all fits, and all lengths are bounded.
@@ -103,13 +103,15 @@ def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
             continue
         if depth and isinstance(one, Mapping) and isinstance(other, Mapping):
             waiting += reversed([*_members(path, key, one, other, depth - 1)])
-        elif depth and isinstance(one, list) and isinstance(other, list) and key not in _SETS:
-            if len(one) == len(other):
-                pairs = enumerate(zip(one, other, strict=True))
-                waiting += [(f"{path}.{index}", "", *pair, depth - 1) for index, pair in pairs]
-                continue
-            found += 1
-            yield _difference(path, key, one, other)
+        elif (
+            depth
+            and isinstance(one, list)
+            and isinstance(other, list)
+            and len(one) == len(other)
+            and key not in _SETS
+        ):
+            pairs = enumerate(zip(one, other, strict=True))
+            waiting += [(f"{path}.{index}", "", *pair, depth - 1) for index, pair in pairs]
         else:
             found += 1
             yield _difference(path, key, one, other)
@@ -147,11 +149,9 @@ def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
 
 
 def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
-    """Yield the differences of a tool in lines for a terminal: printable and bounded.
+    """Yield the differences of a tool, or of `instructions`, in printable lines of bounded number and length.
 
-    Args:
-        name: What differs: the tool, or `instructions`.
-        found: The differences. Those that may affect a use are marked with `!`, the others with `~`.
+    Those that may affect a use are marked with `!`, the others with `~`.
     """
     yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
     chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
@@ -186,23 +186,23 @@ def _lines(difference: Difference) -> Iterator[str]:
         return
     for sign, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
-            yield f"      {sign} {_shown(value)}"
-
-
-def _shown(value: JSON) -> str:
-    if isinstance(value, str):
-        return _cut(unmistakable(" ".join(value.split())), _LONGEST_TEXT)
-    return _cut(unmistakable(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
+            if isinstance(value, str):
+                shown = _cut(unmistakable(" ".join(value.split())), _LONGEST_TEXT)
+            else:
+                shown = _cut(unmistakable(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
+            yield f"      {sign} {shown}"
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:
     """Yield the places at which two texts differ, each with the words around it."""
-    before, after = _words(old), _words(new)
+    before, after = old.split(None, _MOST_WORDS), new.split(None, _MOST_WORDS)
     places = list(_places(before, after))
     if not places:
         yield "      (whitespace only)"
         return
-    chosen = sorted(sorted(places, key=_weight, reverse=True)[:_PLACES])
+    # The largest places: by the words that are new, then by those that are gone.
+    largest = sorted(places, key=lambda place: (place[3] - place[2], place[1] - place[0]), reverse=True)
+    chosen = sorted(largest[:_PLACES])
     for start, end, first, last in chosen:
         if before:
             yield f"      - {_around(before, start, end)}"
@@ -210,15 +210,6 @@ def _text_lines(old: str, new: str) -> Iterator[str]:
             yield f"      + {_around(after, first, last)}"
     if len(places) > len(chosen):
         yield f"      and {len(places) - len(chosen):,} more places"
-
-
-def _weight(place: tuple[int, int, int, int]) -> tuple[int, int]:
-    start, end, first, last = place
-    return last - first, end - start
-
-
-def _words(text: str) -> list[str]:
-    return text.split(None, _MOST_WORDS)
 
 
 def _around(words: Sequence[str], start: int, end: int) -> str:
@@ -314,20 +305,19 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
     """Return which tools were added, removed and changed from `old` to `new`, in the order of `new`."""
     before = {tool.name: tool for tool in old}
     after = {tool.name: tool for tool in new}
-    pairs = ((before[name], tool) for name, tool in after.items() if name in before)
+    changed = []
+    for name, tool in after.items():
+        if name in before and differ(before[name], tool):
+            found = differences(before[name], tool)
+            kind: Literal["breaking", "compatible"] = (
+                "breaking" if any(each.may_break for each in found) else "compatible"
+            )
+            fields = tuple(dict.fromkeys(each.field for each in found))
+            changed.append(ToolChange(tool=name, kind=kind, fields=fields))
     return Changes(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
-        changed=tuple(_change(*pair) for pair in pairs if differ(*pair)),
-    )
-
-
-def _change(old: Tool, new: Tool) -> ToolChange:
-    found = differences(old, new)
-    return ToolChange(
-        tool=new.name,
-        kind="breaking" if any(each.may_break for each in found) else "compatible",
-        fields=tuple(dict.fromkeys(each.field for each in found)),
+        changed=tuple(changed),
     )
 
 

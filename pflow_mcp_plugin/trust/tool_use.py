@@ -27,6 +27,7 @@ from pflow_mcp_plugin.schemas.schema_document import (
     CONTENT_BLOCKS,
     SchemaDocument,
     declaration,
+    table_of,
     unwrapped,
 )
 from pflow_mcp_plugin.terminal.printable_text import one_line
@@ -51,11 +52,7 @@ def objections(
 ) -> Iterator[tuple[str, str]]:
     """Yield what changed for a use, as the path of an argument (empty if it concerns none) and in words.
 
-    Args:
-        old: The approved version of the tool.
-        new: The tool as it is now.
-        arguments: What the use passes; `UNKNOWN` where that is not known yet.
-        reads: The outputs that it reads, as paths.
+    `arguments` has `UNKNOWN` where only the run knows the value; `reads` are the paths of outputs.
     """
     yield from (("", _WORSE[hint]) for hint in worse_hints(old.annotations, new.annotations))
     if not is_same(old.input_schema, new.input_schema):
@@ -86,9 +83,8 @@ class _Side:
         return self._inside[key]
 
     def item(self) -> _Side | None:
-        resolved = self.document.resolve(self.schema)
-        items = resolved.get("items") if isinstance(resolved, Mapping) else None
-        return _Side(items, self.document) if isinstance(items, Mapping) else None
+        items = self.document.items(self.schema)
+        return None if items is None else _Side(items, self.document)
 
     def default(self, key: str) -> Any:
         raw = self.properties[key]
@@ -175,8 +171,7 @@ class _Results:
     def _part(self, schema: JSON, part: str | int) -> JSON:
         if isinstance(part, str):
             return declaration(schema, self._document).properties.get(part)
-        resolved = self._document.resolve(schema)
-        return resolved.get("items") if isinstance(resolved, Mapping) else None
+        return table_of(self._document.resolve(schema)).get("items")
 
 
 def _may_be_same(old: set[str], new: set[str]) -> bool:
@@ -216,15 +211,9 @@ class ToolUse:
     def problems(
         self, arguments: Mapping[str, object], reads: Collection[Path] = (), reported: Collection[str] = ()
     ) -> Iterator[Problem]:
-        """Yield what is wrong with a use before it runs.
+        """Yield what is wrong with a use before it runs; see `objections` for `arguments` and `reads`.
 
-        Args:
-            arguments: Its arguments; `UNKNOWN` where only the run knows the value.
-            reads: The outputs that it reads, as paths.
-            reported: Arguments that are known to be missing.
-
-        Raises:
-            McpError: The arguments cannot be checked, as the schema is infinite.
+        Arguments in `reported` are known to be missing.
         """
         for violation in self._validator.violations(arguments):
             if violation.is_new:
@@ -235,11 +224,7 @@ class ToolUse:
             yield self._affected(what, path)
 
     def check(self, arguments: JSONObject) -> JSONObject:
-        """Judge the arguments of one call, and return those to send.
-
-        Raises:
-            McpError: They do not fit, or the tool changed in a way that affects them; nothing was sent.
-        """
+        """Return the arguments to send; if they do not fit, or the change affects them, raise `McpError`."""
         sent: JSONObject = self._validator.without_unset(arguments)
         violations = self._validator.violations(sent)
         new = [str(each) for each in violations if each.is_new]

@@ -8,7 +8,7 @@ import pytest
 
 from pflow_mcp_plugin.cli.presets import presets
 from pflow_mcp_plugin.contract import PflowError, hookimpl
-from pflow_mcp_plugin.types import ServerPreset
+from pflow_mcp_plugin.types import PresetInput, ServerPreset
 
 
 def broken(host):
@@ -79,14 +79,28 @@ def test_tools_and_other_plugins_are_shown(desk):
         title="Acme",
         description="Does it",
         command="my server",
-        args=("a b",),
+        args=("a b", "${folder}", "${mode}", "${more}"),
+        env={"TOKEN": "${TOKEN}"},
         tools=("read_*",),
+        inputs=(
+            PresetInput(name="folder", description="Where"),
+            PresetInput(name="TOKEN", description="Who", secret=True),
+            PresetInput(name="mode", description="How", choices=("fast", "slow"), default="fast"),
+            PresetInput(name="more", description="What else", required=False),
+        ),
     )
     desk.manager.register(SimpleNamespace(pflow_mcp_presets=hookimpl(lambda host: [own])), "acme-plugin")
     text = desk.run(presets, "show", "acme").render()
     assert "runs     'my server' 'a b'" in text
     assert "tools    read_*" in text
     assert "from     plugin acme-plugin" in text
+    assert [line.split(None, 1)[1] for line in text.splitlines() if line.startswith("  input ")] == [
+        "folder: Where",
+        "TOKEN: Who (secret)",
+        "mode: How (optional; default fast; one of fast, slow)",
+        "more: What else (optional)",
+    ]
+    assert text.endswith("pflow mcp add acme --input folder=FOLDER")
 
 
 def test_the_program_prints_json_and_the_built_in_plugin_can_be_disabled(pflow):

@@ -65,11 +65,12 @@ def test_a_script_needs_its_folder_on_path_and_a_binary_does_not(home):
     assert missing_programs.find("acme-uvx").env == {}
 
 
-def test_what_only_a_login_shell_finds_is_found(home, monkeypatch):
+def test_what_only_a_login_shell_finds_is_found(home, monkeypatch, capfd):
     path = program(home / "hidden/acme-npx")
-    (home / ".profile").write_text(f'echo "Welcome!"\nexport PATH="{path.parent}:$PATH"\n')
+    (home / ".profile").write_text(f'echo "Welcome!" | tee /dev/stderr\nexport PATH="{path.parent}:$PATH"\n')
     monkeypatch.setenv("SHELL", "/bin/bash")
     found = missing_programs.find("acme-npx")
+    assert capfd.readouterr() == ("", "")
     assert (found.path, found.source) == (str(path), "your login shell")
     assert missing_programs.find("acme-npx", ask_shell=False) is None
     assert missing_programs.find("acme-none") is None

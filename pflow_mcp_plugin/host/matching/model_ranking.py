@@ -34,12 +34,10 @@ _SHOWN = 200
 
 @attrs.frozen(kw_only=True)
 class Ranking:
-    """The ranking of what fits a task.
+    """The names of what fits a task, best first, and what ranked them.
 
-    Attributes:
-        names: The names, best first.
-        ranked_by: `words`, with or without embeddings, or the name of the model that ranked them.
-        note: Why the chosen model did not rank them; empty otherwise.
+    `ranked_by` is `words`, with or without embeddings, or the name of the model. `note` says why the chosen
+    model did not rank them.
     """
 
     names: list[str]
@@ -50,9 +48,8 @@ class Ranking:
 class ModelRanking:
     """The model that the user has chosen to rank what fits a task, if any.
 
-    Args:
-        things: What is ranked, in the plural, for the model.
-        settings: Looks up the name of the model, unless the environment has it, and its key.
+    `things` are what is ranked, in the plural, for the model. `settings` looks up the name of the model,
+    unless the environment has it, and its key.
     """
 
     def __init__(self, things: str, settings: Callable[[str], str | None]) -> None:

@@ -35,9 +35,8 @@ _CHARACTERS = 4_000
 class ModelFiles:
     """The files of a sentence model.
 
-    Attributes:
-        weights: The network, in ONNX.
-        tokenizer: Its `tokenizer.json`, or its vocabulary, one token a line.
+    `weights` is the network, in ONNX. `tokenizer` is its `tokenizer.json`, or its vocabulary, one token a
+    line.
     """
 
     weights: Path
@@ -84,11 +83,7 @@ def _in_package(package: str, file: str) -> Path | None:
 
 
 class SentenceModel:
-    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something.
-
-    Args:
-        files: Where it is.
-    """
+    """A sentence model; its files are hashed when it is identified, and loaded when it embeds something."""
 
     def __init__(self, files: ModelFiles) -> None:
         self._files = files

@@ -91,10 +91,7 @@ _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n\s*\n|[\u3002\uff01\uff1f]")
 class Place:
     """A part of what is described, in which words of a task may occur.
 
-    Attributes:
-        label: What reasons call it.
-        roots: The roots of its words.
-        weight: The strength of a match in it, from 0 to 1.
+    `label` is what reasons call it, and `weight` the strength of a match in it, from 0 to 1.
     """
 
     label: str
@@ -161,27 +158,16 @@ class _Hit:
 
 @attrs.frozen
 class Fit:
-    """How well something fits a task.
-
-    Attributes:
-        degree: From 0 to 1; see `confidence` for how sure that makes one.
-        reason: The words that match; empty if there are none.
-    """
+    """How well something fits a task, from 0 to 1, and the words that match."""
 
     degree: float
     reason: str
 
 
 class TaskFit:
-    """Judges what may fit a task.
+    """Judges how well things, `size` in number, fit a task.
 
-    Attributes:
-        size: How many things there are.
-
-    Args:
-        task: The task in words.
-        size: See above.
-        frequency: Returns how many of them contain a word.
+    `frequency` returns how many of them contain a word.
     """
 
     def __init__(self, task: str, size: int, frequency: Callable[[str], int]) -> None:
@@ -285,12 +271,7 @@ def root(word: str) -> str:
 
 
 class NodeConfidence:
-    """Judges nodes by how well they fit a task beside their rivals.
-
-    Args:
-        fit: How well anything fits the task.
-        rivals: The best candidates for the task; what is judged may be among them.
-    """
+    """Judges nodes by how well they fit a task beside their rivals, the best candidates for it."""
 
     def __init__(self, fit: TaskFit, rivals: Iterable[Described]) -> None:
         self._fit = fit

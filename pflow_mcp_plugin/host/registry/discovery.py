@@ -35,12 +35,7 @@ _COLUMNS = Columns(node=0, name=6, family=3, description=2.5, params=1)
 
 @attrs.frozen(kw_only=True)
 class FoundNode:
-    """A node that discovery found for a task.
-
-    Attributes:
-        row: Its row of the index, with its score.
-        entry: Its entry in the registry.
-    """
+    """A node that discovery found for a task: its row of the index, with its score, and its entry."""
 
     row: NodeRow
     entry: Entry
@@ -52,11 +47,9 @@ class FoundNode:
 
 @attrs.frozen(kw_only=True)
 class ClauseNodes:
-    """A clause of a task, with the nodes that fit it.
+    """A clause of a task as written, with the nodes that fit it, best first.
 
-    Attributes:
-        text: The clause as written.
-        matches: The nodes, best first; the confidence of each is that in this clause alone.
+    The confidence of each is that in this clause alone.
     """
 
     text: str
@@ -157,7 +150,11 @@ class _Matching:
         """Return, for each clause, the nodes that answer it best."""
         whole = self._sum(dict.fromkeys(word for part in parts for word in part))
         families = self._index.families()
-        company = _company(whole, families)
+        best: dict[str, list[float]] = {}
+        for node, score in whole.items():
+            best.setdefault(families[node], []).append(score)
+        # How well each family fits the task: the mean of its best three.
+        company = {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
         weights = self._weights
         needs: list[Scores] = []
         for part in parts:
@@ -191,14 +188,6 @@ class _Matching:
         return self._found[word]
 
 
-def _company(whole: Scores, families: Mapping[int, str]) -> dict[str, float]:
-    """Return how well each family fits the task: the mean of its best three."""
-    best: dict[str, list[float]] = {}
-    for node, score in whole.items():
-        best.setdefault(families[node], []).append(score)
-    return {family: sum(nlargest(3, scores)) / 3 for family, scores in best.items()}
-
-
 def _spread(
     needs: Sequence[Scores], rows: Mapping[int, NodeRow], limit: int, weights: Weights
 ) -> dict[int, float]:
@@ -230,14 +219,7 @@ def _spread(
 
 @attrs.frozen(eq=False)
 class NodeDiscovery:
-    """Discovers nodes by their words, by meaning with the extra `[semantic]`, and by a model if chosen.
-
-    Attributes:
-        index: The index of all nodes.
-        find: Returns the entry of a node type, None if it is gone.
-        setting: Returns one of the user's settings.
-        semantic: The search by meaning; None without the extra.
-    """
+    """Discovers nodes by their words, by meaning with the extra `[semantic]`, and by a model if chosen."""
 
     index: Index
     find: Callable[[str], Entry | None]
@@ -256,7 +238,11 @@ class NodeDiscovery:
         rows = {row.node: row for row in first.rows}
         offered = {name: row.description for name, row in islice(rows.items(), candidates)}
         order = ranking.rank(task, offered, limit, first.ranked_by)
-        confidence = self._confidence(task, first)
+        # Each node is compared with the best by words.
+        best = first.rows if first.by_words is None else first.by_words
+        rivals = (self.find(row.node) for row in islice(best, RIVALS))
+        fit = TaskFit(task, self.index.size(), self.index.frequency)
+        confidence = NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])
         found = ((rows[name], self.find(name)) for name in order.names)
         known = ((row, entry) for row, entry in found if entry is not None)
         matches = []
@@ -281,10 +267,3 @@ class NodeDiscovery:
             ]
             found.append(ClauseNodes(text=texts[number], matches=matches))
         return found
-
-    def _confidence(self, task: str, first: Found) -> NodeConfidence:
-        """Return the judge of nodes, which compares each with the best by words."""
-        best = first.rows if first.by_words is None else first.by_words
-        rivals = (self.find(row.node) for row in islice(best, RIVALS))
-        fit = TaskFit(task, self.index.size(), self.index.frequency)
-        return NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])

@@ -54,13 +54,7 @@ class Overwritten(Problem):
 
 
 class NodeRegistry(Registry):
-    """The embedded host's registry: its own node types, those in `registry.json`, those of plugins.
-
-    Args:
-        paths: The folders of `registry.json`, of the sources that were seen and of the index.
-        plugins: The plugins whose node sources are asked.
-        setting: Returns one of the user's settings.
-    """
+    """The embedded host's registry: its own node types, those in `registry.json`, those of plugins."""
 
     def __init__(self, paths: Paths, plugins: Plugins, setting: Callable[[str], str | None]) -> None:
         self._cache = paths.cache

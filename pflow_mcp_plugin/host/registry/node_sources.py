@@ -273,9 +273,7 @@ class Uninstalled(Problem):
 class SavedEntries(NodeSource):
     """`registry.json` as a node source; the saved node types may have any name.
 
-    Args:
-        path: The file.
-        report: Called with problems: a corrupt file, and entries that are invalid or cannot run.
+    What is wrong with it is reported: a corrupt file, and entries that are invalid or cannot run.
     """
 
     name = NAME

@@ -45,13 +45,9 @@ BY_BOTH = "words and embeddings"
 
 @attrs.frozen(kw_only=True, eq=False)
 class Embeddings:
-    """The embeddings of the nodes of an index.
+    """The embeddings of the nodes of an index: for each a row of numbers, and the hash of its text.
 
-    Attributes:
-        model: The identity of the model that made them.
-        fingerprint: The index they were made for; empty if some are missing.
-        texts: The hash of each node's text, by node type.
-        rows: A row of numbers for each node, in the same order.
+    `model` is the identity of what made them. `fingerprint` is that of the index, empty if some are missing.
     """
 
     model: str
@@ -175,11 +171,7 @@ class Fusion:
 class SemanticSearch:
     """The search by meaning, which keeps the model and the embeddings for the next task.
 
-    Args:
-        folder: The cache folder.
-        setting: Returns one of the user's settings.
-        drawn: Returns a sketch of every node, and whether none is missing.
-        fusion: How it is fused with the search by words; the tuned way by default.
+    `drawn` returns a sketch of every node, and whether none is missing.
     """
 
     def __init__(
@@ -271,11 +263,7 @@ def _similar(
 
 
 class _Company:
-    """How close the best nodes of each family are, for every node of it.
-
-    Args:
-        families: The family of each node.
-    """
+    """How close the best nodes of each family are, for every node of it."""
 
     def __init__(self, families: Sequence[str]) -> None:
         self._places: dict[str, list[int]] = {}

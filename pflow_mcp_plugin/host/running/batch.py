@@ -66,7 +66,11 @@ def run_batch(
     """Run a node for each item of its batch and write `results`, `errors` and counts."""
     try:
         with foreign_code(partial(node_failure, planned.ref)):  # the list may be an object of another node
-            items = _items(attempts, batch)
+            given = attempts.resolve(batch.items, "batch.items")
+            try:
+                items: Sequence[object] = list(coerce(given, ITEMS))
+            except TypeMismatch:
+                raise PflowError(f"batch.items must be a list, got {described(given)}") from None
     except PflowError as failure:
         return failed(planned, failure, store)
     fit = argument_types(planned.ref.entry)
@@ -86,14 +90,6 @@ def run_batch(
         times = run.recorder.times_of(tally.times)
         attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})
     return tally.close(planned, batch, store)
-
-
-def _items(attempts: Attempts, batch: Batch) -> Sequence[object]:
-    items = attempts.resolve(batch.items, "batch.items")
-    try:
-        return list(coerce(items, ITEMS))
-    except TypeMismatch:
-        raise PflowError(f"batch.items must be a list, got {described(items)}") from None
 
 
 def _run_item(

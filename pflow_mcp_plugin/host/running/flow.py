@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Val
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
 from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, parse
+from pflow_mcp_plugin.host.workflow.templates import named
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     bind_inputs,
@@ -119,20 +119,20 @@ class Steps:
 
         Edges with a condition are tried in order, before the one without.
         """
-        for route in planned.successors:
-            action, when = split_route(route)
-            if when and action == result.action and self._holds(planned, when):
+        routes = [(route, *split_route(route)) for route in planned.successors]
+        if any(when for _, _, when in routes):
+            from pflow_mcp_plugin.host.workflow.expressions import is_true
+        for route, action, when in routes:
+            if not when or action != result.action:
+                continue
+            try:
+                holds = is_true(self.attempts.evaluate(when))
+            except PflowError as error:
+                raise node_failure(planned.ref, error, " at the condition of an edge") from error
+            if holds:
                 self.run.annotate(planned.ref.id, {"edge": {"to": planned.successors[route], "when": when}})
                 return route
         return result.action
-
-    def _holds(self, planned: PlannedNode, when: str) -> bool:
-        from pflow_mcp_plugin.host.workflow.expressions import is_true
-
-        try:
-            return is_true(self.attempts.evaluate(when))
-        except PflowError as error:
-            raise node_failure(planned.ref, error, " at the condition of an edge") from error
 
     def _unless_wanted(self, planned: PlannedNode, store: NodeAwareSharedStore) -> Result | None:
         """Return the result of a node whose condition is false, or fails; None if the node is to run."""
@@ -314,8 +314,7 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
 
 
 def _output(steps: Steps, output: OutputSpec) -> object:
-    parts = [part for part in parse(output.source) if isinstance(part, TemplateReference)]
-    if any(steps.values.is_absent(part) for part in parts):
+    if any(steps.values.is_absent(part) for part in named(output.source)):
         return None
     with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
         return steps.attempts.resolve(output.source, f"output {output.name}")

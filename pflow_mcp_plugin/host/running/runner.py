@@ -71,13 +71,9 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 class WorkflowRunner(Runner):
     """Checks, compiles and runs workflows.
 
-    Args:
-        host: The handle that nodes and plugins get.
-        types: Looks up node types.
-        plugins: The plugins whose hooks take part in a compilation or a run.
-        max_steps: How many node executions one run of a workflow may take; see `flow` for the default.
-        engine: Opens the executor that runs the items of parallel batches; threads by default.
-        place: Where the workflows are, so where those that they run are looked up.
+    `max_steps` is how many node executions one run of a workflow may take; see `flow` for the default.
+    `engine` opens the executor that runs the items of parallel batches, threads by default. `place` is where
+    the workflows are, so where those that they run are looked up.
     """
 
     def __init__(
@@ -399,11 +395,8 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
 class RunContexts:
     """Enters the contexts that plugins offer for a run in the order of the plugins, leaves them in reverse.
 
-    A plugin that fails to offer or to leave one is reported; the others are not affected.
-
-    Args:
-        run: The run; Ctrl-C cancels it before the contexts are left.
-        plugins: The plugins to ask.
+    A plugin that fails to offer or to leave one is reported; the others are not affected. Ctrl-C cancels the
+    run before the contexts are left.
     """
 
     def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
@@ -467,11 +460,9 @@ def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
 class EndingSignals:
     """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
 
-    Later ones are ignored. Only in the main thread, and only for a signal that would end the program:
-    one that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
-
-    Attributes:
-        exit_code: The exit code of a program ended by the signal received; None if none was received.
+    Later ones are ignored. Only in the main thread, and only for a signal that would end the program: one
+    that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
+    `exit_code` is that of a program ended by the signal received, None if none was.
     """
 
     def __init__(self) -> None:

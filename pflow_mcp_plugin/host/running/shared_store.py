@@ -22,11 +22,8 @@ _NOTHING = object()
 class Values:
     """The values of one run, as its templates read them.
 
-    Attributes:
-        document: The workflow.
-        root: The root of the shared store.
-        written: What each node wrote when it last ran, by node id; that which ran last is the last.
-        skipped: The nodes that were skipped when it was last their turn.
+    `written` is what each node wrote when it last ran, by node id; that which ran last is the last. `skipped`
+    are the nodes that were skipped when it was last their turn.
     """
 
     document: WorkflowDocument

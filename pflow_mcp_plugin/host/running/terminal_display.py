@@ -56,16 +56,11 @@ class _Waiting:
 
 @attrs.define(eq=False)
 class _Running:
-    """A step that has not ended, or whose line is still to be written.
+    """A step that has not ended, or whose line is still to be written; times are in seconds.
 
-    Attributes:
-        step: The step.
-        began: When it began, in seconds.
-        waited: How long it waited for what is prepared, in seconds.
-        counts: Of a batch, its items: `count`, `succeeded` and `failed`.
-        remaining: Estimates when a batch ends.
-        said: What its node says.
-        headed: Whether a line about it stands above those of the steps inside it.
+    `waited` is how long it waited for what is prepared. Of a batch, `counts` has `count`, `succeeded` and
+    `failed`. `said` is what its node says. A step is `headed` if a line about it stands above those of the
+    steps inside it.
     """
 
     step: Step
@@ -112,10 +107,8 @@ class _Running:
 class TerminalDisplay(RunWatcher):
     """Shows a run on a terminal, or as plain lines where the cursor cannot be moved.
 
-    Args:
-        names: The ids of the nodes, for the width of their column.
-        detail: How much to show.
-        lines: Returns what draws the lines about what happens now.
+    `names` are the ids of the nodes, for the width of their column. `lines` returns what draws the lines
+    about what happens now.
     """
 
     def __init__(self, names: Sequence[str], detail: Detail, lines: _Drawn) -> None:
@@ -340,11 +333,8 @@ def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, termina
 class RemainingTime:
     """Estimates when all items of a batch will have ended, from the average of those that have.
 
-    Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at
-    when the estimate is shown rather than when an item ends, and the estimate follows it slowly.
-
-    Args:
-        began: The time when the first item began, in seconds.
+    Parallel items end in bursts: so the average reaches to the last end of an item only, it is looked at when
+    the estimate is shown rather than when an item ends, and the estimate follows it slowly.
     """
 
     def __init__(self, began: float) -> None:

@@ -36,12 +36,8 @@ _NAMES = {"NoneType": "None", "tuple": "list"}
 class ValueFiles:
     """The files of a run that hold whole what excerpts of its values leave out.
 
-    Those that nodes have named hold their results as they are. The others are written here, with the
-    secrets redacted as in the excerpt; they are named after their content.
-
-    Args:
-        folder: The run's folder of artefacts, made with the first file.
-        redactor: Redacts the run's secrets.
+    Those that nodes have named hold their results as they are. The others are written to the run's folder of
+    artefacts, with the secrets redacted as in the excerpt; they are named after their content.
     """
 
     def __init__(self, folder: Path, redactor: Redactor) -> None:
@@ -89,17 +85,11 @@ class ValueFiles:
 
 
 class Excerpt:
-    """Makes one excerpt of a value: copies it until a budget of characters is used up.
+    """Makes one excerpt of a value: copies it until a budget of about so many characters is used up.
 
     Where something is left out, it says how much, and which file holds the whole: that of a long string, or
-    of the member of the value in which it is.
-
-    Args:
-        redactor: Redacts secrets.
-        budget: Characters to keep; approximate.
-        files: Holds what is left out; None for no files.
-        longest: Characters to keep of one string.
-        repeated: A key of the value that repeats what others hold: its member has no file.
+    of the member of the value in which it is. A member under the key `repeated` has none, as it repeats what
+    others hold.
     """
 
     def __init__(
@@ -241,17 +231,14 @@ def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]
     Every path can be used in a template. Of a list, only items with a new shape are included, each at its
     own index: `[0]`, and `[3]` if that is the next one with another shape.
     """
-    return [
-        ValuePath(path=path.removeprefix("."), type=kind, sample=_shortened(excerpt(found)))
-        for path, kind, found in _shape(value, DEEPEST)
-        if path
-    ]
-
-
-def _shortened(sample: JSON) -> JSON:
-    if isinstance(sample, str) and len(sample) > _LONGEST_SAMPLE:
-        return f"{sample[:_LONGEST_SAMPLE]}..."
-    return sample
+    paths = []
+    for path, kind, found in _shape(value, DEEPEST):
+        if path:
+            sample = excerpt(found)
+            if isinstance(sample, str) and len(sample) > _LONGEST_SAMPLE:
+                sample = f"{sample[:_LONGEST_SAMPLE]}..."
+            paths.append(ValuePath(path=path.removeprefix("."), type=kind, sample=sample))
+    return paths
 
 
 def _shape(value: object, depth: int) -> list[_Place]:
@@ -263,19 +250,14 @@ def _shape(value: object, depth: int) -> list[_Place]:
         return found
     try:
         if isinstance(inner, dict):
-            found += _members(inner, depth - 1)
+            for key, item in inner.items():
+                if step := _step(key):
+                    found += (it._replace(path=f"{step}{it.path}") for it in _shape(item, depth - 1))
         elif isinstance(inner, list | tuple):
             found += _items(inner, depth - 1)
     except BaseException as error:  # noqa: BLE001 - a node's own object may raise anything when it is read
         end_if_interrupted(error)
     return found
-
-
-def _members(value: dict[object, object], depth: int) -> Iterator[_Place]:
-    for key, item in value.items():
-        step = _step(key)
-        if step:
-            yield from (place._replace(path=f"{step}{place.path}") for place in _shape(item, depth))
 
 
 def _items(value: Sequence[object], depth: int) -> Iterator[_Place]:

@@ -241,14 +241,10 @@ def typed(text: str, field: Field) -> object:
 def _choose(value: object, alternatives: list[str], choices: Sequence[JSON]) -> object:
     candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
     for candidate in candidates:
-        if any(_same(candidate, choice) for choice in choices):
+        # 1 == True in Python, not in JSON.
+        if any(isinstance(candidate, bool) == isinstance(it, bool) and candidate == it for it in choices):
             return candidate
     raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
-
-
-def _same(one: object, other: object) -> bool:
-    # 1 == True in Python, not in JSON.
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _fits(value: object, name: str) -> bool:

@@ -37,14 +37,10 @@ _DOING = "could not compare the workflow with its lock file"
 class PlannedNode:
     """A compiled node, as the plan of a run has it.
 
-    Attributes:
-        ref: Id, type, entry, params as written and what plugins injected.
-        mapping: Its names at the root of the shared store.
-        successors: The next node's id by the `route` of the edge: its action, and its condition if any.
-        constructs: What decides whether and how often it runs.
-        ttl: Seconds for which the result of an earlier run stands in for it; None if it always runs and its
-            results are not kept.
-        sub: The plan of the workflow that it runs, if it runs one.
+    `mapping` are its names at the root of the shared store, `successors` the next nodes by the `route` of the
+    edge: its action, and its condition if any. For `ttl` seconds the result of an earlier run stands in for
+    it; with None it always runs and its results are not kept. `sub` is the plan of the workflow that it runs,
+    if it runs one.
     """
 
     ref: NodeRef
@@ -83,14 +79,8 @@ class PlannedNode:
 class Compiled:
     """The plan of a run: a compiled workflow.
 
-    Attributes:
-        name: For messages.
-        document: The workflow in normal form.
-        graph: Its edges.
-        nodes: The plan of each node.
-        warnings: The problems found that do not prevent a run.
-        unmet: Warnings about what nodes need and this machine lacks.
-        source: The workflow as loaded, where another runs it.
+    `warnings` do not prevent a run; `unmet` warns about what nodes need and this machine lacks. `source` is
+    the workflow as loaded, where another runs it.
     """
 
     name: str
@@ -259,11 +249,7 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
 
 @attrs.frozen(kw_only=True)
 class LockPlace:
-    """Where plugins look for the lock file of a workflow first.
-
-    Attributes:
-        folder: The folder of the workflow's file; None for a workflow that has no file.
-    """
+    """Where plugins look for a workflow's lock file first: the folder of its file, None if it has none."""
 
     folder: Path | None = None
 

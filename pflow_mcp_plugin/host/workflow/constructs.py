@@ -51,15 +51,10 @@ Known = Callable[[JSON], object]
 
 @attrs.frozen(kw_only=True)
 class ExpressionPlace:
-    """An expression of a workflow.
+    """An expression of a workflow, at a JSON path, in a parameter or construct.
 
-    Attributes:
-        text: The expression.
-        path: Its JSON path.
-        param: The parameter or construct that it is in.
-        output: The output that its value becomes, of a `transform`.
-        is_condition: Whether its value only counts as true or false.
-        on_data: Whether names in it are looked up in the parameter `data` of its node.
+    Of a `transform`, `output` is what its value becomes. The value of a condition only counts as true or
+    false. With `on_data`, names in it are looked up in the parameter `data` of its node.
     """
 
     text: str
@@ -165,15 +160,10 @@ class When(Construct):
 
 @attrs.frozen(kw_only=True)
 class Retry(Construct):
-    """The table `retry` of a node: how often and after how long a failure is retried.
+    """The table `retry` of a node: how often and after how many seconds a failure is retried.
 
-    Only what is safe to repeat is, see `running.attempts`.
-
-    Attributes:
-        max: How many attempts may follow the first one.
-        wait: Seconds before the second attempt.
-        backoff: The factor by which the wait grows for each further attempt.
-        path: The JSON path of what sets `max`.
+    Only what is safe to repeat is, see `running.attempts`. `max` attempts may follow the first one, the wait
+    grows by the factor `backoff`, and `path` is where `max` is set.
     """
 
     max: int = 0
@@ -211,14 +201,8 @@ class Retry(Construct):
 class Batch(Construct):
     """The table `batch` of a node, which runs once for each item of a list.
 
-    Attributes:
-        items: A list, or a template of one.
-        name: The name of the item in the node's templates.
-        parallel: Whether items run at the same time.
-        max_concurrent: How many of them do.
-        fail_fast: Whether the first failed item ends the batch; else the rest go on.
-        retry: How a failed item is retried.
-        path: The table's JSON path.
+    `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
+    `fail_fast` the first failed item ends the batch; else the rest go on. `retry` is for each item.
     """
 
     repeats = True
@@ -329,10 +313,8 @@ class Batch(Construct):
 class Caching(Construct):
     """The member `cache` of a node: `true`, `false` or a table.
 
-    Attributes:
-        ttl: Seconds for which the result of an earlier run is used instead of running the node. With 0 the
-            node always runs, and its result is kept.
-        never: Whether its results are never kept nor used, whatever a run asks for.
+    The result of an earlier run is used for `ttl` seconds instead of running the node; with 0 the node always
+    runs, and its result is kept. With `never` results are neither kept nor used, whatever a run asks for.
     """
 
     ttl: float = USUAL_TTL

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.host.flow_policy import INPUTS, POLICY_FILE, FlowPolicy, F
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
+from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
@@ -147,6 +147,11 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
     says_nothing = entry is None or (
         entry.interface.open and not entry.interface.reads and not entry.interface.params
     )
+    mapped = document.mapping(spec.id).outputs
+    writes = set(mapped.values())
+    if not document.namespaced:
+        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
+        writes |= {mapped.get(key, key) for key in keys}
     # Strangers do not keep to a schema.
     writes_undeclared = entry is None or (
         not spec.constructs.repeats
@@ -157,7 +162,7 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
         entry=entry,
         reads=tuple(_reads(document, spec, entry, careful=says_nothing)),
         reads_all=says_nothing,
-        writes=frozenset(_writes(document, spec, entry)),
+        writes=frozenset(writes),
         writes_any=not document.namespaced and writes_undeclared,
         place=spec.path,
     )
@@ -168,10 +173,20 @@ def _reads(
 ) -> Iterator[Read]:
     """Yield what a node reads; `careful` if it may read from the store what its params contain."""
     for place in spec.constructs.templates():
-        yield from _in_templates(place.name, place.value)
+        yield from (_read(place.name, reference.path) for reference in named(place.value))
     # What only the node sees hides what has the same name, and comes from its constructs.
     own = spec.constructs.names
-    yield from (read for read in _in_params(document, spec, entry) if read.root not in own)
+    given = [
+        _read(str(key), reference.path)
+        for key, value in spec.params.items()
+        if key not in expression_params(entry)
+        for reference in named(value)
+    ]
+    if is_transform(entry):  # other expressions are conditions: they decide which nodes run
+        everything = (*document.inputs, *(node.id for node in document.nodes))
+        found = expression_reads(param_expressions(spec, entry), everything)
+        given += (_read(param, path) for param, path in found)
+    yield from (read for read in given if read.root not in own)
     mapped, natural = document.mapping(spec.id).inputs, entry.interface.reads if entry else ()
     open_keys = {key for key in (*mapped, *natural) if careful or not _is_set(document, spec, key)}
     for key, source in mapped.items():
@@ -191,23 +206,6 @@ def _reads(
         yield Read(WHOLE, spec.id)  # the same
 
 
-def _in_params(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> Iterator[Read]:
-    for key, value in spec.params.items():
-        if key not in expression_params(entry):
-            yield from _in_templates(str(key), value)
-    if not is_transform(entry):  # a condition decides which nodes run; no data pass through it
-        return
-    everything = (*document.inputs, *(node.id for node in document.nodes))
-    reads = expression_reads(param_expressions(spec, entry), everything)
-    yield from (_read(param, path) for param, path in reads)
-
-
-def _in_templates(param: str, value: object) -> Iterator[Read]:
-    for _, part in references(value):
-        if isinstance(part, TemplateReference):
-            yield _read(param, part.path)
-
-
 def _read(param: str, path: tuple[str | int, ...]) -> Read:
     return Read(param, str(path[0]), str(path[1]) if len(path) > 1 else "")
 
@@ -219,14 +217,6 @@ def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
     reference = lone(spec.params[key])
     declared = document.inputs.get(reference.root) if reference and len(reference.path) == 1 else None
     return declared is None or declared.required
-
-
-def _writes(document: WorkflowDocument, spec: NodeSpec, entry: Entry | None) -> Iterator[str]:
-    mapped = document.mapping(spec.id).outputs
-    yield from mapped.values()
-    if not document.namespaced:
-        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
-        yield from (mapped.get(key, key) for key in keys)
 
 
 def bits_of(places: Iterable[int]) -> int:
@@ -363,22 +353,18 @@ def _leaving(called: CalledWorkflow, inner: DataMovement, outer: DataMovement, n
     """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
     document = called.checked.document if called.checked else None
     everything = (1 << len(inner.nodes) + 1) - 1
-    if document is None or not document.outputs or _shows_errors(outer, node):
+    # Any node inside may have raised the error, or written what is read as a whole.
+    shows_error = "error" in node.writes or node.writes_any
+    for read in (read for other in outer.nodes for read in other.reads if read.may_be_node):
+        shows_error |= read.root == node.spec.id and read.key in ("", "error", WHOLE)
+    if document is None or not document.outputs or shows_error:
         return everything
-    found = (part for output in document.outputs.values() for _, part in references(output.source))
-    named = {part.root for part in found if isinstance(part, TemplateReference)}
-    leaving = 0 if named.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
+    roots = {part.root for output in document.outputs.values() for part in named(output.source)}
+    leaving = 0 if roots.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
     for number, part in enumerate(inner.nodes):
-        if inner.ids[number] in named or part.writes_any or not named.isdisjoint(part.writes):
+        if inner.ids[number] in roots or part.writes_any or not roots.isdisjoint(part.writes):
             leaving |= 1 << number
     return leaving
-
-
-def _shows_errors(outer: DataMovement, node: MovingNode) -> bool:
-    """Return whether the error of a node, or all that it wrote, is read: any inside may have raised it."""
-    reads = (read for other in outer.nodes for read in other.reads if read.may_be_node)
-    is_read = any(read.root == node.spec.id and read.key in ("", "error", WHOLE) for read in reads)
-    return is_read or "error" in node.writes or node.writes_any
 
 
 @attrs.frozen(kw_only=True)
@@ -402,11 +388,8 @@ class PathNode:
 class DataFlow:
     """A way that data may take through a workflow, one of the shortest.
 
-    Attributes:
-        path: The nodes from the first to the last.
-        effects: What the registry says of the first and the last node's effects.
-        place: The JSON path of the last node in the workflow.
-        rule: The rule of the policy that denies it, such as `flows.deny[0]`; empty if none does.
+    `effects` are those of its first and its last node, and `place` is the JSON path of the last. `rule` is
+    the rule of the policy that denies it, such as `flows.deny[0]`, or empty.
     """
 
     path: tuple[PathNode, ...]
@@ -447,12 +430,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """The data flows that were found.
-
-    Attributes:
-        flows: One for each first and last node; those that the policy denies stand first.
-        more: Whether there are more.
-    """
+    """One data flow for each first and last node, those that the policy denies first; `more` if there are more."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False
@@ -497,12 +475,10 @@ class FlowSearch:
     """Searches for data flows, breadth first from each node that one may begin at.
 
     A node from which no end can be reached is looked at once, however many beginnings lead to it. With the
-    limit on what is found, that makes the search proportional to the size of the workflow.
-
-    Attributes:
-        denied: For the number of each node where a denied flow may begin, the nodes where it ends, as bits.
-        unruled: The same for flows from untrusted outputs to harmful nodes that no rule is about.
-        steps: How many nodes it has looked at.
+    limit on what is found, that makes the search proportional to the size of the workflow. `denied` has, for
+    the number of each node where a denied flow may begin, the nodes where it ends, as bits; `unruled` the
+    same for flows from untrusted outputs to harmful nodes that no rule is about. `steps` counts the nodes
+    looked at.
     """
 
     def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:

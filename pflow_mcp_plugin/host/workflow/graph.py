@@ -21,9 +21,7 @@ _CLOSE = 0.75
 class NodeSet(AbstractSet[str]):
     """Some nodes of a graph, as the bits of an integer: a set for each of thousands of nodes is cheap.
 
-    Attributes:
-        positions: The place of every node of the workflow, by id.
-        bits: Bit n is set if the node at place n is in the set.
+    Bit n is set if the node at place n, by `positions`, is in the set.
     """
 
     positions: Mapping[str, int]
@@ -42,12 +40,10 @@ class NodeSet(AbstractSet[str]):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
-    """The graph of a workflow: the successors of each node.
+    """The graph of a workflow: for each node, the next ones by the `route` of the edge.
 
-    Attributes:
-        start: The id of the first node, empty if the workflow has no valid start.
-        successors: For each node id, the next node's id by the `route` of the edge: its action, with its
-            condition if it has one.
+    A route is an action, with the condition of the edge if it has one. `start` is empty if the workflow has
+    no valid start.
     """
 
     start: str

@@ -50,12 +50,10 @@ _SLIP = 0.85
 class Scope:
     """The scope of one place: the names that templates and arguments there can refer to.
 
-    Attributes:
-        roots: Names at the root of the shared store, with what is known of each value.
-        earlier: For each node that can have run, its entry; None if its type is unknown.
-        uncertain: Whether the root may hold anything, because a node that writes there is unknown.
-        open: Whether it may hold more than `roots`, because a node that writes there may write more
-            than it declares; None where that is not declared.
+    `roots` are the names at the root of the shared store, with what is known of each value, and `earlier` the
+    nodes that can have run, with their entries. A scope is `uncertain` if a node of unknown type may have
+    written anything to the root. It is `open` if the root may hold more than `roots`, because a node may
+    write more than it declares; None where that is not declared.
     """
 
     roots: Mapping[str, Field]
@@ -105,11 +103,9 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
 
 @attrs.frozen(eq=False, repr=False)
 class _Writers:
-    """The nodes that write a name at the root of the shared store.
+    """The nodes that write a name at the root of the shared store, by their places in the workflow.
 
-    Attributes:
-        fields: Each node's declaration of the value, by the node's place in the workflow.
-        bits: The same places, as in a `NodeSet`.
+    `fields` has what each declares of the value; `bits` are the places as in a `NodeSet`.
     """
 
     fields: Mapping[int, Field]
@@ -163,17 +159,9 @@ class _Earlier(Mapping[str, Entry | None]):
 class Scopes:
     """Creates the scope of each place of a workflow.
 
-    What the places share is computed once: a scope is a view of it, and its cost does not depend on
-    the number of nodes.
-
-    Args:
-        document: The workflow.
-        nodes: Its nodes by id, in its order.
-        entries: The entry of each node type.
-        given: Names that a run is given beyond the declared inputs.
-
-    Attributes:
-        entries: The entry of each node, by its id, as later nodes see it.
+    What the places share is computed once: a scope is a view of it, and its cost does not depend on the
+    number of nodes. `given` are names that a run is given beyond the declared inputs. The attribute `entries`
+    has the entry of each node, by its id, as later nodes see it.
     """
 
     def __init__(
@@ -212,17 +200,13 @@ def _places(wanted: Iterable[bool]) -> int:
 def _writers(document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> dict[str, _Writers]:
     fields: dict[str, dict[int, Field]] = {}
     for place, (node_id, entry) in enumerate(entries.items()):
-        for name, field in _written(document, node_id, entry):
-            fields.setdefault(name, {})[place] = field
+        for key, name in document.mapping(node_id).outputs.items():
+            found = output_field(entry, key) if entry else None
+            fields.setdefault(name, {})[place] = found or Field(key=key)
+        if entry and not document.namespaced:
+            for field in entry.interface.outputs:
+                fields.setdefault(field.key, {})[place] = field
     return {name: _Writers(known, sum(1 << place for place in known)) for name, known in fields.items()}
-
-
-def _written(document: WorkflowDocument, node_id: str, entry: Entry | None) -> Iterator[tuple[str, Field]]:
-    """Yield what a node writes to the root: what is mapped there, and all of it without namespacing."""
-    for key, name in document.mapping(node_id).outputs.items():
-        yield name, (entry and output_field(entry, key)) or Field(key=key)
-    if entry and not document.namespaced:
-        yield from ((field.key, field) for field in entry.interface.outputs)
 
 
 @attrs.frozen
@@ -240,14 +224,9 @@ class _Unnamed:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReferenceCheck:
-    """Checks the references in the templates of one place.
+    """Checks the references in the templates of one place, which messages call `user`, such as `node fetch`.
 
-    Attributes:
-        scope: The values that they can refer to.
-        node_ids: Every node of the workflow.
-        user: The place, for messages: `node fetch`, `output summary`.
-        severity: `warning` where templates without a value are left as text.
-        findings: Collects the problems.
+    `severity` is `warning` where templates without a value are left as text.
     """
 
     scope: Scope
@@ -348,23 +327,19 @@ def check_skipped(
     """Warn about each value that a node needs and does not get if another one of `nodes` is skipped."""
     if node.constructs.may_skip:  # its condition may well be the same
         return
-    for value, path in _needed(node, entry):
-        for where, part in references(value, path):
-            source = nodes.get(part.root) if isinstance(part, TemplateReference) else None
-            if source is not None and source.constructs.may_skip:
-                message = f"{part.text} has no value if node {source.id} is skipped"
-                findings.warning(where, message, IF_SKIPPED)
-
-
-def _needed(node: NodeSpec, entry: Entry | None) -> Iterator[tuple[object, str]]:
-    """Yield the values with templates that a node cannot do without, each with its path."""
     fields = entry.interface.fields if entry else {}
-    yield from ((place.value, place.path) for place in node.constructs.templates())
+    needed: list[tuple[object, str]] = [(place.value, place.path) for place in node.constructs.templates()]
     for key, value in node.params.items():
         field = fields.get(str(key))
         takes_null = field is None or not field.required or {"any", "None"} & set(map(type_name, field.types))
         if key not in expression_params(entry) and not (lone(value) and takes_null):
-            yield value, at(f"{node.path}.params", str(key))
+            needed.append((value, at(f"{node.path}.params", str(key))))
+    for wanted, path in needed:
+        for where, part in references(wanted, path):
+            source = nodes.get(part.root) if isinstance(part, TemplateReference) else None
+            if source is not None and source.constructs.may_skip:
+                message = f"{part.text} has no value if node {source.id} is skipped"
+                findings.warning(where, message, IF_SKIPPED)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -399,18 +374,15 @@ class ExpressionCheck:
         known: dict[str, int] = {}
         for number, case in enumerate(cases_of(self.node.params)):
             self._check_case(case, f"{path}[{number}]")
-            self._check_order(case, f"{path}[{number}]", known, number)
-
-    def _check_order(self, case: JSON, path: str, known: dict[str, int], number: int) -> None:
-        """Warn of a case behind one that is always true, or has the same condition."""
-        when = case.get("when") if isinstance(case, Mapping) else None
-        if not isinstance(when, str):
-            return
-        before = known.get(when.strip(), known.get("true"))
-        if before is not None:
-            message = f"The case is never taken: cases[{before}] holds wherever it does"
-            self.findings.warning(f"{path}.when", message, "Remove it, or put it first")
-        known.setdefault(when.strip(), number)
+            when = case.get("when") if isinstance(case, Mapping) else None
+            if not isinstance(when, str):
+                continue
+            # A case must not stand behind one that is always true, or has the same condition.
+            before = known.get(when.strip(), known.get("true"))
+            if before is not None:
+                message = f"The case is never taken: cases[{before}] holds wherever it does"
+                self.findings.warning(f"{path}[{number}].when", message, "Remove it, or put it first")
+            known.setdefault(when.strip(), number)
 
     def _check_case(self, case: JSON, path: str) -> None:
         if not isinstance(case, Mapping):

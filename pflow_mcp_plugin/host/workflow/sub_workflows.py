@@ -13,7 +13,7 @@ from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
 from pflow_mcp_plugin.host.workflow.reference_check import Scope, Scopes, effective_entry
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, has_template, lone, parse
+from pflow_mcp_plugin.host.workflow.templates import has_template, lone, named
 from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked, NodeTypes, check_one
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     WORKFLOW_NODE,
@@ -82,7 +82,7 @@ class _Outputs:
     def field(self, output: OutputSpec) -> Field:
         found = self._found(output.source)
         kind = "any" if self._permissive else _friendly(found.type)
-        roots = [part.root for part in parse(output.source) if isinstance(part, TemplateReference)]
+        roots = [part.root for part in named(output.source)]
         if kind != "any" and any(map(self._is_optional, roots)):
             kind = " | ".join(dict.fromkeys([*kind.split(" | "), "None"]))
         raw = self._declared.get(output.name)
@@ -131,10 +131,8 @@ def _friendly(kind: str) -> str:
 class WorkflowPlace:
     """Where a workflow is, so where those that it runs are looked up.
 
-    Attributes:
-        library: The saved workflows, by the host that has them; None if there are none.
-        file: The file of the workflow; None if it has none, as one that is saved: it then names no files.
-        name: Its name among the saved workflows, or its file as it was named.
+    `library` has the saved workflows, if there are any. A workflow without a `file`, as one that is saved,
+    cannot name files. `name` is that of a saved workflow, or of its file as it was named.
     """
 
     library: Host | None = None
@@ -285,9 +283,14 @@ class _SubWorkflows:
             for inner in checked.document.nodes
             if inner.entry_key in checked.called
         ]
+        # Its actions are those of a failure inside it.
+        entries = (checked.entries[inner.entry_key] for inner in checked.document.nodes)
+        failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
+        actions = ("default", "error", *sorted(failures - {"error"}))
+        interface = workflow_interface(checked, workflow)
         return CalledWorkflow(
             name=name,
-            entry=self._entry(_interface(checked, workflow), checked, workflow),
+            entry=self._entry(attrs.evolve(interface, actions=actions), checked, workflow),
             workflow=workflow,
             checked=checked,
             depth=1 + max((inner.depth for inner in below), default=0),
@@ -336,14 +339,6 @@ class _SubWorkflows:
             cacheable=all(entry.cacheable for entry in parts),
             retryable=any(entry.retryable for entry in parts),
         )
-
-
-def _interface(checked: Checked, workflow: JSONObject) -> Interface:
-    """Return the interface of a workflow as of a node: its actions are those of a failure inside it."""
-    entries = (checked.entries[node.entry_key] for node in checked.document.nodes)
-    failures = {action for entry in entries if entry for action in entry.interface.actions} & FAILURES
-    actions = ("default", "error", *sorted(failures - {"error"}))
-    return attrs.evolve(workflow_interface(checked, workflow), actions=actions)
 
 
 def _require_passable(called: CalledWorkflow) -> None:

@@ -63,10 +63,8 @@ class Malformed:
 class MissingValue(PortableError, LookupError):
     """The path of a template such as `${a.b}` leads nowhere.
 
-    Args:
-        reached: The part of the path that is there, as text.
-        available: What could have followed it.
-        leaf: The value at `reached`, in words, if it is of a type without members.
+    `reached` is the part of the path that is there, and `available` what could have followed it. `leaf` is
+    the value at `reached`, in words, if it is of a type without members.
     """
 
     def __init__(self, reached: str, available: Sequence[str], leaf: str = "") -> None:
@@ -158,6 +156,11 @@ def references(value: object, path: str = "$") -> Iterator[tuple[str, TemplateRe
         yield from ((where, part) for part in parse(text) if not isinstance(part, str))
 
 
+def named(value: object) -> Iterator[TemplateReference]:
+    """Yield the well-formed templates in a value."""
+    yield from (part for _, part in references(value) if isinstance(part, TemplateReference))
+
+
 def strings(value: object, path: str = "$") -> Iterator[tuple[str, str]]:
     """Yield every string in a value with its JSON path, keys of objects left out: they hold no templates."""
     if isinstance(value, str):
@@ -233,6 +236,7 @@ def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
         inside = json_in(value) if isinstance(value, str) else None
         found, value = _step(value if inside is None else inside, step)
         if not found:
+            # The value at `reached`, in words, if it has no members.
             leaf = "" if isinstance(value, dict | list | tuple) else shown(value)
             leaf = "a string that is not JSON" if isinstance(value, str) else leaf
             raise MissingValue(reached, _steps_of(value), leaf)

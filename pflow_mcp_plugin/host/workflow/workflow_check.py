@@ -35,8 +35,8 @@ from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     has_template,
     lone,
+    named,
     parse_path,
-    references,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     STILL_TO_COME,
@@ -130,15 +130,10 @@ def opened(entry: Entry) -> Entry:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Checked:
-    """A checked workflow: its parts and every problem.
+    """A checked workflow: its well-formed parts, in normal form, and every problem.
 
-    Attributes:
-        document: Its well-formed parts, in normal form.
-        entries: The entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one.
-        graph: Its edges.
-        problems: All errors and warnings, in the order of the workflow's parts.
-        called: The workflow that a node runs, by the node's type.
-        unmet: Warnings about what nodes need and this machine lacks.
+    `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one, and
+    `called` the workflows that its nodes run. `unmet` warns about what nodes need and this machine lacks.
     """
 
     document: WorkflowDocument
@@ -151,15 +146,11 @@ class Checked:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CalledWorkflow:
-    """A workflow that another runs as a node, checked.
+    """A workflow that another runs as a node, checked without a run.
 
-    Attributes:
-        name: Its saved name or its file, as the node has it; the node's id in braces if it is written there.
-        entry: Its inputs and outputs, as those of a node.
-        workflow: The workflow as loaded.
-        checked: The workflow, checked without a run; None if it cannot be run at all.
-        depth: How many workflows run one in another, this one included.
-        size: How many nodes it has, with those of the workflows that it runs.
+    `checked` is None if it cannot be run at all. `name` is its saved name or its file, as the node has it, or
+    the node's id if it is written there. `entry` has its inputs and outputs as those of a node. `depth` is
+    how many workflows run one in another, and `size` how many nodes it has, both with those that it runs.
     """
 
     name: str
@@ -470,10 +461,8 @@ class _Check:
             return {}
         entry, roots = self.entries[node.entry_key], self.inner_scope(node).roots
         inside = [node.params, *(place.value for place in node.constructs.templates())]
-        named = {part.root for _, part in references(inside) if isinstance(part, TemplateReference)}
-        specs = [
-            self.document.inputs.get(name) for name in named.union(entry.interface.reads if entry else ())
-        ]
+        wanted = {part.root for part in named(inside)}.union(entry.interface.reads if entry else ())
+        specs = [self.document.inputs.get(name) for name in wanted]
         return {
             spec.name: value
             for spec in specs

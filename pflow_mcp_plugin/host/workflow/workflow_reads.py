@@ -21,9 +21,9 @@ from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
     follow,
     has_template,
+    named,
     parse,
     parse_path,
-    references,
     resolve,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
@@ -213,18 +213,19 @@ def _has_gap(value: object) -> bool:
 
 
 class WorkflowReads:
-    """What a workflow reads of its inputs and of the outputs of its nodes; collected once.
-
-    Attributes:
-        inputs: The inputs that something reads.
-    """
+    """What a workflow reads of its `inputs` and of the outputs of its nodes; collected once."""
 
     def __init__(self, document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> None:
         self._found: dict[str, set[Path]] = {}
         ids, writers = {node.id for node in document.nodes}, _writers(document, entries)
         everything = (*document.inputs, *ids)
         expressions = expression_reads(every_expression(document, entries), everything)
-        named = {*_in_templates(document), *(path for _, path in expressions), *_in_mappings(document)}
+        values: list[object] = [output.source for output in document.outputs.values()]
+        for node in document.nodes:
+            values += (*node.params.values(), *(place.value for place in node.constructs.templates()))
+        by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
+        sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
+        by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
         natural: set[Path] = set()
         for node in document.nodes:
             # Names that it takes from the root because nothing else gives them.
@@ -232,16 +233,16 @@ class WorkflowReads:
                 natural |= {
                     (key,) for key in reads(entry) - {*node.params, *document.mapping(node.id).inputs}
                 }
-        for path in named:
+        for path in by_name:
             if path[0] in ids:
                 self._add(str(path[0]), path[1:])
-        for path in named | natural:
+        for path in by_name | natural:
             for node_id, key in writers.get(str(path[0]), ()):
                 self._add(node_id, (key, *path[1:]))
         for node_id, mapping in document.mappings.items():
             for key in mapping.outputs:
                 self._add(node_id, (key,))
-        self.inputs = document.inputs.keys() & {path[0] for path in named | natural}
+        self.inputs = document.inputs.keys() & {path[0] for path in by_name | natural}
 
     def of(self, node: NodeSpec) -> frozenset[Path]:
         """Return the paths that are read of the outputs of a node; of one that repeats those of one run."""
@@ -270,17 +271,3 @@ def _writers(
         for key, name in names.items():
             writers.setdefault(name, []).append((node.id, key))
     return writers
-
-
-def _in_templates(document: WorkflowDocument) -> Iterator[Path]:
-    values: list[object] = [output.source for output in document.outputs.values()]
-    for node in document.nodes:
-        values += node.params.values()
-        values += (place.value for place in node.constructs.templates())
-    yield from (part.path for _, part in references(values) if isinstance(part, TemplateReference))
-
-
-def _in_mappings(document: WorkflowDocument) -> Iterator[Path]:
-    for mapping in document.mappings.values():
-        for source in mapping.inputs.values():
-            yield from ((source,), parse_path(source) or (source,))

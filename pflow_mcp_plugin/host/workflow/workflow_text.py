@@ -302,14 +302,11 @@ class _Container:
 
 
 class YamlText:
-    """The value in a YAML text.
+    """The value in a YAML text, with line and column of each part by its JSON path.
 
-    Attributes:
-        places: Line and column of each part, by its JSON path; of a member those of its key.
-        findings: Duplicate keys, of which all but one value would be lost.
-
-    Raises:
-        PflowError: It is not YAML (line and column are named), or has what JSON has no form for, or too much.
+    Of a member, the place is that of its key. `findings` has duplicate keys, of which all but one value would
+    be lost. A text that is not YAML, has what JSON has no form for, or too much, is an error that names line
+    and column.
     """
 
     def __init__(self, text: str, origin: str) -> None:
@@ -349,7 +346,10 @@ class YamlText:
             self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
             self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
         elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            self._end()
+            closed = self._open.pop()
+            if closed.anchor:
+                self._anchors[closed.anchor] = (closed.value, closed.size)
+            self._add(closed.value, closed.size, closed.place)
         elif kind == "ScalarEvent":
             self._scalar(event, place)
         elif kind == "AliasEvent":
@@ -364,12 +364,6 @@ class YamlText:
             self._refuse("a key must be a string", place)
         self._open.append(_Container(value, self._path(), place, anchor))
         self.places.setdefault(self._open[-1].path, place)
-
-    def _end(self) -> None:
-        closed = self._open.pop()
-        if closed.anchor:
-            self._anchors[closed.anchor] = (closed.value, closed.size)
-        self._add(closed.value, closed.size, closed.place)
 
     def _scalar(self, event: Any, place: Place) -> None:
         self._require_plain(event, place, ("str",))

@@ -580,6 +580,18 @@ def test_the_bar_of_a_batch_begins_when_what_it_waited_for_was_there(page_of):
     assert page.count('class="time">100 ms<') == 2
 
 
+def test_the_bar_of_a_batch_is_dark_where_items_ran_and_pale_where_none_did(page_of):
+    batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [[0, 0, 100, True], [1, 900, 100, True]]}
+    step = {"id": "each", "type": "t", "offset": 0, "milliseconds": 1000, "details": {"batch": batch}}
+    page = page_of({"success": True, "milliseconds": 1000, "steps": [step]})
+    bar = page.partition('class="bar density"')[2].partition("</span>")[0]
+    shades = [float(shade) for shade in re.findall(r" / (\d\.\d+)\)", bar)]
+    assert shades[0] == shades[-1] == max(shades)
+    middle = shades[len(shades) // 3 : -len(shades) // 3]
+    assert {*middle} == {min(shades)}
+    assert min(shades) < max(shades) / 2
+
+
 def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():
     recorder = Recorder("r", "wf", Redactor())
     times = [(number, 0.0, 1.0, number % 40 != 0) for number in range(1000)]

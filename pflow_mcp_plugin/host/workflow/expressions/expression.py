@@ -74,10 +74,8 @@ _OF_ITEMS = frozenset({"filter_projection", "flatten", "pipe", "projection", "va
 class Syntax:
     """A parsed expression: its tree, and remarks for its author.
 
-    Attributes:
-        tree: The root of the syntax tree.
-        positions: Where each name first stands, from 1.
-        quoted: Names in double quotes that are compared with, where a string may have been meant.
+    `positions` says where each name first stands, from 1. `quoted` are the names in double quotes that are
+    compared with, where a string may have been meant.
     """
 
     tree: Node
@@ -284,13 +282,7 @@ def _refused(text: str, reason: str, step: str = "", position: int = 0) -> Pflow
 
 @attrs.frozen
 class Secrets:
-    """The secrets of a run: a function that changes a text that contains one makes another.
-
-    Attributes:
-        known: Returns them.
-        redact: Redacts them from a text.
-        add: Adds some.
-    """
+    """The secrets of a run: a function that changes a text that contains one makes another."""
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
@@ -298,12 +290,7 @@ class Secrets:
 
 
 class Evaluation(visitor.TreeInterpreter):
-    """One evaluation of an expression.
-
-    Args:
-        everything: What `$` stands for.
-        secrets: Those of the run, if there is one.
-    """
+    """One evaluation of an expression, in which `$` stands for `everything`."""
 
     def __init__(self, everything: Mapping[str, Any], secrets: Secrets | None = None) -> None:
         self._callable = ExpressionFunctions(self)
@@ -459,12 +446,7 @@ def _described(value: object) -> str:
 
 @attrs.frozen(eq=False, repr=False)
 class Expression:
-    """A parsed expression.
-
-    Attributes:
-        text: As written.
-        syntax: Its tree.
-    """
+    """An expression as written, and its syntax."""
 
     text: str
     syntax: Syntax

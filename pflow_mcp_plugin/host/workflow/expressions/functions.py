@@ -119,11 +119,7 @@ def _problem(message: str, step: str = "") -> PflowError:
 
 
 class NullArgument(PflowError):
-    """A function got null, or a list with null in it, which it does not take.
-
-    Args:
-        message: What it takes.
-    """
+    """A function got null, or a list with null in it, which it does not take."""
 
     def __init__(self, message: str) -> None:
         steps = (

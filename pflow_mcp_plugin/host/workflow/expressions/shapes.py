@@ -51,12 +51,9 @@ _WORDS: Mapping[str, str] = {
 class Shape:
     """The shape of a value in an expression.
 
-    Attributes:
-        types: Its possible types; empty if nothing is known.
-        path: Where it comes from; None if it is made.
-        item: The shape of its items.
-        members: The shapes of its members, if it is an object that the expression makes.
-        size: How many shapes are in it, those that it has twice counted twice.
+    `types` are its possible types, empty if nothing is known. `path` is where it comes from, None if it is
+    made; `members` are those of an object that the expression makes. `size` is how many shapes are in it,
+    those that it has twice counted twice.
     """
 
     types: frozenset[str] = _ANY
@@ -94,14 +91,9 @@ class Shape:
 class Reading:
     """What is known of an expression.
 
-    Attributes:
-        declared: What is known of the values in scope.
-        current: The shape of what names are looked up in.
-        paths: The values that it reads, in order.
-        compared: Names at the root that stand on one side of a comparison.
-        everything: Whether it reads all values in scope as a whole.
-        mistakes: What cannot be right, each with a step.
-        result: The shape of its value.
+    `current` is the shape of what names are looked up in, and `paths` are the values that it reads, in order.
+    `compared` are names at the root that stand on one side of a comparison. `everything` says whether all
+    values in scope are read as a whole. Each of the `mistakes` has a next step.
     """
 
     declared: Declared = lambda _: None
