@@ -30,7 +30,7 @@ SECRET = {
     "contract.runs.LockCheck": {"host"},
     "contract.runs.NodeRef": {"entry", "host", "params", "injected"},
     "exchange.Launch": {"secrets", "report", "redactor"},
-    "host.nodes.child_processes.ChildCommand": {"env"},
+    "host.nodes.shell.ChildCommand": {"env"},
     "host.stored_settings.StoredSettings": {"answers"},
     "presets.collection.InputValues": {"secrets"},
     "server.http.request_tokens.BearerToken": {"value"},
