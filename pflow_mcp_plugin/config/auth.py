@@ -104,7 +104,7 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
 
 
 def missing_scopes(auth: JSONObject, granted: Collection[str]) -> list[str]:
-    """Return the scopes in an `auth` table that were not granted; none if `granted` is empty: unknown."""
+    """Return the scopes in an `auth` table that were not granted; none if `granted` is empty (unknown)."""
     if not granted:
         return []
     wanted = wanted_scopes(auth)

@@ -65,7 +65,7 @@ _RUNNERS = (
 _EXTENSION = r"[\d.]*(?:\.(?:exe|cmd|bat|ps1|c?js))?"
 _SUBCOMMANDS = frozenset(("/c", "create", "dlx", "exec", "init", "install", "run", "tool", "x"))
 _ALONE = re.compile(r"-(?:[yqitdBuEsSIlx-]|it|ti)|--(?:yes|no|quiet|silent|rm|init|offline)")
-"""Options that no argument follows; that of any other may be the program, if the runner does not know it."""
+"""Options without an argument. What follows any other may be the program, if the runner does not know it."""
 _NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
 """Options whose argument is the program."""
 
@@ -117,7 +117,7 @@ def _hidden(value: str, hide: Hide, *, widely: bool) -> str:
 
 
 def _hidden_user(value: str, hide: Hide, *, widely: bool) -> str:
-    """Return the user info of a URL with a secret hidden as one; a name with dots may pose as the host."""
+    """Return the user info of a URL, hidden unless it may pose as the host, as a name with dots does."""
     user, _, password = value.partition(":")
     return hide(value) if widely or all(map(is_secret_only, filter(None, (user, password)))) else value
 

@@ -191,7 +191,7 @@ class JsonText:
         return self._text
 
     def put(self, path: tuple[str, ...], value: Any) -> None:
-        """Put a value into the JSON text, in place of the one there or behind the last one of its object."""
+        """Replace a value in the JSON text, or add it at the end of its object."""
         at = next((index for index, token in enumerate(self._tokens) if not token.is_comment), -1)
         for depth, key in enumerate(path):
             if at < 0 or self._tokens[at].text != "{":

@@ -58,7 +58,7 @@ _PUBLIC = frozenset(
 )
 """Variables of every session, not secret when expanded: redacting `$HOME` would hide every path."""
 _OF_FOLDER_OR_TERMINAL = frozenset({"PWD", "OLDPWD", "TERM", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"})
-"""Variables that change while one works, and choose no program; the folder is that of the run anyway."""
+"""Variables that change during work and choose no program; the folder is that of the run anyway."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.+/=~:@%-]*")
 """A secret that a shell takes as nothing else."""
 _SENT_EMPTY_NEVER = ("headers", "auth")

@@ -145,7 +145,7 @@ class ProjectFile:
         )
 
     def approve(self, content: ProjectContent, names: Collection[str]) -> None:
-        """Approve the servers of a project's file that were shown, as long as its bytes stay these."""
+        """Approve the servers that were shown, as long as the file has exactly these bytes."""
 
         def change(data: dict[str, JSON]) -> None:
             projects = data.get("projects")
@@ -158,7 +158,7 @@ class ProjectFile:
         self._approvals.update(change)
 
     def offer(self, names: Iterable[str]) -> tuple[str, str] | None:
-        """Return the first of these servers that an unapproved project's file has, and how to get it."""
+        """Return the first of these servers that an unapproved project has, and how to approve it."""
         reading = self.reading()
         if reading.state not in ("ignored", "changed"):
             return None
@@ -218,7 +218,7 @@ class ProjectFile:
         return (digest, names) if isinstance(digest, str) and isinstance(names, list) else ("", ())
 
     def _signature(self) -> tuple[object, ...]:
-        """Return what changes when the file or the approvals do; empty without a file."""
+        """Return a value that changes with the file and the approvals; empty without a file."""
         try:
             status = self.path.lstat()
         except OSError:
@@ -325,7 +325,7 @@ def server_lines(name: str, table: JSONObject) -> Iterator[str]:
 
 
 def variables(value: JSON) -> list[str]:
-    """Return the names of the variables that the table of a project's server refers to, each once."""
+    """Return the names of the variables that a server's table refers to, each once."""
     if isinstance(value, str):
         return [*dict.fromkeys(reference.name for reference in variable_references.references(value))]
     parts: list[JSON] = []

@@ -36,14 +36,14 @@ _TRANSPORTS = {
 
 @attrs.frozen(kw_only=True)
 class Fitted:
-    """Server tables adapted from another client's dialect, with a note about each change."""
+    """Server tables adapted from another client, with a note about each change."""
 
     tables: dict[str, JSON] = attrs.field(repr=False)
     notes: tuple[Problem, ...] = ()
 
 
 def fitted(tables: JSONObject) -> Fitted:
-    """Adapt another client's server tables: valid names, and the fields of our config file."""
+    """Adapt server tables of another client to our names and fields."""
     names = fitted_names(tables)
     servers = [fitted_table(names[given], table) for given, table in tables.items()]
     renamed = [
@@ -58,7 +58,7 @@ def fitted(tables: JSONObject) -> Fitted:
 
 
 def fitted_table(name: str, table: JSON) -> Fitted:
-    """Adapt one server table in another client's dialect, its transport and URL; its name is kept."""
+    """Adapt the transport and URL of one server table of another client; its name is kept."""
     if not isinstance(table, Mapping):
         return Fitted(tables={name: table})
     notes: list[Problem] = []
@@ -96,7 +96,7 @@ def transport_of_url(url: object) -> str:
 
 
 def fitted_names(given: Iterable[str]) -> dict[str, str]:
-    """Map the server names in another client's dialect to valid names of ours, all different."""
+    """Map server names of another client to valid names, all different."""
     # Valid names first: they are kept, and a renamed server must not take one.
     names = {name: name for name in given if naming.is_server_name(name)}
     for name in given:
@@ -176,7 +176,7 @@ def is_preset_name(words: Sequence[str]) -> bool:
 
 
 def refuse_flags(flags: Flags, what: str) -> None:
-    """Refuse input in options that describe a server, where `what` already describes it."""
+    """Refuse options that describe a server, where `what` already does."""
     _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
 
 
@@ -375,7 +375,7 @@ def _is_url(word: str) -> bool:
 
 
 def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:
-    """Refuse options, and words after one that describes servers in full."""
+    """Refuse options and further words, where the first word describes servers in full."""
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else _FILE_FORM
         raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
@@ -410,7 +410,7 @@ def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
 
 
 def require_plain_http(url: str) -> None:
-    """Refuse the input `--insecure` for a URL that uses https: certificates are always checked."""
+    """Refuse `--insecure` for an https URL: certificates are always checked."""
     if url.lower().startswith("https:"):
         step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
         message = "--insecure allows plain http only, and the URL uses https"
@@ -425,7 +425,7 @@ def _shared(flags: Flags) -> dict[str, JSON]:
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
-    """Return the fields for input options that any server may have, one of a preset too."""
+    """Return the fields for options that any server may have, also one of a preset."""
     table: dict[str, JSON] = {}
     if flags.trust_readonly:
         table["trust_readonly"] = True

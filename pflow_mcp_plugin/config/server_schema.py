@@ -130,7 +130,7 @@ def check_flows(document: JSONObject) -> list[Problem]:
 
 
 def check_document(document: JSONObject) -> list[Problem]:
-    """Check the whole server config against the schema; return every problem."""
+    """Return every problem of the whole config."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
     problems = [
         *_check_root(document),
@@ -148,7 +148,7 @@ def check_document(document: JSONObject) -> list[Problem]:
 
 
 def check_defaults(defaults: JSON) -> list[Problem]:
-    """Check the `[defaults]` table against the schema; return every problem."""
+    """Return every problem of the `[defaults]` table."""
     own = [key for key in mapping(defaults) if key in FIELDS and key not in DEFAULTABLE]
     step = f"Move it to the servers that need it: [{SERVERS}.NAME]"
     others = {key: value for key, value in mapping(defaults).items() if key not in own}
@@ -159,7 +159,7 @@ def check_defaults(defaults: JSON) -> list[Problem]:
 
 
 def check_serve(table: JSON) -> list[Problem]:
-    """Check the `[serve]` table against the schema; return every problem."""
+    """Return every problem of the `[serve]` table."""
     return _check_table(SERVE, table, SERVE_FIELDS)
 
 
@@ -190,7 +190,7 @@ def _check_table(
 
 
 def check_server(name: str, table: JSON, defaults: JSON = None) -> list[Problem]:
-    """Check one server's table against the schema; return every problem."""
+    """Return every problem of one server's table, those of `[defaults]` itself excepted."""
     path = server_path(name)
     problems: list[Problem] = []
     if not naming.is_server_name(name):
@@ -383,5 +383,5 @@ def _holds_null(value: JSON) -> bool:
 
 
 def mapping(value: JSON) -> JSONObject:
-    """Return a table as it is, an empty one for anything else, which a check of the schema reports."""
+    """Return a table, empty for anything else, which the checks report."""
     return value if isinstance(value, Mapping) else {}

@@ -92,11 +92,11 @@ class ServerStore:
         return self._project()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all servers in the store, in the order of its file; a project's are last."""
+        """Return the names of all servers in the order of the file; those of a project are last."""
         return (*self._servers(), *self._read().of_project)
 
     def table(self, name: str) -> JSON:
-        """Return the table of a server in the store, as written."""
+        """Return the table of a server, as written; raise an error if it is not configured."""
         servers, of_project = self._servers(), self._read().of_project
         if name in servers:
             return servers[name]
@@ -110,23 +110,23 @@ class ServerStore:
         return seen.project.path if seen.project and name in seen.of_project else self.path
 
     def require_own(self, name: str) -> None:
-        """Raise the error about a server that the store's own file does not have."""
+        """Raise an error if the user's own file does not have this server."""
         if name not in self._servers():
             raise self._of_project(name) or self.not_configured(name)
 
     def enabling_step(self, name: str) -> str:
-        """Return what to do to enable a server of the store, own or of the project."""
+        """Return how to enable a server, the user's own or a project's."""
         if name in self._servers():
             return f"Run: pflow mcp enable {name}"
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers in the store that come from a project, each with the folder of its tool file."""
+        """Return the servers that come from a project, each with the folder of its tool file."""
         seen = self._read()
         return dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
 
     def not_configured(self, name: str) -> McpError:
-        """Return the error about a server that the store does not have, with the most similar names."""
+        """Return the error about a server that is not configured, with the most similar names."""
         from difflib import get_close_matches
 
         names = sorted(self.names())
@@ -159,7 +159,7 @@ class ServerStore:
         return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
 
     def raw(self) -> dict[str, Any]:
-        """Return a copy of everything in the store's own `mcp-servers.toml`, `{}` if there is no file."""
+        """Return a copy of everything in `mcp-servers.toml`, `{}` if there is no file."""
         return copy.deepcopy(self._read().document)
 
     def get(self, name: str) -> Server:
@@ -174,7 +174,7 @@ class ServerStore:
         return known[name]
 
     def network(self) -> NetworkRules:
-        """Return the rules for hosts in the store."""
+        """Return the rules for hosts, checked."""
         refuse_errors(str(self.path), server_schema.check_network(self._read().document))
         return self._read().network
 
@@ -184,15 +184,15 @@ class ServerStore:
         return mapping(self._read().document.get(server_schema.SERVE, {}))
 
     def check_serve(self) -> list[Problem]:
-        """Return the problems of the store's `[serve]` table."""
+        """Return the problems of the `[serve]` table."""
         return server_schema.check_serve(self._read().document.get(server_schema.SERVE, {}))
 
     def fingerprint(self, name: str) -> str:
-        """Return the fingerprint of a server in the store; see `server_schema.fingerprint`."""
+        """Return the fingerprint of a server; see `server_schema.fingerprint`."""
         return server_schema.fingerprint(self.table(name), self._read().defaults)
 
     def check(self) -> list[Problem]:
-        """Return every problem of the store's files: read errors, content, permissions."""
+        """Return every problem of the files: read errors, content, permissions."""
         try:
             found = server_schema.check_document(self._read().document)
         except (storage.CorruptFile, storage.StoreError) as error:
@@ -219,7 +219,7 @@ class ServerStore:
         return [*seen.project.problems, *found, *server_notices(seen.project, self.path, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
-        """Return by name the servers that the store would refuse to add, with their errors."""
+        """Return the servers that `add` would refuse, by name, with their errors."""
         found = {
             name: server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
             for name, table in tables.items()
@@ -228,7 +228,7 @@ class ServerStore:
         return {name: problems for name, problems in errors.items() if problems}
 
     def add(self, tables: JSONObject) -> StoreChange:
-        """Add servers to the store, or replace those of the same names; all of them or none."""
+        """Add servers, or replace those of the same names; all of them or none."""
         cleaned = {name: server_schema.clean(table) for name, table in tables.items()}
         problems: list[Problem] = []
         before: dict[str, JSON] = {}
@@ -258,7 +258,7 @@ class ServerStore:
         )
 
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
-        """Enable or disable servers of the store; all of them or none."""
+        """Enable or disable servers; all of them or none."""
         wanted = tuple(dict.fromkeys(names))
         changed: list[str] = []
 
@@ -279,7 +279,7 @@ class ServerStore:
         return StoreChange(replaced=tuple(changed), warnings=warnings)
 
     def remove(self, name: str) -> StoreChange:
-        """Remove a server from the store."""
+        """Remove a server."""
 
         def change(document: dict[str, Any]) -> None:
             servers = mapping(document.get(server_schema.SERVERS))
@@ -290,7 +290,7 @@ class ServerStore:
         return StoreChange(removed=(name,), warnings=self._change(change))
 
     def back_up(self) -> Path | None:
-        """Copy the store's file to a `.bak` beside it; return the copy, None if there is no file."""
+        """Copy `mcp-servers.toml` to a `.bak` beside it; return the copy, None if there is no file."""
         content = storage.read_own(self.path)
         return None if content is None else storage.keep_backup(self.path, content)
 

@@ -33,7 +33,7 @@ class Reaper:
         self._lock = threading.Lock()
 
     def register(self, group: int, seconds: float | None = None) -> None:
-        """Have the reaper end a process group if this process dies."""
+        """Tell the reaper to end a process group if this process dies."""
         self._send(b"+%d\n" % group if seconds is None else b"+%d %g\n" % (group, seconds))
 
     def unregister(self, group: int) -> None:

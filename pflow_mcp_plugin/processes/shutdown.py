@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.2
 
 
 async def see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Run a shutdown to its end, however often the task is cancelled meanwhile."""
+    """Run something to its end, however often the task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -222,7 +222,7 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
 
 
 def _manifest(document: Mapping[str, Any], path: Path, machine: Machine) -> FileContent:
-    """Return the one server of a file that describes a server to install."""
+    """Return the server that a manifest describes."""
     is_registry = is_registry_manifest(document)
     given = str(document.get("name"))
     try:

@@ -48,7 +48,7 @@ def _one_url(table: Table) -> Table:
 
 
 def _found_out(table: Table, lost: list[str]) -> Table:
-    """List a transport that the client finds out by itself, but not from this URL."""
+    """Note a transport as lost that the client cannot find out from this URL."""
     if "url" in table and table.pop("type", "http") != transport_of_url(table["url"]):
         lost.append("type: it tries streamable HTTP first")
     return table

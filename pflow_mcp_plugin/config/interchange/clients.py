@@ -262,7 +262,7 @@ def written(client: Client, machine: Machine) -> Path | None:
 
 
 def owner(path: Path, machine: Machine) -> Client | None:
-    """Return the client whose file a path is by its place, or by the name of its folder and its own."""
+    """Return the client that a file belongs to, by its path, or else by its name and its folder's."""
     whole = machine.folder / path
     files = [file for client in CLIENTS.values() for file in places(client, machine)]
     exact = next((file.client for file in files if file.path == whole), None)

@@ -147,7 +147,7 @@ def is_bundle(document: Mapping[str, Any]) -> bool:
 
 
 def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Table]:
-    """Return the name and table of the server, with the references of the manifest."""
+    """Return the name and table of the server; references are still those of the manifest."""
     config = document["server"].get("mcp_config")
     if not isinstance(config, Mapping):
         raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
@@ -192,7 +192,7 @@ def _settings(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _expanded(args: object, settings: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Return arguments in which a setting with several values by default stands once for each."""
+    """Return arguments in which a setting whose default is a list is replaced by its values."""
     expanded: list[Any] = []
     for arg in args if isinstance(args, list) else [args]:
         key = (

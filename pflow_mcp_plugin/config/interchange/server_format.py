@@ -76,7 +76,7 @@ CURLY = VariableSyntax(reference="{env:NAME}", curly=True)
 
 
 def variable_name(text: str) -> str:
-    """Return a name for the variable that holds what a client calls `text`: `API_KEY` for `api-key`."""
+    """Return the name of a variable for what a client calls `text`: `API_KEY` for `api-key`."""
     name = re.sub(r"[^A-Z0-9]+", "_", text.upper()).strip("_")
     return name if variable_references.is_variable(name) else f"VALUE_{name}".rstrip("_")
 
@@ -164,7 +164,7 @@ def input_id(name: str) -> str:
 
 
 def input_definition(ref: VariableReference) -> dict[str, Any]:
-    """Return the definition of the input to which a variable's reference `${input:id}` refers."""
+    """Return the definition of the input `${input:id}` that stands for a variable."""
     default = {} if ref.default is None else {"default": ref.default}
     about = {"type": "promptString", "id": input_id(ref.name), "description": ref.name}
     return {**about, **default} if default else {**about, "password": True}

@@ -108,7 +108,7 @@ def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
 
 
 def _in_args(command: str, args: list[str], replaced: Callable[[list[_Span], str], str]) -> list[str]:
-    """Return the arguments with references for secrets, but none for what may be a program or its code."""
+    """Return the arguments with references in place of secrets, but not of what may be a program or code."""
     spans: dict[int, list[_Span]] = {}
     started = display.startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -262,7 +262,7 @@ def _planned(file: FileContent, server: ForeignServer, check: Check, is_taken: I
 
 
 def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, force: bool) -> PlannedServer:
-    """Return a server with the action that other servers of its name leave."""
+    """Return a server with the action that follows from other servers of its name."""
     if earlier:
         if earlier.table == one.table:
             return attrs.evolve(one, action="same", reason=f"the same as in {earlier.file.path}")
@@ -316,7 +316,7 @@ class ExportPlan:
     servers: tuple[ExportedServer, ...]
 
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the planned export makes of a client's document: its servers are put in."""
+        """Return a client's document with the exported servers put in."""
         written = [server for server in self.servers if not server.writing.reason]
         tables = {server.name: server.writing.table for server in written}
         inputs = [ref for server in written for ref in server.writing.inputs]
@@ -354,7 +354,7 @@ def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> Expo
 
 
 def merged(made: ExportPlan, path: Path) -> ExportedFile:
-    """Return the file that the planned export would write: the existing content with the servers put in."""
+    """Return the file that the export would write: the existing content with the servers put in."""
     before = document_text.load(path)
     if before is None and not path.exists():
         return ExportedFile(text=document_text.dump(made.document({}), made.client.form))
