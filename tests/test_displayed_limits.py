@@ -20,12 +20,12 @@ from pflow_mcp_plugin.host.cli import output, registry_commands, trace_commands
 from pflow_mcp_plugin.host.completion import shell_reply
 from pflow_mcp_plugin.host.nodes import llm_node
 from pflow_mcp_plugin.host.planning.plan_prompt import visible
-from pflow_mcp_plugin.host.registry import saved_entries
-from pflow_mcp_plugin.host.running import run_errors, single_node
+from pflow_mcp_plugin.host.registry import node_sources
+from pflow_mcp_plugin.host.running import run_report, value_excerpt
 from pflow_mcp_plugin.host.running.value_excerpt import Excerpt
 from pflow_mcp_plugin.host.workflow import findings
 from pflow_mcp_plugin.redaction.redactor import Redactor
-from pflow_mcp_plugin.schemas import argument_validation, schema_sample
+from pflow_mcp_plugin.schemas import argument_validation, schema_outline
 from pflow_mcp_plugin.server import served_tool
 from pflow_mcp_plugin.terminal import looks
 from pflow_mcp_plugin.trust import tool_checks, tool_difference
@@ -73,7 +73,7 @@ CUTS = {
     "a redacted text": lambda text: Redactor().shortened(text, 50),
     "a text for a model": lambda text: visible(text, 50),
     "an answer of a model": answer_of_a_model,
-    "a sample of a node": single_node._shortened,
+    "a sample of a node": lambda text: value_excerpt.sampled({"a": text}, lambda found: found)[0].sample,
     "a sample of a run": sample_of_a_run,
     "a help beside a completion": shell_reply._one_line,
     "a name in a message": findings.cut,
@@ -153,7 +153,7 @@ def failed_items(names):
     step = SimpleNamespace(
         node=SimpleNamespace(id="b"), details={"batch": batch}, error=None, steps=[], items={}
     )
-    (problem,) = run_errors.failed_items([step], "")
+    (problem,) = run_report.failed_items([step], "")
     return [re.sub(r"b\[(\d+)\]", lambda found: names[int(found[1])], problem.message)]
 
 
@@ -165,7 +165,7 @@ def paths_of_a_run(names):
 
 LISTS = {
     "names in a message": lambda names: [findings.listing(names)],
-    "saved entries": lambda names: [saved_entries._some(names)],
+    "saved entries": lambda names: [node_sources._some(names)],
     "tools after a sync": tools_of_a_sync,
     "findings after a sync": findings_of_an_audit,
     "tools that hold secrets": redacted_tools,
@@ -206,6 +206,6 @@ def test_members_and_items_of_a_value_are_as_many_as_the_limit():
 def test_the_sample_of_a_text_is_as_long_as_its_schema_asks_for():
     for least in (5, 50):
         schema = {"type": "string", "minLength": least}
-        assert len(schema_sample.sample(schema, schema)) == least
+        assert len(schema_outline.sample(schema, schema)) == least
     schema["minLength"] = 10**9
-    assert len(schema_sample.sample(schema, schema)) < 1000
+    assert len(schema_outline.sample(schema, schema)) < 1000

@@ -1,10 +1,10 @@
 """The tool file of one server: its content, its JSON form, and reading only the requested part of it.
 
 A large server has thousands of tools, and a lookup needs one of them. So the one JSON object is laid out
-with its first line ending where the list of tools begins, and each tool on a line of its own. `index` maps the
-last part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length of all
-these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has no valid
-index and is decoded as a whole.
+with its first line ending where the list of tools begins, and each tool on a line of its own. `index` maps
+the last part of a node type to the offsets of its tools, in bytes after the first line; `size` is the length
+of all these lines. A plain JSON reader can ignore both. A file written by hand, or by an older version, has
+no valid index and is decoded as a whole.
 """
 
 from __future__ import annotations

@@ -235,7 +235,8 @@ def _server(context: click.Context) -> dict[str, Any]:
     if given["http_address"]:
         host, _, port = given["http_address"].rpartition(":")
         if port == "0":
-            raise PflowError("A client needs to know the port", suggestions=("Name one: --http HOST:PORT",))
+            step = "Name one: --http HOST:PORT"
+            raise PflowError("A client needs to know the port", kind="usage", suggestions=(step,))
         scheme = "https" if given["tls_cert"] else "http"
         reached = "127.0.0.1" if host.strip("[]") in _EVERYWHERE else host
         table: dict[str, Any] = {"type": "http", "url": f"{scheme}://{reached}:{port}{ENDPOINT}"}

@@ -1,9 +1,9 @@
 """What was approved of each server, and how what a sync found differs from it.
 
 There is one file for each server, with its launch, instructions and every approved tool in full. Only the
-user changes it: by a first sync of a launch, or by `pflow mcp approve`. So a tool is compared with the version
-that a person approved, however many small steps led away from it. A file that is corrupt is refused, since an
-empty one would approve whatever the next sync finds.
+user changes it: by a first sync of a launch, or by `pflow mcp approve`. So a tool is compared with the
+version that a person approved, however many small steps led away from it. A file that is corrupt is refused,
+since an empty one would approve whatever the next sync finds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What differs between two versions of a tool, by path and as lines for people, or between two lists of tools.
+<<<<<<< HEAD
+"""What differs between two versions of a tool, by path and as lines for people, or between two tool lists.
+=======
+"""What differs between two versions of a tool, as lines for people too, or between two lists of tools.
+>>>>>>> w-core
 
 What differs comes from a server that may try to hide it: characters that cannot be seen or told apart are
 escaped, what may break a use stands first where not all fits, and all lengths are bounded.

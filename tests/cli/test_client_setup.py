@@ -308,3 +308,9 @@ def test_without_a_script_beside_it_the_program_is_started_by_its_python(monkeyp
 
 def test_one_thing_at_a_time(serve):
     assert serve("--install", "cursor", "--print-config", "cursor").exit_code == 2
+
+
+def test_a_client_is_not_told_a_port_that_nobody_knows_yet(serve):
+    done = serve("--http", "localhost:0", "--print-config", "cursor")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--http HOST:PORT" in done.stderr

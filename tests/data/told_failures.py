@@ -29,10 +29,36 @@ _NOTHING_TO_DO = (
 """What stands in the messages of failures of servers after which there is nothing to do."""
 
 
+_BEFORE_A_RUN = tuple(
+    f"{_PACKAGE}/{folder}/"
+    for folder in (
+        "cli",
+        "config",
+        "discovery",
+        "presets",
+        "storage",
+        "trust",
+        "host/cli",
+        "host/completion",
+        "host/planning",
+        "host/registry",
+    )
+)
+"""Where nothing is executed: a failure there says itself of which kind it is, which decides the exit code."""
+_EXCEPT = (f"{_PACKAGE}/host/cli/time_limit.py", f"{_PACKAGE}/cli/lock.py")
+_FINDINGS = tuple(folder for folder in _BEFORE_A_RUN if not folder.endswith(("/discovery/", "/planning/")))
+"""Where a problem is no finding about a workflow or its nodes, as it is by default."""
+
+
 def watch() -> list[str]:
     """Watch from now on; return the list that takes what is missing."""
     missing: list[str] = []
-    told, made = EmbeddedHost.report, McpError.__init__
+    told, made, failed, found = (
+        EmbeddedHost.report,
+        McpError.__init__,
+        PflowError.__init__,
+        Problem.__init__,
+    )
 
     @functools.wraps(told)
     def report(self: EmbeddedHost, problem: Problem) -> None:
@@ -43,9 +69,25 @@ def watch() -> list[str]:
     @functools.wraps(made)
     def init(self: McpError, *args: Any, **named: Any) -> None:
         made(self, *args, **named)
+        if "kind" not in named and type(self) is McpError and _is_in(_BEFORE_A_RUN):
+            missing.append(f"no kind: {self.message}")
         if not _says_what_to_do(self) and _maker().startswith(_PACKAGE):
             missing.append(f"no next step: {self.message}")
 
+    @functools.wraps(failed)
+    def fail(self: PflowError, *args: Any, **named: Any) -> None:
+        failed(self, *args, **named)
+        if "kind" not in named and type(self) is PflowError and _is_in(_BEFORE_A_RUN):
+            missing.append(f"no kind: {self.message}")
+
+    @functools.wraps(found)
+    def find(self: Problem, **named: Any) -> None:
+        found(self, **named)
+        if "kind" not in named and _is_in(_FINDINGS):
+            missing.append(f"no kind: {self.message}")
+
+    PflowError.__init__ = fail  # type: ignore[method-assign]
+    Problem.__init__ = find  # type: ignore[method-assign]
     EmbeddedHost.report = report  # type: ignore[method-assign]
     McpError.__init__ = init  # type: ignore[method-assign]
     return missing
@@ -56,9 +98,14 @@ def _says_what_to_do(error: PflowError) -> bool:
     return any(steps) or any(each in error.message for each in _NOTHING_TO_DO)
 
 
-def _maker() -> str:
+def _is_in(folders: tuple[str, ...]) -> bool:
+    maker = _maker(3)
+    return maker.startswith(folders) and not maker.startswith(_EXCEPT)
+
+
+def _maker(above: int = 2) -> str:
     """Return the file of the code that made a failure, the classes of failures left out."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(above)
     while frame and frame.f_code.co_name == "__init__":
         frame = frame.f_back
     return frame.f_code.co_filename if frame else ""

@@ -105,7 +105,9 @@ def test_a_corrupt_file_is_set_aside_and_means_not_synced(catalog):
         assert catalog.find("mcp-a-x") is None
         assert catalog.file("a") is None
         assert catalog.set_aside("a").name == f"a.json.corrupt-{number}"
-    assert catalog.save("a", listing("x"), "").added == ("x",)
+    before, saved = catalog.save("a", listing("x"), "")
+    assert before is None
+    assert [each.name for each in saved.tools] == ["x"]
     assert catalog.find("mcp-a-x")
 
 
@@ -129,7 +131,9 @@ def test_a_file_of_a_newer_program_is_refused_and_kept(catalog):
 
 def test_a_tool_that_is_gone_is_remembered_until_it_comes_back(catalog):
     catalog.save("a", listing("x", "y"), "")
-    assert catalog.save("a", listing("y"), "").removed == ("x",)
+    before, saved = catalog.save("a", listing("y"), "")
+    assert [each.name for each in before.tools] == ["x", "y"]
+    assert [*saved.gone] == ["x"]
     assert catalog.file("a").gone.keys() == {"x"}
     first = catalog.file("a").gone["x"]
     catalog.save("a", listing("y", "z"), "")

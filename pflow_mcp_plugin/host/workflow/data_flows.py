@@ -430,7 +430,7 @@ class DataFlow:
 
 @attrs.frozen(kw_only=True)
 class FoundFlows:
-    """One data flow for each first and last node, those that the policy denies first; `more` if there are more."""
+    """One data flow for each first and last node, denied ones first; `more` if there are more."""
 
     flows: tuple[DataFlow, ...] = ()
     more: bool = False

@@ -3,9 +3,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from pflow_mcp_plugin.host.cli.plugins_command import plugins as list_plugins
 
 from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.host.cli.config_commands import plugins as list_plugins
 from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 
 GOOD = """

@@ -9,10 +9,9 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pflow_mcp_plugin.host.planning.task_meaning import Value
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
-from pflow_mcp_plugin.host.planning.offline_plan import Step, offline_plan
+from pflow_mcp_plugin.host.planning.offline_plan import Step, Value, offline_plan
 
 KEY = attrgetter("key")
 WORDS = [
