@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Discovery, Library, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import (
     StoreError,
     decode_json,
@@ -20,15 +20,6 @@ from pflow_mcp_plugin.storage import (
     read_own,
     write_atomic,
 )
-
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
-"""Names that stand for devices on Windows, with any suffix; a library may be shared with it."""
-
-
-def is_name(text: str) -> bool:
-    """Return whether a string is a valid name for a saved workflow."""
-    return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
 
 
 def _unset(key: str) -> None:

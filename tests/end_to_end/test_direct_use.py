@@ -420,7 +420,7 @@ WRONG = [
     ("pflow meta.json", ["No such command: pflow meta.json", "Did you mean pflow run meta.json?"]),
     ("pflow show-card --titel x", ["show-card has no flag --titel", "Did you mean --title?"]),
     ("pflow show-card -title x", ["no flag -title; flags begin with two hyphens", "Did you mean --title?"]),
-    ("pflow show-card -m x", ["no flag -m;", "Did you mean --meta?"]),
+    ("pflow show-card -m x", ["no flag -m;", "Its flags are "]),
     ("pflow show-card —title x", ["no flag —title;", "Did you mean --title?"]),
     ("pflow show-card 'a b'", ["Unexpected word 'a b'", "Did you mean --title 'a b'?"]),
     ("pflow show-card --title my long note", ["Unexpected words 'long note'", "--title '...'"]),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +15,10 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.direct.link_words import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
-from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
 from pflow_mcp_plugin.terminal.printable_text import printable
+
+if TYPE_CHECKING:  # `registry` has params, too, and loads nothing of workflows
+    from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""
@@ -109,7 +109,6 @@ def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> d
     """Return the required inputs that nobody gave, asked for on a terminal; none off a terminal."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         return {}
-    from pflow_mcp_plugin.host.cli.command_line_inputs import ask, lacking
     from pflow_mcp_plugin.host.workflow import STILL_TO_COME
 
     specs = lacking(document, given)
@@ -141,6 +140,10 @@ def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check
 
 def lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
     """Return the inputs that a run needs and was not given."""
+    from pflow_mcp_plugin.host.workflow.document_reader import read_document
+    from pflow_mcp_plugin.host.workflow.findings import Findings
+    from pflow_mcp_plugin.host.workflow.workflow_document import normalise
+
     inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
     return [
         spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given
@@ -163,6 +166,9 @@ def ask(spec: InputSpec) -> object:
 
 
 def _value(spec: InputSpec, text: str) -> object:
+    from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
+    from pflow_mcp_plugin.host.workflow.workflow_document import parse_input
+
     try:
         return parse_input(text, spec)
     except TypeMismatch as error:

@@ -24,8 +24,13 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     it that are only spelled alike.
     """
     branch, path, word = ctx.command, ctx.command_path, words[0]
-    here = _here(_visible(branch), word)
-    named, alike = list(_named(branch, word)), list(_alike(branch, word))
+    commands = _visible(branch)
+    here = _here(commands, word)
+    inner = {name: _visible(child) for name, child in commands.items()}
+    named = [f"{name} {word}" for name, children in inner.items() if word in children]
+    alike = [
+        f"{name} {other}" for name, children in inner.items() for other in same_meaning(word, children)[:1]
+    ]
     if len(words) > 1:
         known = dict.fromkeys([*here, *named, *alike])
         found = (
@@ -33,13 +38,14 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
         )
         if first := list(found)[:_MOST]:
             return first
-    if shown := [
-        it for it in same_meaning(_SHOW, _visible(branch)) if takes(f"{path} {it}", _at(branch, it), word)
-    ]:
+    # The word may be the name of something that a command shows.
+    if shown := [it for it in same_meaning(_SHOW, commands) if takes(f"{path} {it}", commands[it], word)]:
         return [f"{path} {shown[0]} {word}"]
-    inside = [f"{path} {it}" for it in [*named, *here, *_options(branch, word)] or alike]
+    visible = [it for it in branch.params if not getattr(it, "hidden", False)]
+    options = [f"--{word}"] if any(f"--{word}" in it.opts for it in visible) else []
+    inside = [f"{path} {it}" for it in [*named, *here, *options] or alike]
     beside = list(_beside(ctx, word, is_known=bool(here)))
-    found_here = same_meaning(word, _visible(branch))
+    found_here = same_meaning(word, commands)
     return list(dict.fromkeys([*inside, *beside] if found_here else [*beside, *inside]))[:_MOST]
 
 
@@ -62,30 +68,12 @@ def _here(commands: Mapping[str, click.Command], word: str) -> list[str]:
     begun = word.partition("-")[0]
     close = get_close_matches(word, commands)
     # A group is also known by what its help says it is about, such as servers.
-    about = [name for name, it in commands.items() if isinstance(it, click.Group) and word in _words(it)]
+    about = [
+        name
+        for name, it in commands.items()
+        if isinstance(it, click.Group) and word in re.findall(r"\w{4,}", it.help or "")
+    ]
     return same_meaning(word, commands) or about or close or ([begun] if begun in commands else [])
-
-
-def _words(command: click.Command) -> list[str]:
-    return re.findall(r"\w{4,}", command.help or "")
-
-
-def _named(branch: click.Command, word: str) -> Iterator[str]:
-    for name, child in _visible(branch).items():
-        if word in _visible(child):
-            yield f"{name} {word}"
-
-
-def _alike(branch: click.Command, word: str) -> Iterator[str]:
-    for name, child in _visible(branch).items():
-        for other in same_meaning(word, _visible(child))[:1]:
-            yield f"{name} {other}"
-
-
-def _options(branch: click.Command, word: str) -> Iterator[str]:
-    for parameter in branch.params:
-        shown = not getattr(parameter, "hidden", False)
-        yield from (option for option in parameter.opts if shown and option == f"--{word}")
 
 
 def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:

@@ -125,24 +125,20 @@ def _checked(item: object) -> Suggestion:
     return item
 
 
-def _whole_words(items: Iterable[object], incomplete: str) -> Iterator[Suggestion]:
+def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
     """Yield click's items as whole words: of `--option=value` it completes the value alone."""
     option, is_joined, value = incomplete.partition("=")
     joined = f"{option}=" if is_joined and option.startswith("-") else ""
-    for it in map(_suggestion, items):
+    for item in items:
+        # click gives files the value that is typed so far.
+        value_of = "" if item.type in {"file", "dir"} else str(item.value)
+        it = Suggestion(value=value_of, help=item.help or "", type=item.type)
         if it.type in {"file", "dir"}:
             yield attrs.evolve(it, value=joined + it.value)
         elif it.value.startswith(incomplete):
             yield it
         elif joined and it.value.startswith(value):
             yield attrs.evolve(it, value=joined + it.value)
-
-
-def _suggestion(item: Any) -> Suggestion:
-    """Return an item of click's as a suggestion; it gives files the value that is typed so far."""
-    is_path = item.type in {"file", "dir"}
-    value = "" if is_path else str(item.value)
-    return Suggestion(value=value, help=item.help or "", type=item.type)
 
 
 @click.command()

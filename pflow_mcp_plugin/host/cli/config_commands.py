@@ -56,7 +56,10 @@ def set_value(
         raise click.UsageError("Give a VALUE, - to read it from standard input, or --from-command")
     host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
     place = "keyring" if keyring else "file"
-    return Report(data={"key": key, "place": place}, text=f"{key} is stored in the {_named(place)}")
+    return Report(
+        data={"key": key, "place": place},
+        text=f"{key} is stored in the {'keyring' if keyring else 'settings file'}",
+    )
 
 
 @click.command()
@@ -118,10 +121,6 @@ def _piped() -> str:
         message = "Standard input is empty"
         raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
     return value
-
-
-def _named(place: str) -> str:
-    return "keyring" if place == "keyring" else "settings file"
 
 
 def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:

@@ -142,13 +142,8 @@ def write_page(
     write_output(target, page.encode("utf-8", "replace"), private=private)
     told = f"Wrote {target}"
     if opened:
-        told += _open(target)
+        import webbrowser
+
+        url = target.absolute().as_uri()
+        told += "" if webbrowser.open(url) else f"; no browser could be started, open it yourself: {url}"
     return Report(data={**data, "path": str(target)}, text=told)
-
-
-def _open(target: Path) -> str:
-    """Open a file in the browser and return what to say about it."""
-    import webbrowser
-
-    url = target.absolute().as_uri()
-    return "" if webbrowser.open(url) else f"; no browser could be started, open it yourself: {url}"

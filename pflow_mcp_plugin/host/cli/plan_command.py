@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from pflow_mcp_plugin.contract import Match, PflowError, Report
+from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
 from pflow_mcp_plugin.host.planning.planner import Planner, PlanOptions
-from pflow_mcp_plugin.host.registry.discovery import FoundNode
 from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json, write
 from pflow_mcp_plugin.host.workflow_library import check_name
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -72,16 +71,12 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
         width = columns_of(sys.stderr) if is_terminal(sys.stderr) else None
         write(sys.stderr, Report(text=tuple(lines)).render(width))
     if made.errors:
-        return Report(data=_data(made), error=_error(made))
+        rounds = count_text(made.rounds, "round")
+        message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
+        steps = ("Reword the task", "Plan without a model: --offline")
+        error = PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
+        return Report(data=_data(made), error=error)
     return Report(data=_data(made), text=lambda: to_json(made.workflow), is_data=True)
-
-
-def _error(made: Plan) -> PflowError:
-    """Return the error of a plan whose workflow cannot run."""
-    rounds = count_text(made.rounds, "round")
-    message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
-    steps = ("Reword the task", "Plan without a model: --offline")
-    return PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
 
 
 def _data(made: Plan) -> JSONObject:
@@ -110,7 +105,9 @@ def _explanation(made: Plan) -> list[str | Table]:
         f"Model: {made.model}, {count_text(made.rounds, 'round')}" if made.model else "",
         *_input_lines(made.workflow),
     ]
-    rows = [_row(match) for match in made.candidates[:_SHOWN]]
+    rows = [
+        (match.item.entry.node, f"{match.confidence:.2f}", match.reason) for match in made.candidates[:_SHOWN]
+    ]
     return [*filter(None, lines), *([Table(columns=_COLUMNS, rows=rows)] if rows else [])]
 
 
@@ -119,10 +116,6 @@ def _remarks(made: Plan) -> list[str]:
     warnings = () if made.errors else tuple(made.problems)
     missing = (f"Not planned: {part}" for part in made.missing)
     return [*missing, *(f"Note: {note}" for note in made.notes), *problem_lines(warnings)]
-
-
-def _row(match: Match[FoundNode]) -> tuple[str, str, str]:
-    return match.item.entry.node, f"{match.confidence:.2f}", match.reason
 
 
 def _input_lines(workflow: JSONObject) -> list[str]:

@@ -22,7 +22,6 @@ from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import ValuePath
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode
 
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
@@ -274,7 +273,11 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
         Column(title="SOURCE", spare=True, look="dim"),
         Column(title="DESCRIPTION"),
     )
-    return _report(found, text, FoundNode.to_dict, columns, _node_cells)
+    rows = [
+        (it.item.row.node, f"{it.confidence:.2f}", it.item.row.source, it.item.row.description)
+        for it in found.matches
+    ]
+    return _report(found, text, FoundNode.to_dict, columns, rows)
 
 
 @_command_on_a_task
@@ -286,7 +289,8 @@ def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) ->
     text = " ".join(task)
     found = host.library.discover(text, limit)
     columns = (_NAME, _CONFIDENCE, Column(title="DESCRIPTION"))
-    return _report(found, text, SavedWorkflow.to_dict, columns, _workflow_cells)
+    rows = [(it.item.name, f"{it.confidence:.2f}", it.item.description) for it in found.matches]
+    return _report(found, text, SavedWorkflow.to_dict, columns, rows)
 
 
 def _report(
@@ -294,21 +298,12 @@ def _report(
     task: str,
     to_dict: Callable[[_Found], Mapping[str, JSON]],
     columns: Sequence[Column],
-    cells: Callable[[_Found, str], Sequence[str]],
+    rows: Sequence[Sequence[str]],
 ) -> Report:
-    """Return the report on what was discovered for a task, with the cells of each match for people."""
-    rows = [cells(match.item, f"{match.confidence:.2f}") for match in found.matches]
+    """Return the report on what was discovered for a task, with a row for each match for people."""
     note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
     return Report(
         data=found.to_list(to_dict),
         text=lambda: (Table(columns=columns, rows=rows) if rows else f"Nothing matches {task!r}", *note),
         beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
     )
-
-
-def _node_cells(found: FoundNode, confidence: str) -> Sequence[str]:
-    return found.row.node, confidence, found.row.source, found.row.description
-
-
-def _workflow_cells(saved: SavedWorkflow, confidence: str) -> Sequence[str]:
-    return saved.name, confidence, saved.description

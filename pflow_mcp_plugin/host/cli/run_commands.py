@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
 from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
-from pflow_mcp_plugin.host.workflow_library import is_name
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
@@ -130,8 +130,6 @@ def run(
         values = complete_inputs(document, typed, inputs_file, compiling, setting)
         compiled = results.applied(host, compiling(values))
     if only_shown:
-        from pflow_mcp_plugin.host.cli.run_commands import dry_run_report
-
         for warning in (*compiled.warnings, *compiled.unmet):
             host.report(warning)
         return dry_run_report(compiled, values)
@@ -232,12 +230,16 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
 
 def joined_findings(reports: Mapping[str, Report]) -> Report:
     """Return one report of `pflow validate` on several workflows; it fails if one of them is invalid."""
-    data = [{"workflow": name, "findings": _findings(report)} for name, report in reports.items()]
+    data = []
+    for name, report in reports.items():
+        problems = [problem.to_dict() for problem in report.error.problems] if report.error else []
+        findings = {"valid": False, "problems": problems} if report.error else report.data
+        data.append({"workflow": name, "findings": findings})
     invalid = {name: report.error for name, report in reports.items() if report.error}
     valid = "\n".join(report.render() for report in reports.values() if not report.error)
     if not invalid:
         return Report(data=data, text=valid)
-    problems = [
+    named = [
         attrs.evolve(
             problem, message=problem.message if name in problem.message else f"{name}: {problem.message}"
         )
@@ -245,15 +247,7 @@ def joined_findings(reports: Mapping[str, Report]) -> Report:
         for problem in error.problems
     ]
     message = f"{len(invalid)} of {len(reports)} workflows are invalid: {', '.join(invalid)}"
-    return Report(
-        data=data, text=valid, error=PflowError(message, problems=tuple(problems), kind="validation")
-    )
-
-
-def _findings(report: Report) -> object:
-    if report.error is None:
-        return report.data
-    return {"valid": False, "problems": [problem.to_dict() for problem in report.error.problems]}
+    return Report(data=data, text=valid, error=PflowError(message, problems=tuple(named), kind="validation"))
 
 
 def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
@@ -363,10 +357,11 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
     labels = (node.ref.entry.labels.get(_SERVER) for node, _, _ in nodes)
     servers = list(dict.fromkeys(label for label in labels if label))
     data = {"inputs": inputs, "nodes": [_described(*it) for it in nodes], "servers": servers}
-    rows = [
-        (node.ref.id, node.ref.type, "; ".join(_how(node, value)), _shown(params))
-        for node, params, value in nodes
-    ]
+    rows = []
+    for node, params, value in nodes:
+        kept = [] if node.ttl is None else [f"or its result of the last {node.ttl:g} s"]
+        shown = ", ".join(f"{key}={cut(' '.join(to_json(it).split()))}" for key, it in params.items())
+        rows.append((node.ref.id, node.ref.type, "; ".join([*node.constructs.words(value), *kept]), shown))
     lines = [f"{compiled.name} is valid; nothing was run"]
     lines += [f"input {name} = {to_json(value)}" for name, value in inputs.items()]
     return Report(
@@ -402,16 +397,6 @@ def _described(node: PlannedNode, params: dict[str, JSON], known: Known) -> dict
         "kept_seconds": node.ttl,
         "server": node.ref.entry.labels.get(_SERVER, ""),
     }
-
-
-def _shown(params: Mapping[str, JSON]) -> str:
-    return ", ".join(f"{key}={cut(' '.join(to_json(value).split()))}" for key, value in params.items())
-
-
-def _how(node: PlannedNode, known: Known) -> list[str]:
-    """Return what is special about how a node would run."""
-    kept = [] if node.ttl is None else [f"or its result of the last {node.ttl:g} s"]
-    return [*node.constructs.words(known), *kept]
 
 
 class TimeLimit:

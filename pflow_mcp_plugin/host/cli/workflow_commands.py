@@ -18,7 +18,7 @@ from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
-from pflow_mcp_plugin.host.workflow_library import is_name
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table

@@ -8,8 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Suggestion
-from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, SEPARATORS, read_chain
-from pflow_mcp_plugin.host.direct.node_flags import FlagNames, flag_of, is_list, is_switch
+from pflow_mcp_plugin.host.direct.link_words import (
+    OPTIONS,
+    PARAM,
+    SEPARATORS,
+    FlagNames,
+    flag_of,
+    is_list,
+    is_switch,
+    read_chain,
+)
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry, node_types
 
 _INPUT = "--input"

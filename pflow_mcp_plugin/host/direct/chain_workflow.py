@@ -10,7 +10,8 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Problem
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given, flag_with, shown_flag
+from pflow_mcp_plugin.host.direct.link_words import flag_with, shown_flag
+from pflow_mcp_plugin.host.direct.node_flags import STDIN, Given
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.templates import literal, references
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, IR_VERSION

@@ -17,16 +17,17 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Host, Library, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
-from pflow_mcp_plugin.host.direct.link_words import OPTIONS, Chain, read_chain
-from pflow_mcp_plugin.host.direct.node_flags import (
-    FlagReader,
+from pflow_mcp_plugin.host.direct.link_words import (
+    OPTIONS,
+    Chain,
     flag_of,
     flag_with,
     is_list,
     is_switch,
-    metavar,
+    read_chain,
     shown_flag,
 )
+from pflow_mcp_plugin.host.direct.node_flags import FlagReader, metavar
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, printed, shown_run
@@ -118,8 +119,6 @@ class DirectRun:
         )
 
     def _help(self, chain: Chain, place: int) -> Report:
-        from pflow_mcp_plugin.host.direct.direct_run import chain_help, node_help
-
         node = chain.links[place].node
         if not node:
             return Report(text=chain_help(self.prog_name))

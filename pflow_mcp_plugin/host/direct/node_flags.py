@@ -10,85 +10,26 @@ from shlex import quote
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
-from pflow_mcp_plugin.host.direct.link_words import OPTIONS, PARAM, PARAMS, file_text, params_object
+from pflow_mcp_plugin.host.direct.link_words import (
+    PARAM,
+    PARAMS,
+    FlagNames,
+    file_text,
+    flag_of,
+    flag_with,
+    folded,
+    is_list,
+    is_switch,
+    params_object,
+    shown_flag,
+)
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.templates import lone
 
-_NONE = frozenset({"None", "null"})
-_BOOL = frozenset({"bool", "boolean"})
-_LIST = frozenset({"list", "array"})
-
-
-class FlagNames:
-    """The flags of a node by their names.
-
-    Args:
-        entry: The node's entry.
-
-    Attributes:
-        fields: The parameters by their keys.
-        shown: Those that messages may name.
-    """
-
-    def __init__(self, entry: Entry) -> None:
-        self.fields = entry.interface.fields
-        self.shown = entry.interface.params
-
-    def find(self, name: str) -> Field | None:
-        """Return the parameter that a flag's name stands for, without its two hyphens; None if none does.
-
-        Hyphens count as underscores; then case and separators are ignored if only one shown parameter fits.
-        """
-        for key in (name, name.replace("-", "_")):
-            if key in self.fields:
-                return self.fields[key]
-        alike = [field.key for field in self.shown if folded(field.key) == folded(name)]
-        return self.fields[alike[0]] if len(alike) == 1 else None
-
-
-def flag_of(field: Field) -> str:
-    """Return the flag of a node that sets a parameter, as it is shown."""
-    return f"--{field.key.replace('_', '-')}"
-
-
-def flag_with(field: Field, value: str) -> str:
-    """Return how a parameter is set to a value; if its flag is an option of pflow, by its exact name."""
-    flag = flag_of(field)
-    return f"{PARAM} {field.key}={value}" if flag in OPTIONS else f"{flag} {value}"
-
-
-def shown_flag(field: Field) -> str:
-    """Return what a message calls a parameter: its flag, unless that is an option of pflow."""
-    flag = flag_of(field)
-    return f"{PARAM} {field.key}" if flag in OPTIONS else flag
-
-
-def is_switch(field: Field) -> bool:
-    """Return whether the flag of a node takes no value, because its parameter is true or false."""
-    return _only(field, _BOOL)
-
-
-def is_list(field: Field) -> bool:
-    """Return whether the flag of a node may be repeated, because its parameter is a list."""
-    return _only(field, _LIST)
-
-
-def folded(name: str) -> str:
-    """Return the name of a flag without case and separators."""
-    return name.replace("-", "").replace("_", "").replace(".", "").lower()
-
-
-def _only(field: Field, names: frozenset[str]) -> bool:
-    """Return whether a type is one of these names, or None beside them."""
-    kinds = {*field.types} - _NONE
-    return bool(kinds) and kinds <= names
-
-
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
 _DASHES = "-\u2013\u2014"
-_FEW = 3
 """The most flags that a mistake suggests for an abbreviation."""
 _LONGEST_CHOICES = 60
 """Characters of a list of values that still stands for the value of a flag."""
@@ -155,19 +96,14 @@ class FlagReader:
         except PflowError as error:
             self._wrong(f"{PARAMS} of {self._entry.node}: {error.message}", *error.suggestions[:1])
             return {}
-        fields = {key: field for key in value if (field := self._field(key))}
-        return {key: given for key, field in fields.items() if (given := self._member(field, value[key]))}
-
-    def _member(self, field: Field, value: object) -> Given | None:
-        """Return the value of a parameter in a JSON object; None if it is of another type."""
-        try:
-            return Given(field=field, value=coerce(value, field))
-        except TypeMismatch as error:
-            message = (
-                f"{PARAMS} of {self._entry.node}: {field.key} must be {error.expected}, got {error.given}"
-            )
-            self._wrong(message, f"Write one for {field.key}")
-        return None
+        given: dict[str, Given] = {}
+        for key, field in {key: field for key in value if (field := self._field(key))}.items():
+            try:
+                given[key] = Given(field=field, value=coerce(value[key], field))
+            except TypeMismatch as error:
+                mistake = f"{key} must be {error.expected}, got {error.given}"
+                self._wrong(f"{PARAMS} of {self._entry.node}: {mistake}", f"Write one for {key}")
+        return given
 
     def _field(self, key: str) -> Field | None:
         """Return the parameter with exactly this name; report that there is none."""
@@ -219,7 +155,9 @@ class FlagReader:
         """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
         flag, equals, text = word.partition("=")
         if not flag.startswith("--"):
-            self._misspelt(flag)
+            node = self._entry.node
+            hint = self._meant(flag.lstrip(_DASHES))
+            self._wrong(f"{node} has no flag {cut(flag)}; flags begin with two hyphens", hint)
             return None
         if flag == PARAM:
             return self._param(text)
@@ -249,18 +187,14 @@ class FlagReader:
 
     def _unknown(self, flag: str) -> Field | None:
         """Return a field for an unknown flag of a node that takes any; else report the flag."""
-        close = self._close(flag.removeprefix("--"))
-        if self._entry.interface.open and not close:
+        meant = self._meant(flag.removeprefix("--"))
+        if not meant:
             return Field(key=flag.removeprefix("--").replace("-", "_"))
-        self._wrong(f"{self._entry.node} has no flag {cut(flag)}", close or self._every_flag())
+        self._wrong(f"{self._entry.node} has no flag {cut(flag)}", meant)
         return None
 
-    def _every_flag(self) -> str:
-        flags = [shown_flag(field) for field in self.names.shown]
-        return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
-
-    def _close(self, name: str) -> str:
-        """Return the suggestion of the flags whose names are closest to an unknown one; empty if none is."""
+    def _meant(self, name: str) -> str:
+        """Return the suggestion for an unknown name: the closest flags, else all; empty if any is taken."""
         from difflib import get_close_matches
 
         # A node that takes any parameter may mean the name as it stands.
@@ -268,8 +202,12 @@ class FlagReader:
         by_name: dict[str, list[str]] = {}
         for field in self.names.shown:
             by_name.setdefault(folded(field.key), []).append(shown_flag(field))
-        close = get_close_matches(folded(name), by_name, 1, cutoff)
-        return f"Did you mean {' or '.join(flag for it in close for flag in by_name[it])}?" if close else ""
+        if close := get_close_matches(folded(name), by_name, 1, cutoff):
+            return f"Did you mean {' or '.join(by_name[close[0]])}?"
+        if self._entry.interface.open:
+            return ""
+        flags = [shown_flag(field) for field in self.names.shown]
+        return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
 
     def _is_flag(self, word: str) -> bool:
         name = word.partition("=")[0]
@@ -278,16 +216,6 @@ class FlagReader:
         name = name.removeprefix("--")
         find = self.names.find
         return find(name) is not None or (name.startswith("no-") and find(name[3:]) is not None)
-
-    def _misspelt(self, flag: str) -> None:
-        """Report a flag with one hyphen or a dash, with those that begin so, or are spelled like it."""
-        name = folded(flag.lstrip(_DASHES))
-        begun = [shown_flag(field) for field in self.names.shown if folded(field.key).startswith(name)]
-        step = f"Did you mean {' or '.join(begun)}?" if 1 <= len(begun) <= _FEW else ""
-        self._wrong(
-            f"{self._entry.node} has no flag {cut(flag)}; flags begin with two hyphens",
-            step or self._close(name) or self._every_flag(),
-        )
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
@@ -302,28 +230,14 @@ class FlagReader:
         elif before is not None and before.text is not None and not before.flag.startswith(PARAM):
             step = f"Quote a value of several words: {before.flag} '...'"
         else:
-            step = self._meant_by(words)
-        self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
-
-    def _meant_by(self, words: Sequence[str]) -> str:
-        """Return the suggestion for words without a flag: the flags, pairs or object that they may be."""
-        fields = {field.key: field for field in self.names.shown}
-        needed = [field for field in fields.values() if field.needs_value]
-        pairs = [word.partition(":") for word in words]
-        if words[0].startswith("{"):
-            meant = f"{PARAMS} {quote(' '.join(words))}"
-        elif all(colon and self.names.find(name) for name, colon, _ in pairs):
-            meant = " ".join(quote(f"{name}={text}") for name, _, text in pairs)
-        elif 1 < len(words) <= len(needed):
-            meant = " ".join(
-                flag_with(field, quote(word)) for field, word in zip(needed, words, strict=False)
-            )
-        else:
+            fields = {field.key: field for field in self.names.shown}
             field = fields.get(self._entry.interface.piped_key(())) or next(iter(fields.values()), None)
-            if field is None:
-                return "It takes no flags"
-            meant = flag_with(field, quote(" ".join(words)))
-        return f"Did you mean {cut(meant)}?"
+            step = (
+                f"Did you mean {cut(flag_with(field, quote(' '.join(words))))}?"
+                if field
+                else "It takes no flags"
+            )
+        self._wrong(f"Unexpected word{'s' if len(words) > 1 else ''} {shown!r} after {node}", step)
 
     def _given(self, items: list[_Typed]) -> Given | None:
         """Return the value that one or several flags of the same name give; None if it is invalid."""
@@ -359,7 +273,8 @@ class FlagReader:
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
-            text = _as_json_number(text.strip())
+            # JSON has no plus before a number, and a digit before its point.
+            text = re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text.strip()))
         return Given(field=item.field, value=coerce(typed(text, item.field), item.field))
 
     def _list(self, field: Field, items: list[_Typed]) -> Given:
@@ -408,11 +323,6 @@ _METAVARS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "bool": "true|f
     "dict": "JSON-OBJECT",
     "any": "VALUE",
 }
-
-
-def _as_json_number(text: str) -> str:
-    """Return a number as JSON has it, without a plus and with a digit before the point."""
-    return re.sub(r"^(-?)(?=\.\d)", r"\g<1>0", re.sub(r"^\+(?=[.\d])", "", text))
 
 
 def _is_dashed(word: str) -> bool:

@@ -50,29 +50,8 @@ _VERBS: dict[Kind, str] = {
     "run": "evaluate exec execute launch run",
 }
 _KINDS = {stem(verb): kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
-_BEFORE_NOUNS = frozenset(
-    [
-        "a",
-        "an",
-        "by",
-        "for",
-        "from",
-        "her",
-        "his",
-        "in",
-        "its",
-        "my",
-        "of",
-        "on",
-        "our",
-        "the",
-        "their",
-        "this",
-        "that",
-        "which",
-        "with",
-        "your",
-    ]
+_BEFORE_NOUNS = re.compile(
+    r"a|an|by|for|from|her|his|in|its|my|of|on|our|the|their|this|that|which|with|your"
 )
 _FORMS = re.compile(r"\w+(?:ed|ing)", re.IGNORECASE)
 _ALWAYS_REMOVES = frozenset({"delete", "destroy", "erase", "purge", "truncate", "wipe"})
@@ -110,7 +89,7 @@ def kind_asked(clause: str) -> Kind:
     verbs = (
         word
         for before, word in pairs
-        if before not in _BEFORE_NOUNS and not (before and _FORMS.fullmatch(word))
+        if not _BEFORE_NOUNS.fullmatch(before) and not (before and _FORMS.fullmatch(word))
     )
     return _first_kind(" ".join(verbs))
 
@@ -370,7 +349,15 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
         ]
         steps = [step for number, step in enumerate(steps) if number not in wrong]
     if not steps:
-        raise _nothing_fits(reading.missing)
+        raise PflowError(
+            "No node fits any part of the task",
+            suggestions=(
+                "Use words from the descriptions of nodes; see: pflow registry list",
+                "Let a language model plan it: --model NAME",
+            ),
+            problems=tuple(Problem(message=f"Not planned: {part}") for part in reading.missing),
+            kind="not_found",
+        )
     return Plan(
         task=task,
         workflow=workflow,
@@ -380,16 +367,6 @@ def offline_plan(task: str, registry: NodeRegistry, runner: Runner, candidates: 
         notes=effect_notes(step.entry for step in steps),
         missing=reading.missing,
     )
-
-
-def _nothing_fits(missing: Sequence[str]) -> PflowError:
-    hints = (
-        "Use words from the descriptions of nodes; see: pflow registry list",
-        "Let a language model plan it: --model NAME",
-    )
-    problems = tuple(Problem(message=f"Not planned: {part}") for part in missing)
-    message = "No node fits any part of the task"
-    return PflowError(message, suggestions=hints, problems=problems, kind="not_found")
 
 
 def _selection(steps: Sequence[Step], missing: int) -> Selection:

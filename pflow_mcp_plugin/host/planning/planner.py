@@ -98,8 +98,6 @@ class Planner:
     def _composed(
         self, task: str, model: PlanModel, saved: Sequence[Match[SavedWorkflow]], max_rounds: int
     ) -> Plan:
-        from pflow_mcp_plugin.host.planning.planner import PlanDialogue
-
         found = self.registry.discovered(task, _CANDIDATES).matches
         dialogue = PlanDialogue(task, model, found, self.registry, self.runner)
         selection = dialogue.select(saved)

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary, is_name
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.script import Script
 from pflow_mcp_plugin.storage import StoreError
 

@@ -177,21 +177,6 @@ def test_an_exact_name_may_contain_an_equals_sign():
     assert read("--param=a=b=c=d", "--param=a=x", of=entry(*fields)) == {"a=b": "c=d", "a": "x"}
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (["1", "2"], "--a 1 --b 2"),
-        (["a:1", "b:2"], "a=1 b=2"),
-        (['{"a": 1}'], """--params '{"a": 1}'"""),
-        (["1", "2", "3"], "--a '1 2 3'"),
-    ],
-)
-def test_words_without_flags_lead_to_the_flags_pairs_or_object_that_they_may_be(words, meant):
-    sum_ = entry(Field(key="a", type="int", required=True), Field(key="b", type="int", required=True))
-    (problem,) = read(*words, of=sum_)
-    assert problem.endswith(f"(Did you mean {meant}?)")
-
-
 def test_a_suggestion_does_not_name_the_flag_that_pflow_takes_for_its_own():
     odd = entry(Field(key="save", type="str"))
     assert read("stray", of=odd) == [

@@ -1,0 +1,14 @@
+"""The names that workflows are saved under."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+"""Names that stand for devices on Windows, with any suffix; a library may be shared with it."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether a string is a valid name for a saved workflow."""
+    return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
