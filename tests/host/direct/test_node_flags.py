@@ -101,7 +101,7 @@ def test_flags_give_values_of_the_declared_types(words, values):
         (["--titel", "x"], "t-issue has no flag --titel (Did you mean --title?)"),
         (
             ["-st", "x"],
-            "t-issue has no flag -st; flags begin with two hyphens (Did you mean --state?)",
+            "t-issue has no flag -st; flags begin with two hyphens (Its flags are ",
         ),
         (["--title"], "--title of t-issue needs a value (Write --title TEXT)"),
         (["--title", "--draft"], "--title of t-issue needs a value (Write --title TEXT)"),
