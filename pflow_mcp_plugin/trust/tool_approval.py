@@ -48,7 +48,7 @@ def task_only(tool: Tool, server: str) -> Problem:
         f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"
     )
     step = f"Use another tool: pflow mcp tools {server}"
-    return Problem(message=message, suggestion=step, source="mcp")
+    return Problem(message=message, suggestion=step, kind="validation", source="mcp")
 
 
 def launch_changed(
@@ -64,7 +64,9 @@ def launch_changed(
         return _variables_changed(synced.launch, now, server.name)
     old, new = launch_identity.difference(synced.launch, now)
     message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
-    return Problem(message=message, suggestion=f"Run: pflow mcp sync {server.name}", source="mcp")
+    return Problem(
+        message=message, suggestion=f"Run: pflow mcp sync {server.name}", kind="validation", source="mcp"
+    )
 
 
 def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Problem:
@@ -76,7 +78,7 @@ def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Proble
     )
     approve = f"pflow mcp sync {server}, and then: pflow mcp approve {server}"
     step = f"Set {names} back, or, if it is right, run: {approve}"
-    return Problem(message=message, suggestion=step, source="mcp")
+    return Problem(message=message, suggestion=step, kind="validation", source="mcp")
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
@@ -88,4 +90,4 @@ def fingerprint(record: ToolRecord, server: Server) -> str:
 
 def _problem(message: str, server: str, approval: str) -> Problem:
     step = f"See the difference: pflow mcp diff {server}; to approve it, run: {approval}"
-    return Problem(message=message, suggestion=step, source="mcp")
+    return Problem(message=message, suggestion=step, kind="validation", source="mcp")

@@ -33,6 +33,7 @@ _BEFORE_A_RUN = tuple(
     f"{_PACKAGE}/{folder}/"
     for folder in (
         "catalog",
+        "catalog",
         "cli",
         "config",
         "discovery",
