@@ -89,6 +89,7 @@ def accepts(document):
     return not errors
 
 
+@example(table={"command": "npx", "tls_pins": ["A" * 43 + "="]})
 @given(table=tables())
 def test_on_generated_servers(table):
     accepts({"mcpServers": {"x": table}})
