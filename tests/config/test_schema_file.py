@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import auth, server_schema
