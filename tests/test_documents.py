@@ -30,6 +30,7 @@ from pflow_mcp_plugin.host.cli.command_tree import build_cli, leaves
 from pflow_mcp_plugin.host.embedded_host import open_host
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pflow_mcp_plugin"
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/*.md", "examples/*.md", ".github/**/*.md")
@@ -262,17 +263,26 @@ def test_the_architecture_names_every_room():
         if row.startswith("| `")
         for name in re.findall(r"`([\w/.]+)`", row.split("|")[1])
     }
-    package = ROOT / "pflow_mcp_plugin"
-    rooms = {f"{room.parent.name}/" for room in package.glob("*/__init__.py")}
-    modules = {module.name for module in package.glob("*.py")} - {"__init__.py"}
+    rooms = {f"{room.parent.name}/" for room in PACKAGE.glob("*/__init__.py")}
+    modules = {module.name for module in PACKAGE.glob("*.py")} - {"__init__.py"}
     assert named == rooms | modules
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path.parent for path in PACKAGE.rglob("__init__.py")), ids=lambda room: room.name
+)
+def test_the_docstring_of_a_room_lists_its_modules(room):
+    text = (room / "__init__.py").read_text(encoding="utf-8")
+    modules = {module.stem for module in room.glob("*.py")} - {"__init__"}
+    if room not in (PACKAGE, PACKAGE / "cli"):  # the document lists the one, commands name the other
+        assert {module for module in modules if f"`{module}`" not in text} == set()
 
 
 def test_every_path_that_the_architecture_names_exists():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
     assert paths
-    assert [path for path in sorted(paths) if not (ROOT / "pflow_mcp_plugin" / path).exists()] == []
+    assert [path for path in sorted(paths) if not (PACKAGE / path).exists()] == []
 
 
 def test_the_documents_name_every_command_and_option():

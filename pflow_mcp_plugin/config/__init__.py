@@ -14,6 +14,7 @@ In the order in which a server passes through them:
 - `expansion`: references become values when a server is started; how many are started at the same time
 - `interchange/`: the config files of other clients, for import and export
 - `display`: a server with its secrets masked
+- `server_egress`: whether pflow may connect to a server
 
 `mcp-servers.schema.json` in this folder is the JSON Schema of the config: editors use it, and the checks read
 from it which fields there are, their limits and patterns. A test compares the verdicts of both.

@@ -10,7 +10,9 @@ Where to start reading:
 - `workflow`: a workflow's JSON, normalised, checked and compiled
 - `running`: runs a compiled workflow and traces it
 - `nodes`: the host's own nodes, registered through the same hooks as any plugin's
-- `stored_settings`, `workflow_library`, `trace_files`: what the user saves, and what runs leave behind
+- `stored_settings`, `workflow_library`, `trace_files`: what the user saves, and what runs leave behind;
+  `workflow_name`: the names of saved workflows; `retention`: how long traces are kept
+- `flow_policy`: which nodes must not get data from which
 - `language_model`: the models of the `llm` library
 - `rendering`: workflows and traces as pictures, pages and programs
 - `direct`: nodes run from the command line, each with its flags
@@ -18,6 +20,7 @@ Where to start reading:
 - `python_workflow`: workflows written in Python
 - `standard_streams`: what is printed and read
 - `ctrl_c`: Ctrl-C
+- `shared_parts`: parts of the host that many threads may ask for first, each made once
 
-It imports the contract, `storage` and `redaction`, and knows nothing of any plugin.
+It imports the contract and the leaves below it, and knows nothing of any plugin.
 """

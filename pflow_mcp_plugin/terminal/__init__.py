@@ -1,4 +1,7 @@
-"""Text on a terminal: what is safe to print, how wide it is, tables, colours, live lines, times in words.
+"""Text on a terminal; a leaf below all rooms that print.
 
-A leaf: reports, messages and displays of all rooms come from here.
+- `printable_text`: text for people, with what is hidden in it escaped
+- `text_width`: how wide text is, cut or padded to a width
+- `tables`: the tables of reports; `human_units`: times and counts in words
+- `looks`: colours, and whether to use any; `live_lines`: lines at the bottom about what happens now
 """

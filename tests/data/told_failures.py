@@ -27,12 +27,9 @@ _NOTHING_TO_DO = (
     "is reached over stdio",
 )
 """What stands in the messages of failures of servers after which there is nothing to do."""
-
-
 _BEFORE_A_RUN = tuple(
     f"{_PACKAGE}/{folder}/"
     for folder in (
-        "catalog",
         "catalog",
         "cli",
         "config",

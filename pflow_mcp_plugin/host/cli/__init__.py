@@ -2,7 +2,7 @@
 
 - `main`: the program: opens the host, runs a command, prints its report and returns the exit code
 - `command_tree`: the commands of all plugins as one tree, each with `--json`; the code of a command is
-  imported when it runs
+  imported when it runs; `command_suggestions`: what a word that names none may stand for
 - `output`: a report as text or as the JSON envelope
 - `builtin_commands`: the host's own commands, announced through the same hook as any plugin's
 - `run_commands`, `registry_commands`, `workflow_commands`, `trace_commands`, `config_commands`,
