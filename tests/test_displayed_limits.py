@@ -67,7 +67,7 @@ def text_in_an_excerpt(text):
 
 
 CUTS = {
-    "an argument": argument_validation._short,
+    "an argument": lambda text: argument_validation._shown(text).strip('"'),
     "a served tool's name": served_tool.shown,
     "a locked value": lambda text: lock_file._shown(text).strip('"'),
     "a redacted text": lambda text: Redactor().shortened(text, 50),

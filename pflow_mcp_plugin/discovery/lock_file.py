@@ -22,7 +22,7 @@ from pflow_mcp_plugin.config.field_checks import Check, advice, fault, join, kin
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.printable_text import abbreviated, one_line
 from pflow_mcp_plugin.trust.launch_identity import launch_identity
 from pflow_mcp_plugin.types import Server, Tool, plain_version
 
@@ -307,8 +307,7 @@ def _change(old: _Value, new: _Value) -> str:
 
 def _shown(value: _Value) -> str:
     # ASCII only: what is hidden in a value must be seen.
-    text = json.dumps(value) if value else "none"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return abbreviated(json.dumps(value) if value else "none", _LONGEST)
 
 
 def _problem(lock: LockFile, path: str, message: str) -> Problem:

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.schemas.quick_check import plainly_fits
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument, declaration
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
 from pflow_mcp_plugin.schemas.schema_reduction import Reduction, SchemaTooLarge
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _MOST = 20  # errors of one check that are reported
 _REFERENCES = 20_000
@@ -350,7 +351,9 @@ def _expected(error: Any, root: JSON) -> str:
 
 def _violation(path: Iterable[str | int], expected: str, given: JSON) -> Violation:
     kind = SchemaDocument(True).friendly({"const": given})  # noqa: FBT003 - a JSON Schema, not a flag
-    return Violation(path=_path(path), expected=_short(expected), given=f"{_shown(given)} ({kind})")
+    return Violation(
+        path=_path(path), expected=abbreviated(expected, _SHOWN), given=f"{_shown(given)} ({kind})"
+    )
 
 
 def _path(parts: Iterable[str | int]) -> str:
@@ -368,7 +371,7 @@ def _not_json(arguments: object) -> Iterator[Violation]:
 def _represented(value: object) -> str:
     kind = type(value).__name__
     try:
-        return f"{_short(repr(value))} ({kind})"
+        return f"{abbreviated(repr(value), _SHOWN)} ({kind})"
     except (ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
         return kind
 
@@ -381,8 +384,4 @@ def _json(value: object) -> str | None:
 
 
 def _shown(value: object) -> str:
-    return _short(json.dumps(value, ensure_ascii=False, default=lambda _: "..."))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return abbreviated(json.dumps(value, ensure_ascii=False, default=lambda _: "..."), _SHOWN)

@@ -22,6 +22,7 @@ from pflow_mcp_plugin.contract import (
     Traces,
 )
 from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +99,7 @@ _COMPARED = 80
 
 def shown(name: str) -> str:
     """Return a name as messages show it: at most 200 characters."""
-    return name if len(name) <= _SHOWN else name[:_SHOWN] + "..."
+    return abbreviated(name, _SHOWN)
 
 
 def nearest(name: str, names: Collection[str]) -> str:

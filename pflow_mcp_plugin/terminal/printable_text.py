@@ -78,6 +78,11 @@ def one_line(text: str) -> str:
     )
 
 
+def abbreviated(text: str, most: int) -> str:
+    """Return text of at most `most` characters; dots at its end say that something is left out."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def continued(text: str) -> str:
     """Return text with a bar before its further lines, which might pass for lines of pflow's own."""
     return text.replace("\n", "\n  | ")

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.registry.node_index import NodeRow
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
-from pflow_mcp_plugin.terminal.printable_text import barred_lines
+from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -225,8 +225,7 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tup
 def _sample(place: ValuePath) -> str:
     if place.sample is None:
         return ""
-    text = place.sample if isinstance(place.sample, str) else to_json(place.sample)
-    return text if len(text) <= _SAMPLE else f"{text[:_SAMPLE]}..."
+    return abbreviated(place.sample if isinstance(place.sample, str) else to_json(place.sample), _SAMPLE)
 
 
 def _listing(rows: list[NodeRow]) -> Table:

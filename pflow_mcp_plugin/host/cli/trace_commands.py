@@ -28,7 +28,7 @@ from pflow_mcp_plugin.host.trace_files import (
 )
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Look
-from pflow_mcp_plugin.terminal.printable_text import barred_lines
+from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 _COLUMNS = (
@@ -247,8 +247,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     outputs = trace.get("outputs")
     for name, value in (outputs if isinstance(outputs, Mapping) else {}).items():
         text = value if isinstance(value, str) else to_json(value)
-        flat = " ".join(text.split())
-        yield f"{name}: {flat if len(flat) <= _LONGEST else flat[:_LONGEST] + '…'}"
+        yield f"{name}: {abbreviated(' '.join(text.split()), _LONGEST)}"
     error = trace.get("error")
     if isinstance(error, Mapping):
         first, *rest = barred_lines(f"Error: {error.get('message')}")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import attrs
 
 from pflow_mcp_plugin.contract import Suggestion
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _SPACES = " \t\n"
 _OPERATORS = "<>|&;"
@@ -184,8 +185,7 @@ def reply(request: Request, suggestions: Iterable[Suggestion]) -> Iterator[str]:
 
 def _one_line(text: str) -> str:
     words = "".join(char if char.isprintable() else " " for char in text[: 4 * _WIDTH]).split()
-    line = " ".join(words)
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+    return abbreviated(" ".join(words), _WIDTH)
 
 
 def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[str]:

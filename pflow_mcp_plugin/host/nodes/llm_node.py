@@ -20,6 +20,7 @@ from pflow_mcp_plugin.host.language_model import (
 )
 from pflow_mcp_plugin.host.nodes.value_nodes import argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _SHOWN = 200
 """Characters of an answer that go into a message."""
@@ -131,6 +132,5 @@ def _parsed(text: str) -> JSON:
     try:
         answer: JSON = json.loads(text)
     except ValueError as error:
-        beginning = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise PflowError(f"The model's answer is not JSON: {beginning}") from error
+        raise PflowError(f"The model's answer is not JSON: {abbreviated(text, _SHOWN)}") from error
     return answer

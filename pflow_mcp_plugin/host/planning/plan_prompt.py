@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pflow_mcp_plugin.contract import Entry, Field, Match, Problem, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 MOST_NODES = 100
 """The most nodes of a planned workflow."""
@@ -155,7 +156,7 @@ def visible(text: str, limit: int) -> str:
     plain = "".join(" " if each in "\n\r\t" else each for each in text[: 4 * limit])
     shown = "".join(each for each in plain if unicodedata.category(each) not in _UNSEEN)
     shown = re.sub(r" {2,}", " ", shown).strip()
-    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+    return abbreviated(shown, limit)
 
 
 def seen(value: JSON) -> JSON:

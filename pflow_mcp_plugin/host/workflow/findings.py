@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.problems import described
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
 """Characters of a value that a message shows."""
@@ -68,7 +69,7 @@ def shown(value: object) -> str:
 
 def cut(text: str) -> str:
     """Return a string shortened for a message."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return abbreviated(text, _LONGEST)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
