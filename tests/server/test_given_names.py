@@ -7,7 +7,7 @@ from pflow_mcp_plugin.server.served_tool import nearest, shown
 
 def test_a_long_name_is_shortened():
     assert shown("fetch") == "fetch"
-    assert shown("x" * 5_000) == "x" * 200 + "..."
+    assert shown("x" * 5_000) == "x" * 197 + "..."
 
 
 def test_the_nearest_name_is_found_whatever_its_case():
