@@ -865,7 +865,7 @@ def test_the_structure_of_outputs_is_shown_to_a_bounded_length(pflow, home):
     code, out, _ = pflow("registry", "run", "transform", f"expression={{{', '.join([*texts, *keys])}}}")
     shown = [line.split() for line in out.partition("\n\n")[0].splitlines()]
     assert code == 0
-    assert shown[2:4] == [["result.whole", "str", "x" * 40], ["result.long", "str", f"{'y' * 40}..."]]
+    assert shown[2:4] == [["result.whole", "str", "x" * 40], ["result.long", "str", f"{'y' * 37}..."]]
     assert len(shown) == 1 + 100 + 1
     assert shown[-1] == ["...", "1", "more"]
 
