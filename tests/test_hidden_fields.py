@@ -18,7 +18,6 @@ PLANTED = "planted-4711"
 SECRET = {
     "cli.presets.PresetServer": {"secrets"},
     "client.oauth.authorization_requests.Answer": {"content"},
-    "client.oauth.login_flows._Device": {"device_code"},
     "client.oauth.sign_in_state.Registration": {"client_secret"},
     "client.oauth.sign_in_state.Tokens": {"access", "refresh"},
     "client.oauth.sign_in_store.SignInKey": {"server_url"},

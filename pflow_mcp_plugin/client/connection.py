@@ -9,22 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from enum import IntEnum, auto
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-import attrs
 
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.client.deadlines import (
     Bounds,
     Deadline,
     DeadlinePassed,
-    bounded,
     extend_start,
-    longest_start,
     start_deadline,
     with_retry_after,
 )
@@ -33,13 +29,7 @@ from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
-from pflow_mcp_plugin.client.tool_lists import (
-    KeptList,
-    ToolPages,
-    redacted_info,
-    redacted_listing,
-    redactor_of,
-)
+from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
@@ -53,7 +43,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.exceptions import MCPError
 
-    from pflow_mcp_plugin.client.session import Dispatcher, Session
+    from pflow_mcp_plugin.client.session import Session
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
@@ -80,18 +70,13 @@ class _State(IntEnum):
     CLOSED = auto()
 
 
-@attrs.frozen(kw_only=True)
-class _Conversation:
-    """What a connection has once it can exchange messages with its server."""
-
-    session: Session
-    dispatcher: Dispatcher
-    info: ServerInfo = attrs.field(factory=ServerInfo)
-    notes: tuple[str, ...] = ()
-
-
 class Connection:
-    """One connection to a server, used from the event loop's thread only."""
+    """One connection to a server, used from the event loop's thread only.
+
+    Attributes:
+        info: The server's description of itself; an empty one before the handshake.
+        list_changed: Whether the server has reported a changed tool list.
+    """
 
     def __init__(
         self,
@@ -101,6 +86,8 @@ class Connection:
         ask: Ask | None = None,
         files: StderrFiles = StderrFiles(),  # noqa: B008 - immutable
     ) -> None:
+        self.info = ServerInfo()
+        self.list_changed = False
         self._launch = launch
         self._server = launch.server
         self._process = process
@@ -108,11 +95,13 @@ class Connection:
         self._questions = Elicitation(ask, warn, launch.redactor)
         self._explainer = Explainer(launch, process, files)
         self._state = _State.STARTING
-        self._conversation: _Conversation | None = None
+        self._session: Session | None = None
+        self._notes: tuple[str, ...] = ()
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._calls = 0
-        self._tools = KeptList()
+        self._listing: Listing | None = None
+        self._listing_expires = 0.0
         self._timings: dict[str, float] = {}
 
     @property
@@ -123,11 +112,8 @@ class Connection:
     @property
     def _over(self) -> bool:
         """Whether the server is gone, or sent something that makes the connection unusable."""
-        # The transport may know it before the dispatcher, which first handles what was received.
-        lines, ended = (
-            self._explainer.lines,
-            self._conversation is not None and self._conversation.dispatcher.ended,
-        )
+        # The transport may know it before the session, which first handles what was received.
+        lines, ended = self._explainer.lines, self._session is not None and self._session.dispatcher.ended
         return ended or (lines is not None and (lines.finished or lines.seen.broken))
 
     @property
@@ -140,16 +126,6 @@ class Connection:
         """Take no more calls; has an effect on an open connection only."""
         if self._state is _State.OPEN:
             self._state = _State.RETIRED
-
-    @property
-    def info(self) -> ServerInfo:
-        """The server's description of itself; an empty one before the handshake."""
-        return self._conversation.info if self._conversation is not None else ServerInfo()
-
-    @property
-    def list_changed(self) -> bool:
-        """Whether the server has reported a changed tool list."""
-        return self._tools.changed
 
     @property
     def has_process(self) -> bool:
@@ -216,7 +192,7 @@ class Connection:
         idle = Deadline(self._server.call_timeout, "call_timeout")
         whole = Deadline(self._server.call_timeout_max, "call_timeout_max")
         with self._under_way():
-            async with self._request("call", call.label) as rounds, bounded(idle, whole) as bounds:
+            async with self._request("call", Bounds(idle, whole), call.label) as bounds:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     bounds.extend()
@@ -225,7 +201,7 @@ class Connection:
 
                 def replied() -> None:
                     bounds.extend()
-                    rounds.answered += 1
+                    bounds.answered = True
 
                 request = partial(
                     request_tool,
@@ -287,28 +263,34 @@ class Connection:
 
     async def list_tools(self) -> Listing:
         """Return all tools; the connection keeps its last list while the server allows it to be cached."""
-        if (kept := self._tools.fresh()) is not None:
-            return kept
+        if self._listing is not None and time.monotonic() < self._listing_expires:
+            return self._listing
         started = time.perf_counter()
         whole = Deadline(self._server.list_timeout, "list_timeout")
-        async with self._request("list"), bounded(whole, whole) as bounds:
+        async with self._request("list", Bounds(whole, whole)) as bounds:
+            session = self._live_session()
             pages = await self._pages(bounds)
             has_resources = await self._has_resources()
         self._timings["list"] = _since(started)
         tools, doubled = pages.tools()
-        assert self._conversation is not None  # noqa: S101 - `_live_session` checked it
         listing = Listing(
             info=self.info,
             tools=tools,
             has_resources=has_resources,
-            skipped=tuple(dict.fromkeys((*self._conversation.dispatcher.skipped, *doubled))),
-            notes=(*self._conversation.notes, *pages.notes),
+            skipped=tuple(dict.fromkeys((*session.dispatcher.skipped, *doubled))),
+            notes=(*self._notes, *pages.notes),
             timings=dict(self._timings),
             memory_mb=group_memory_mb(self._process.pid) if self._process is not None else None,
         )
         # Versions before 2026-07-28 have no hint how long a list may be cached.
         seconds = pages.fresh_seconds if self.info.era == "modern" else 0.0
-        return self._tools.keep(redacted_listing(listing, redactor_of(self._launch)), seconds)
+        self._listing_expires = time.monotonic() + seconds
+        self._listing = redacted_listing(listing, redactor_of(self._launch))
+        return self._listing
+
+    def _note_changed_list(self) -> None:
+        self.list_changed = True
+        self._listing_expires = 0.0
 
     async def _has_resources(self) -> bool:
         """Return whether the server has resources; one that does not say so in time may have some."""
@@ -339,11 +321,11 @@ class Connection:
         return folder if folder is not None and await asyncio.to_thread(remove_folder, folder) else None
 
     def _live_session(self) -> Session:
-        if self._conversation is None or not self.alive:
+        if self._session is None or not self.alive:
             where = Where(server=self._server.name, phase=self._phase)
             message = f"The connection to server {self._server.name} is closed"
             raise ConnectionFailed(message, where=where, retryable=True)
-        return self._conversation.session
+        return self._session
 
     async def _own(self, ready: asyncio.Future[None]) -> None:
         """Open the connection, serve until `close` or the end of the server, then close it."""
@@ -367,7 +349,7 @@ class Connection:
                 return  # the session fails the running calls; later ones see `alive` false
             phase, timed_out = self._phase, isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
-                whole, phase = longest_start(self._server), "start"
+                whole, phase = start_deadline(self._server, installing=True), "start"
                 self._explainer.installer = runner(self._server)
             passed = whole if timed_out else None
             ready.set_exception(
@@ -397,46 +379,37 @@ class Connection:
 
     async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
         """Extend the start deadline while a package runner may still be installing the server."""
-        if not runner(self._server):
-            return False
-        limit = f"{longest_start(self._server).seconds:g} s (startup_timeout sets another limit)"
-        return await extend_start(
+        return bool(runner(self._server)) and await extend_start(
             deadline,
+            self._server,
             lambda: self._explainer.lines is None or self._explainer.lines.installing,
-            lambda: self._warn(
-                f"is not running yet: {self._server.command} may still be installing it, for at most {limit}"
-            ),
-            is_fixed=self._server.startup_timeout is not None,
+            self._warn,
         )
 
     @asynccontextmanager
     async def _connected(self, deadline: asyncio.Timeout) -> AsyncIterator[None]:
         from pflow_mcp_plugin.client.negotiation import negotiate
-        from pflow_mcp_plugin.client.session import describe, listening, open_session
+        from pflow_mcp_plugin.client.session import Session, describe, listening
 
         started = self._process.started if self._process is not None else time.perf_counter()
-        async with self._streams() as streams:
-            session, dispatcher = open_session(
-                streams, version("pflow-mcp"), self._questions, self._tools.note_change
-            )
-            dispatcher.redact = self._launch.redactor.text
+        async with self._transport() as streams:
+            session = Session(streams, version("pflow-mcp"), self._questions, self._note_changed_list)
+            session.dispatcher.redact = self._launch.redactor.text
             async with session:
                 self._timings["start"], handshake = _since(started), time.perf_counter()
                 self._state = _State.SHAKING_HANDS
-                self._conversation = _Conversation(session=session, dispatcher=dispatcher)
+                self._session = session
                 negotiated = partial(
                     negotiate,
                     session,
-                    dispatcher,
                     self._server.protocol,
-                    self._era,
+                    "handshake" if self._server.transport == "sse" else self._launch.era,
                     patience=start_deadline(self._server).seconds / _PROBE_SHARE,
                 )
                 await with_retry_after(negotiated, deadline.when)
                 self._timings["handshake"] = _since(handshake)
-                info, notes = redacted_info(describe(session), redactor_of(self._launch))
-                dispatcher.version = info.protocol
-                self._conversation = attrs.evolve(self._conversation, info=info, notes=notes)
+                self.info, self._notes = redacted_info(describe(session), redactor_of(self._launch))
+                session.dispatcher.version = self.info.protocol
                 self._state = _State.OPEN
                 try:
                     async with listening(session):
@@ -444,20 +417,16 @@ class Connection:
                 finally:  # what the server still sends must not keep the session from closing
                     await streams[0].aclose()
 
-    @asynccontextmanager
-    async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        if self._server.is_remote:
-            from pflow_mcp_plugin.client.transport.sse import SseTransport
-            from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
+    def _transport(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        if not self._server.is_remote:
+            self._explainer.lines = line_transport(self._server, self._process, self._warn)
+            return self._explainer.lines
+        from pflow_mcp_plugin.client.transport.sse import SseTransport
+        from pflow_mcp_plugin.client.transport.streamable_http import StreamableHttp
 
-            kind = SseTransport if self._server.transport == "sse" else StreamableHttp
-            self._explainer.remote = kind(self._server, self._auth())
-            async with self._explainer.remote as streams:
-                yield streams
-            return
-        self._explainer.lines = line_transport(self._server, self._process, self._warn)
-        async with self._explainer.lines as streams:
-            yield streams
+        kind = SseTransport if self._server.transport == "sse" else StreamableHttp
+        self._explainer.remote = kind(self._server, self._auth())
+        return self._explainer.remote
 
     def _auth(self) -> RequestAuth | None:
         if self._server.auth.get("type") == "oauth":
@@ -473,36 +442,24 @@ class Connection:
                 raise RequestFailed(Exchange(error=error)) from error
         return None
 
-    @property
-    def _era(self) -> str | None:
-        """The era that the server is known to speak; over SSE always the handshake."""
-        return "handshake" if self._server.transport == "sse" else self._launch.era
-
     @asynccontextmanager
-    async def _request(self, phase: Phase, tool: str = "") -> AsyncIterator[_Rounds]:
-        """Run one request; raise its failure as one of our errors."""
-        rounds = _Rounds()
+    async def _request(self, phase: Phase, bounds: Bounds, tool: str = "") -> AsyncIterator[Bounds]:
+        """Run one request within its deadlines; raise its failure as one of our errors."""
         explained = partial(self._explainer.explained, phase=phase, tool=tool)
         try:
-            yield rounds
+            async with bounds:
+                yield bounds
         except McpError:
             raise
         except DeadlinePassed as late:
             raise await explained(
-                late, passed=late.deadline, closed=self._over, answered=rounds.answered > 0
+                late, passed=late.deadline, closed=self._over, answered=bounds.answered
             ) from late
         except Exception as error:
             # A lost session fails every further request: the next one needs a new connection.
             if isinstance(error, RequestFailed) and error.exchange.session_lost:
                 self._retire()
-            raise await explained(error, closed=self._over, answered=rounds.answered > 0) from error
-
-
-@attrs.define
-class _Rounds:
-    """How often a server has answered an unfinished call; each round is a separate request."""
-
-    answered: int = 0
+            raise await explained(error, closed=self._over, answered=bounds.answered) from error
 
 
 def _since(started: float) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 import attrs
 
@@ -39,71 +39,56 @@ class DeadlinePassed(Exception):
 
 
 class Bounds:
-    """The two deadlines of a running request: an idle one, and one for the whole request.
-
-    Args:
-        deadline: The timeout that ends the request.
-        idle: Seconds allowed without a sign of life.
-        end: The loop's time at which the request ends at the latest.
+    """The two deadlines of a request: an idle one, which signs of life extend, and one for all of it.
 
     Attributes:
-        over: Whether the request has ended.
+        answered: Whether the server has answered an earlier round of the request.
     """
 
-    def __init__(self, deadline: asyncio.Timeout, idle: float, end: float) -> None:
-        self._deadline = deadline
+    def __init__(self, idle: Deadline, whole: Deadline) -> None:
+        self.answered = False
         self._idle = idle
-        self._end = end
-        self.over = False
+        self._whole = whole
+        self._over = False
+        now = asyncio.get_running_loop().time()
+        self._end = now + whole.seconds
+        self._timeout = asyncio.timeout_at(min(now + idle.seconds, self._end))
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as late:
+            is_end = asyncio.get_running_loop().time() >= self._end
+            raise DeadlinePassed(self._whole if is_end else self._idle) from late
 
     def extend(self) -> None:
         """Reset the idle deadline after a sign of life, unless the request has ended or timed out."""
-        if not self.over and not self._deadline.expired():
-            self._deadline.reschedule(min(asyncio.get_running_loop().time() + self._idle, self._end))
+        if not self._over and not self._timeout.expired():
+            now = asyncio.get_running_loop().time()
+            self._timeout.reschedule(min(now + self._idle.seconds, self._end))
 
     def until(self) -> float | None:
         """Return the loop's time at which a deadline ends the request, unless it is extended."""
-        return self._deadline.when()
+        return self._timeout.when()
 
 
-@asynccontextmanager
-async def bounded(idle: Deadline, whole: Deadline) -> AsyncIterator[Bounds]:
-    """Bound a request by an idle deadline, which signs of life extend, and by a total one."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + whole.seconds
-    try:
-        async with asyncio.timeout_at(min(loop.time() + idle.seconds, end)) as deadline:
-            bounds = Bounds(deadline, idle.seconds, end)
-            try:
-                yield bounds
-            finally:
-                bounds.over = True
-    except TimeoutError as error:
-        if not deadline.expired():  # another timeout, inside the request
-            raise
-        raise DeadlinePassed(whole if loop.time() >= end else idle) from error
-
-
-def start_deadline(server: Server) -> Deadline:
-    """Return the deadline of a start; it is extended while a package runner installs the server."""
-    seconds = server.startup_timeout
-    return Deadline(START_SECONDS if seconds is None else seconds, "startup_timeout")
-
-
-def longest_start(server: Server) -> Deadline:
-    """Return the deadline of a start that includes an installation."""
-    seconds = server.startup_timeout
-    return Deadline(INSTALL_SECONDS if seconds is None else seconds, "startup_timeout")
+def start_deadline(server: Server, *, installing: bool = False) -> Deadline:
+    """Return the deadline of a start; it is longer if a package runner installs the server first."""
+    usual = INSTALL_SECONDS if installing else START_SECONDS
+    return Deadline(usual if server.startup_timeout is None else server.startup_timeout, "startup_timeout")
 
 
 async def extend_start(
-    deadline: asyncio.Timeout,
-    installing: Callable[[], bool],
-    warn: Callable[[], None],
-    *,
-    is_fixed: bool = False,
+    deadline: asyncio.Timeout, server: Server, installing: Callable[[], bool], warn: Callable[[str], None]
 ) -> bool:
-    """Extend a start deadline while a package runner is still installing the server."""
+    """Extend a start deadline while a package runner is still installing the server; return whether it is."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     warned = False
@@ -111,11 +96,15 @@ async def extend_start(
         if not installing():
             return False
         now = loop.time()
-        if not is_fixed:
+        if server.startup_timeout is None:
             deadline.reschedule(min(now + START_SECONDS, began + INSTALL_SECONDS))
         if not warned and now > began + START_SECONDS:
             warned = True
-            warn()
+            limit = f"{start_deadline(server, installing=True).seconds:g} s"
+            warn(
+                f"is not running yet: {server.command} may still be installing it, "
+                f"for at most {limit} (startup_timeout sets another limit)"
+            )
         await asyncio.sleep(_INSTALL_POLL_SECONDS)
     return True
 
@@ -128,20 +117,13 @@ async def with_retry_after(request: Callable[[], Awaitable[T]], until: Callable[
     try:
         return await request()
     except RequestFailed as refusal:
-        seconds = _pause(refusal, until())
-        if seconds is None:
+        seconds, end = retry_after(refusal.exchange.headers.get("retry-after", "")), until()
+        if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS or seconds is None or end is None:
+            raise
+        if asyncio.get_running_loop().time() + seconds >= end:
             raise
     await asyncio.sleep(seconds)
     return await request()
-
-
-def _pause(refusal: RequestFailed, end: float | None) -> float | None:
-    if refusal.exchange.status != HTTPStatus.TOO_MANY_REQUESTS:
-        return None
-    seconds = retry_after(refusal.exchange.headers.get("retry-after", ""))
-    if seconds is None or end is None or asyncio.get_running_loop().time() + seconds >= end:
-        return None
-    return seconds
 
 
 def retry_after(text: str) -> float | None:

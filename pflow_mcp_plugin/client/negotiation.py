@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 
 from pflow_mcp_plugin.client.request_failures import NoAccessToken, RequestFailed
-from pflow_mcp_plugin.client.session import Dispatcher, Session
+from pflow_mcp_plugin.client.session import Session
 from pflow_mcp_plugin.contract.problems import PortableError
 
 _HANDSHAKE_REFUSED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST)
@@ -35,12 +35,7 @@ _VERSION = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 
 async def negotiate(
-    session: Session,
-    dispatcher: Dispatcher,
-    protocol: str,
-    era: str | None,
-    *,
-    patience: float = DISCOVER_TIMEOUT_SECONDS,
+    session: Session, protocol: str, era: str | None, *, patience: float = DISCOVER_TIMEOUT_SECONDS
 ) -> None:
     """Negotiate the protocol version, and with it the era.
 
@@ -48,14 +43,14 @@ async def negotiate(
     (protocol 2026-07-28, "Versioning").
     """
     if protocol != "auto":
-        await _insist(session, dispatcher, protocol)
+        await _insist(session, protocol)
     elif era == "handshake":
         await _shake_hands_or_discover(session)
     else:
-        await _discover_or_initialize(session, dispatcher, patience)
+        await _discover_or_initialize(session, patience)
 
 
-async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> None:
+async def _insist(session: Session, protocol: str) -> None:
     """Settle on one version, or on any version of the handshake."""
     version = HANDSHAKE_PROTOCOL_VERSIONS[-1] if protocol == "handshake" else protocol
     try:
@@ -63,7 +58,7 @@ async def _insist(session: Session, dispatcher: Dispatcher, protocol: str) -> No
             _shake_hands(session, version) if version in HANDSHAKE_PROTOCOL_VERSIONS else session.discover()
         )
     except (MCPError, RequestFailed, RuntimeError, ValidationError) as refusal:
-        if dispatcher.ended or _is_unsent(refusal):
+        if session.dispatcher.ended or _is_unsent(refusal):
             raise
         await _refuse_with_versions(session, version, refusal)
         raise
@@ -91,17 +86,22 @@ async def _refuse_with_versions(session: Session, wanted: str, refusal: Exceptio
     raise VersionConflict(wanted=wanted, offered=[str(session.protocol_version)]) from refusal
 
 
-async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, patience: float) -> None:
+async def _discover_or_initialize(session: Session, patience: float) -> None:
     try:
         async with asyncio.timeout(min(patience, DISCOVER_TIMEOUT_SECONDS)):
             await session.discover()
     except TimeoutError:
-        await _shake_hands_after_silence(session)
+        try:
+            await _shake_hands(session)
+        except VersionConflict as conflict:
+            if not set(conflict.offered) & {*MODERN_PROTOCOL_VERSIONS}:
+                raise
+            await session.discover()  # it knows no handshake, and was only slow to start
     except MCPError as error:
         offered = _offered_versions(error)
         if offered and not set(offered) & {*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS}:
             raise VersionConflict(wanted=MODERN_PROTOCOL_VERSIONS[-1], offered=offered) from error
-        if dispatcher.ended:  # it exited on the probe, and must be started again for the handshake
+        if session.dispatcher.ended:  # it exited on the probe, and must be started again for the handshake
             raise
         await _shake_hands(session)
     except RequestFailed as failure:
@@ -110,16 +110,6 @@ async def _discover_or_initialize(session: Session, dispatcher: Dispatcher, pati
         await _shake_hands(session)
     except (RuntimeError, ValidationError):  # an answer to the probe without a version in common
         await _shake_hands(session)
-
-
-async def _shake_hands_after_silence(session: Session) -> None:
-    """Shake hands; a modern server that was only slow to start refuses that, and is discovered."""
-    try:
-        await _shake_hands(session)
-    except VersionConflict as conflict:
-        if not set(conflict.offered) & {*MODERN_PROTOCOL_VERSIONS}:
-            raise
-        await session.discover()
 
 
 async def _shake_hands_or_discover(session: Session) -> None:

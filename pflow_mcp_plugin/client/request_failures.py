@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -11,6 +12,8 @@ from pflow_mcp_plugin.redaction import Redactor
 
 _SHOWN = 200
 """Characters of an exception's message that are shown."""
+# The parameters of a challenge (RFC 9110, section 11.6.1; RFC 6750 for `scope` and `error`).
+_CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 
 @attrs.frozen(kw_only=True)
@@ -127,9 +130,15 @@ class NoAccessToken(Exception):
 
 
 def in_words(error: BaseException, redactor: Redactor) -> str:
-    """Return an exception as text: its message, redacted and shortened, and its class."""
+    """Return an exception's message, redacted and shortened, and its class."""
     kind, text = type(error).__name__, redactor.shortened(" ".join(str(error).split()), _SHOWN)
     return f"{text} ({kind})" if text else kind
+
+
+def challenge_parameters(header: str) -> dict[str, str]:
+    """Return the parameters of a `WWW-Authenticate` header; of those with one name, the first."""
+    found = reversed(list(_CHALLENGE.finditer(header)))
+    return {match[1].lower(): match[2] or match[3] or "" for match in found}
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

@@ -49,7 +49,7 @@ from pflow_mcp_plugin.client.deadlines import with_retry_after
 from pflow_mcp_plugin.client.elicitation import Elicitation
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -132,12 +132,16 @@ class Dispatcher(ScreeningDispatcher):
         return True
 
     def _screen(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer without its malformed tools, which `skipped` names."""
         tools = raw.get("tools")
         if not isinstance(tools, list):
             return raw
         is_modern = self.version in MODERN_PROTOCOL_VERSIONS
-        if is_modern:
-            raw = {**raw, **_usable_hints(raw)}
+        if is_modern:  # defaults take the place of missing and invalid cache hints
+            milliseconds, scope = raw.get("ttlMs"), raw.get("cacheScope")
+            usable = type(milliseconds) is int and milliseconds >= 0
+            raw["ttlMs"] = milliseconds if usable else 0
+            raw["cacheScope"] = scope if scope in ("private", "public") else "private"
         broken = self._fault(raw) is not None  # tools are only validated one by one if the list is invalid
         kept = []
         for tool in tools:
@@ -169,13 +173,14 @@ class Session(OpenSession):
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        streams: tuple[Any, Any],
         client_version: str,
         questions: Elicitation,
         on_list_changed: Callable[[], None],
     ) -> None:
+        self.dispatcher = Dispatcher(*streams)
         super().__init__(
-            dispatcher=dispatcher,
+            dispatcher=self.dispatcher,
             client_info=Implementation(name="pflow-mcp", version=client_version),
             # Passed only if someone answers: a server may rely on a capability that it was offered.
             elicitation_callback=questions.elicit if questions.answered else None,
@@ -208,17 +213,6 @@ class Session(OpenSession):
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._on_list_changed()
-
-
-def open_session(
-    streams: tuple[Any, Any],
-    client_version: str,
-    questions: Elicitation,
-    on_list_changed: Callable[[], None] = lambda: None,
-) -> tuple[Session, Dispatcher]:
-    """Return a session that screens out malformed tools, not entered yet, and its dispatcher."""
-    dispatcher = Dispatcher(*streams)
-    return Session(dispatcher, client_version, questions, on_list_changed), dispatcher
 
 
 class InputRequired(Exception):
@@ -348,13 +342,3 @@ async def request_page(
     page, raw = await with_retry_after(lambda: session.send_request(request, _PAGES), until)
     session.absorb(page, complete=cursor is None and page.next_cursor is None)
     return page.next_cursor, raw
-
-
-def _usable_hints(raw: JSONObject) -> dict[str, JSON]:
-    """Return the cache hints of a list, with defaults for missing and invalid ones."""
-    milliseconds, scope = raw.get("ttlMs"), raw.get("cacheScope")
-    usable = isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and milliseconds >= 0
-    return {
-        "ttlMs": milliseconds if usable else 0,
-        "cacheScope": scope if scope in ("private", "public") else "private",
-    }

@@ -5,7 +5,6 @@ A server may repeat its own config in what it says, on purpose or in an example 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -78,45 +77,25 @@ class ToolPages:
             for name, times in sorted(count.items())
             if times > 1
         ]
-        return tuple(_tool_of(tool) for tool in self.raw if count[tool["name"]] == 1), reasons
-
-
-def _tool_of(raw: Mapping[str, Any]) -> Tool:
-    execution = raw.get("execution")
-    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
-    return Tool(
-        name=raw["name"],
-        description=raw.get("description") or "",
-        input_schema=raw.get("inputSchema") or {},
-        output_schema=raw.get("outputSchema"),
-        annotations=raw.get("annotations") or {},
-        title=raw.get("title") or "",
-        meta=raw.get("_meta") or {},
-        task_support=support if isinstance(support, str) else "",
-    )
-
-
-class KeptList:
-    """The last tool list of a connection, while the server allows it to be cached."""
-
-    def __init__(self) -> None:
-        self.changed = False
-        self._listing: Listing | None = None
-        self._until = 0.0
-
-    def note_change(self) -> None:
-        """Drop the cached list, as the server has reported a change."""
-        self.changed = True
-        self._until = 0.0
-
-    def fresh(self) -> Listing | None:
-        """Return the cached list, None if it has expired."""
-        return self._listing if time.monotonic() < self._until else None
-
-    def keep(self, listing: Listing, seconds: float) -> Listing:
-        """Cache a list for some seconds, and return it."""
-        self._listing, self._until = listing, time.monotonic() + seconds
-        return listing
+        tools = []
+        for raw in self.raw:
+            if count[raw["name"]] > 1:
+                continue
+            execution = raw.get("execution")
+            support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
+            tools.append(
+                Tool(
+                    name=raw["name"],
+                    description=raw.get("description") or "",
+                    input_schema=raw.get("inputSchema") or {},
+                    output_schema=raw.get("outputSchema"),
+                    annotations=raw.get("annotations") or {},
+                    title=raw.get("title") or "",
+                    meta=raw.get("_meta") or {},
+                    task_support=support if isinstance(support, str) else "",
+                )
+            )
+        return tuple(tools), reasons
 
 
 def redactor_of(launch: Launch) -> Redactor:

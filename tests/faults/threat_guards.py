@@ -27,7 +27,7 @@ _ANY_AUDIENCE = """
 claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.issuer, leeway=_LEEWAY,
                     options={**_REQUIRED, "verify_aud": False})
 """
-_ANY_RESOURCE = "answer = await requests.post(found.token_endpoint, {**form, **fields}, headers)"
+_ANY_RESOURCE = "body = {**form, **fields}"
 _OPEN_TO_ALL = "path.chmod(0o644)"
 _OVERWRITES = "flags = os.O_WRONLY | os.O_CREAT"
 _IN_ARGV = """
@@ -83,7 +83,7 @@ GUARDS = (
     Guard(21, "Launch.key", instead("sha256", code=_ONE_FOR_ALL), "token_of_another"),
     Guard(21, "SignInKey.digest", instead("_digest", code=ANY_URL), "same_name"),
     Guard(21, "SignInStore.read", never("issuer"), "one_issuer"),
-    Guard(21, "requested_tokens", instead("resource", "post", code=_ANY_RESOURCE), "every_token"),
+    Guard(21, "requested_tokens", instead("body", "resource", code=_ANY_RESOURCE), "every_token"),
     Guard(22, "_pool", never("is_loopback")),
     Guard(23, "_write_new", instead("chmod", code=_OPEN_TO_ALL)),
     Guard(23, "StoredSettings.check", never("is_open_to_others"), "warned"),

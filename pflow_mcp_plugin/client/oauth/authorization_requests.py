@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import TracebackType
@@ -64,16 +64,15 @@ class AuthorizationRequests:
         self._client = httpx2.AsyncClient(
             timeout=self._seconds, transport=CheckedTransport(server, tls_context(os.environ, server))
         )
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._client)
+        await self._client.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        await self._client.__aexit__(kind, error, trace)
 
     async def get(self, url: str, *, own: bool = False) -> Answer:
         """Request metadata: of an authorization server, or the server's own, with its headers."""
@@ -109,17 +108,9 @@ class AuthorizationRequests:
         response, _ = await self._sent("GET", url, whole=False)
         return response.status_code, response.headers.get("location", "")
 
-    async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
-        """Post a form to an endpoint."""
-        return await self._posted(url, headers, data=dict(form))
-
-    async def post_json(self, url: str, content: JSONObject) -> Answer:
-        """Post a JSON object to an endpoint."""
-        return await self._posted(url, {}, json=content)
-
-    async def _posted(self, url: str, headers: Mapping[str, str], **body: Any) -> Answer:
-        accepting = {"accept": _JSON, **headers}
-        response, content = await self._sent("POST", url, headers=accepting, **body)
+    async def post(self, url: str, headers: Mapping[str, str], **body: Any) -> Answer:
+        """Post to an endpoint: a form as `data`, or a JSON object as `json`."""
+        response, content = await self._sent("POST", url, headers={"accept": _JSON, **headers}, **body)
         if response.is_redirect:  # another place must not get the credentials in the form
             where = place(response.headers.get("location", ""))
             raise NoAccessToken(f"the endpoint {place(url)} redirects to {where}; refused", "operator")

@@ -35,24 +35,109 @@ from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.network.certificates import KeyNotPinned
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
-from pflow_mcp_plugin.types import Server
 
 _NAMED = 10
 _ASKED_AGAIN_SECONDS = 60.0
 """How long a machine does not ask again for scopes that it was not granted; they may be, in the meantime."""
+_EARLY_SECONDS = 5.0
+"""How long a request may wait for a refresh while its token is still valid."""
+_PAUSE = 10.0
+"""Seconds before such a refresh is tried again."""
+_LAST_SECONDS = 5.0
+"""How long a refresh that is running may take when its connection is closed; its token would be lost."""
 FILE_ERRORS = (CorruptFile, StoreError)
 """What the files of a kept sign-in may fail with."""
+_HEADER = "authorization"
 
 
-class Refresh:
-    """Makes a sign-in of a server good again."""
+class BearerAuth:
+    """The authorization of the requests to one server, by access tokens; used in one event loop."""
 
-    def __init__(self, launch: Launch, kept: KeptSignIn) -> None:
+    def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
         self._launch = launch
         self._auth = launch.server.auth
-        self._kept = kept
+        self._kept = KeptSignIn(launch, warn)
+        self._sign_in: SignIn | None = None
+        self._running: asyncio.Task[SignIn] | None = None
+        self._next_attempt = 0.0
 
-    async def sign_in(self, refused: str, challenge: str | None) -> SignIn:
+    async def authorize(self, request: httpx2.Request) -> None:
+        """Put an access token on a request that is valid for a while, refreshed if it is not."""
+        if self._sign_in is None:
+            self._sign_in = await self._kept.latest()
+        known = self._sign_in
+        tokens = known.tokens if known else None
+        now = time.time()
+        if known is None or tokens is None or not tokens.is_valid(now) or known.missing_scopes(self._auth):
+            token = await self._refreshed("", None)
+        else:
+            token = tokens.access
+            if not tokens.is_fresh(now) and time.monotonic() > self._next_attempt:
+                # It is still valid: a failure does no harm yet.
+                try:
+                    async with asyncio.timeout(_EARLY_SECONDS):
+                        token = await self._refreshed("", None)
+                except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
+                    self._next_attempt = time.monotonic() + _PAUSE
+        request.headers[_HEADER] = f"Bearer {token}"
+
+    async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        """Put another access token on a request whose token the server refused; return whether it did."""
+        refused = request.headers[_HEADER].removeprefix("Bearer ")
+        challenge = response.headers.get("www-authenticate", "")
+        token = ""
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            token = await self._refreshed(refused, challenge)
+            if token == refused:  # a refresh was running already, which another reason had started
+                token = await self._refreshed(refused, challenge)
+        elif response.status_code == HTTPStatus.FORBIDDEN and "insufficient_scope" in challenge:
+            token = await self._stored_instead(refused, challenge)
+        if token:
+            request.headers[_HEADER] = f"Bearer {token}"
+        return bool(token)
+
+    async def aclose(self) -> None:
+        """Let a refresh that is running end, and store what could not be stored before."""
+        if self._running is not None and not self._running.done():
+            await asyncio.wait([self._running], timeout=_LAST_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._kept.store_late()
+
+    async def _stored_instead(self, insufficient: str, challenge: str) -> str:
+        """Return the stored access token if it is another than one that did not suffice, else `""`.
+
+        A login may have been repeated meanwhile, with more scopes.
+        """
+        sign_in = await self._kept.read() or self._sign_in
+        tokens = sign_in.tokens if sign_in else None
+        if tokens is None or not tokens.is_valid(time.time()):
+            return ""
+        if tokens.access != insufficient:
+            self._sign_in = sign_in
+            return tokens.access
+        asked = challenged_scopes(challenge)
+        if asked and set(asked) <= set(tokens.scopes):
+            scope = " ".join(dict.fromkeys(asked))
+            reason = f"access denied (HTTP 403): it needs the scope {scope}, which the token has already"
+            raise NoAccessToken(reason, "operator", scope)
+        return ""
+
+    async def _refreshed(self, refused: str, challenge: str | None) -> str:
+        """Refresh, or wait for the refresh that is running; return the access token."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._renewed(refused, challenge), name="refresh of a token")
+            # Its exception is seen even if all that waited for it were cancelled.
+            self._running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # A call that is cancelled must not cancel it: the refresh token may have been spent.
+        try:
+            self._sign_in = await asyncio.shield(self._running)
+        except NoAccessToken:
+            self._sign_in = None  # what is stored now counts: the login may have ended
+            raise
+        return self._sign_in.tokens.access if self._sign_in.tokens else ""
+
+    async def _renewed(self, refused: str, challenge: str | None) -> SignIn:
         """Return the sign-in with fresh tokens that have every scope in the config."""
         try:
             async with self._kept.locked():
@@ -81,7 +166,7 @@ class Refresh:
         machine = is_machine(self._auth)
         if known is not None and known.tokens is not None and known.tokens.refresh:
             try:
-                return await self._refreshed(known, known.tokens)
+                return await self._by_refresh_token(known, known.tokens)
             except TokenRefused as refusal:
                 if machine:
                     return await self._by_credentials(challenge)
@@ -103,13 +188,15 @@ class Refresh:
             raise NoAccessToken(await asyncio.to_thread(self._kept.absence), "login")
         raise NoAccessToken(f"the login has {'expired' if known.tokens else 'ended'}", "login")
 
-    async def _refreshed(self, known: SignIn, former: Tokens) -> SignIn:
-        server = self._launch.server
+    async def _by_refresh_token(self, known: SignIn, former: Tokens) -> SignIn:
         client = registered_client(self._auth, known.authorization_server) or known.registration
         client = attrs.evolve(client, redirect_uris=known.registration.redirect_uris)
         self._learn(client.client_id, client.client_secret)
         form = {"grant_type": "refresh_token", "refresh_token": former.refresh}
-        async with AuthorizationRequests(server) as requests, self._kept.room(known.issuer):
+        async with (
+            AuthorizationRequests(self._launch.server) as requests,
+            self._kept.room(known.issuer),
+        ):
             by_client = attrs.evolve(known, registration=client)
             try:
                 tokens = await requested_tokens(requests, by_client, form)
@@ -122,9 +209,39 @@ class Refresh:
         return new
 
     async def _by_credentials(self, challenge: str | None) -> SignIn:
-        """Return a new sign-in of a machine."""
-        self._learn(str(self._auth.get("client_id", "")), str(self._auth.get("client_secret", "")))
-        sign_in = await _machine_sign_in(self._launch.server, challenge)
+        """Return a new sign-in of a machine, by the client credentials in its config."""
+        auth, server = self._auth, self._launch.server
+        self._learn(str(auth.get("client_id", "")), str(auth.get("client_secret", "")))
+        scopes = wanted_scopes(auth)
+        async with AuthorizationRequests(server) as requests:
+            issuer = str(auth.get("issuer", ""))
+            found = await discovered(requests, server, issuer=issuer, challenge=challenge)
+            client = registered_client(auth, found.authorization_server)
+            if client is None:
+                raise NoAccessToken("auth has no client_id", "credentials")
+            sign_in = SignIn(
+                server=server.name,
+                server_url=resource_of(server.url),
+                resource=found.resource,
+                authorization_server=found.authorization_server,
+                registration=client,
+                signed_in_at=time.time(),
+            )
+            form = {"grant_type": "client_credentials"}
+            if scopes:
+                form["scope"] = " ".join(scopes)
+            try:
+                tokens = await requested_tokens(requests, sign_in, form)
+            except TokenRefused as refusal:
+                if refusal.code != "invalid_scope":
+                    raise NoAccessToken(refusal.text, "credentials") from refusal
+                known = found.authorization_server.scopes_supported
+                unknown = [scope for scope in scopes if known and scope not in known]
+                scope = " ".join(unknown or scopes)
+                reason = f"the scope {scope} was not granted: {refusal.text}" if scope else refusal.text
+                step = f"correct scopes in auth of server {server.name}"
+                raise NoAccessToken(reason, "credentials", scope, step=step) from refusal
+        sign_in = attrs.evolve(sign_in, tokens=attrs.evolve(tokens, requested_scopes=scopes))
         await self._kept.write(sign_in)
         return self._complete(sign_in)
 
@@ -253,157 +370,3 @@ def unreadable(error: CorruptFile | StoreError) -> NoAccessToken:
     if isinstance(error, CorruptFile):  # the next login takes its place
         return NoAccessToken(reason, "login")
     return NoAccessToken(reason, "storage", step="".join(error.suggestions[:1]))
-
-
-async def _machine_sign_in(server: Server, challenge: str | None = None) -> SignIn:
-    """Return a new sign-in of a machine, by the client credentials in its config."""
-    auth = server.auth
-    async with AuthorizationRequests(server) as requests:
-        found = await discovered(requests, server, issuer=str(auth.get("issuer", "")), challenge=challenge)
-        client = registered_client(auth, found.authorization_server)
-        if client is None:
-            raise NoAccessToken("auth has no client_id", "credentials")
-        sign_in = SignIn(
-            server=server.name,
-            server_url=resource_of(server.url),
-            resource=found.resource,
-            authorization_server=found.authorization_server,
-            registration=client,
-            signed_in_at=time.time(),
-        )
-        form = {"grant_type": "client_credentials"}
-        scopes = wanted_scopes(auth)
-        if scopes:
-            form["scope"] = " ".join(scopes)
-        try:
-            tokens = await requested_tokens(requests, sign_in, form)
-        except TokenRefused as refusal:
-            if refusal.code != "invalid_scope":
-                raise NoAccessToken(refusal.text, "credentials") from refusal
-            known = found.authorization_server.scopes_supported
-            unknown = [scope for scope in scopes if known and scope not in known]
-            scope = " ".join(unknown or scopes)
-            reason = f"the scope {scope} was not granted: {refusal.text}" if scope else refusal.text
-            step = f"correct scopes in auth of server {server.name}"
-            raise NoAccessToken(reason, "credentials", scope, step=step) from refusal
-    return attrs.evolve(sign_in, tokens=attrs.evolve(tokens, requested_scopes=scopes))
-
-
-_HEADER = "authorization"
-_EARLY_SECONDS = 5.0
-"""How long a request may wait for a refresh while its token is still valid."""
-_PAUSE = 10.0
-"""Seconds before such a refresh is tried again."""
-_LAST_SECONDS = 5.0
-"""How long a refresh that is running may take when its connection is closed; its token would be lost."""
-
-
-class BearerAuth:
-    """The authorization of the requests to one server, by access tokens."""
-
-    def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
-        self._tokens = TokenSupply(launch, warn)
-
-    async def authorize(self, request: httpx2.Request) -> None:
-        """Put a valid access token on a request."""
-        request.headers[_HEADER] = f"Bearer {await self._tokens.current()}"
-
-    async def authorize_again(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Put another access token on a request whose token the server refused; return whether it did."""
-        refused = request.headers[_HEADER].removeprefix("Bearer ")
-        challenge = response.headers.get("www-authenticate", "")
-        token = ""
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            token = await self._tokens.replaced(refused, challenge)
-        elif response.status_code == HTTPStatus.FORBIDDEN and "insufficient_scope" in challenge:
-            token = await self._tokens.stored_instead(refused, challenge)
-        if token:
-            request.headers[_HEADER] = f"Bearer {token}"
-        return bool(token)
-
-    async def aclose(self) -> None:
-        """Let a refresh that is running end."""
-        await self._tokens.aclose()
-
-
-class TokenSupply:
-    """The access tokens of a server, one after the other; used in one event loop."""
-
-    def __init__(self, launch: Launch, warn: Callable[[str], None]) -> None:
-        self._auth = launch.server.auth
-        self._kept = KeptSignIn(launch, warn)
-        self._refresh = Refresh(launch, self._kept)
-        self._sign_in: SignIn | None = None
-        self._running: asyncio.Task[SignIn] | None = None
-        self._next_attempt = 0.0
-
-    async def current(self) -> str:
-        """Return an access token that is valid for a while, refreshed if it is not."""
-        if self._sign_in is None:
-            self._sign_in = await self._kept.latest()
-        known = self._sign_in
-        tokens = known.tokens if known else None
-        now = time.time()
-        if known is None or tokens is None or not tokens.is_valid(now) or known.missing_scopes(self._auth):
-            return await self._refreshed("", None)
-        if not tokens.is_fresh(now) and time.monotonic() > self._next_attempt:
-            # It is still valid: a failure does no harm yet.
-            try:
-                async with asyncio.timeout(_EARLY_SECONDS):
-                    await self._refreshed("", None)
-            except (NoAccessToken, HostRefused, KeyNotPinned, TimeoutError):
-                self._next_attempt = time.monotonic() + _PAUSE
-        return _access(self._sign_in) or tokens.access
-
-    async def replaced(self, refused: str, challenge: str) -> str:
-        """Return an access token instead of a refused one, refreshed unless another is stored."""
-        token = await self._refreshed(refused, challenge)
-        if token == refused:  # a refresh was running already, which another reason had started
-            token = await self._refreshed(refused, challenge)
-        return token
-
-    async def stored_instead(self, insufficient: str, challenge: str) -> str:
-        """Return the stored access token if it is another than one that did not suffice, else `""`.
-
-        A login may have been repeated meanwhile, with more scopes.
-        """
-        sign_in = await self._kept.read() or self._sign_in
-        tokens = sign_in.tokens if sign_in else None
-        if tokens is None or not tokens.is_valid(time.time()):
-            return ""
-        if tokens.access != insufficient:
-            self._sign_in = sign_in
-            return tokens.access
-        asked = challenged_scopes(challenge)
-        if asked and set(asked) <= set(tokens.scopes):
-            scope = " ".join(dict.fromkeys(asked))
-            reason = f"access denied (HTTP 403): it needs the scope {scope}, which the token has already"
-            raise NoAccessToken(reason, "operator", scope)
-        return ""
-
-    async def aclose(self) -> None:
-        """Let a refresh that is running end, and store what could not be stored before."""
-        if self._running is not None and not self._running.done():
-            await asyncio.wait([self._running], timeout=_LAST_SECONDS)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_SECONDS):
-                await self._kept.store_late()
-
-    async def _refreshed(self, refused: str, challenge: str | None) -> str:
-        """Refresh, or wait for the refresh that is running; return the access token."""
-        if self._running is None or self._running.done():
-            refresh = self._refresh.sign_in(refused, challenge)
-            self._running = asyncio.create_task(refresh, name="refresh of a token")
-            # Its exception is seen even if all that waited for it were cancelled.
-            self._running.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # A call that is cancelled must not cancel it: the refresh token may have been spent.
-        try:
-            self._sign_in = await asyncio.shield(self._running)
-        except NoAccessToken:
-            self._sign_in = None  # what is stored now counts: the login may have ended
-            raise
-        return _access(self._sign_in)
-
-
-def _access(sign_in: SignIn | None) -> str:
-    return sign_in.tokens.access if sign_in and sign_in.tokens else ""

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.client.oauth.login_flows import (
     PastedRedirect,
     Person,
     code_tokens,
+    device_tokens,
 )
 from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
@@ -90,11 +91,11 @@ async def sign_out(store: SignInStore, entry: StoredSignIn, server: Server | Non
         ) from None
     if entry.sign_in and entry.sign_in.tokens is None:
         return SignOut(entry=entry)
-    reason = await why_not_revoked(server, sign_in)
+    reason = await _why_not_revoked(server, sign_in)
     return SignOut(entry=entry, revoked=not reason, reason=reason)
 
 
-async def why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
+async def _why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
     """Revoke the tokens of a sign-in; return why that failed, `""` if it did not."""
     if sign_in is None or sign_in.tokens is None or not sign_in.tokens.access:
         return "they could not be read"
@@ -110,8 +111,6 @@ async def why_not_revoked(server: Server | None, sign_in: SignIn | None) -> str:
         return f"{failure.what} cannot be read: {failure.reason}"
     return ""
 
-
-_CODE_GRANT = "authorization_code"
 
 _METHODS: Sequence[Method] = ("none", "client_secret_basic", "client_secret_post")
 """How a client that registers itself would authenticate, the best first: it can keep no secret."""
@@ -131,7 +130,7 @@ async def _revoke(server: Server, sign_in: SignIn, tokens: Tokens) -> None:
     async with AuthorizationRequests(server) as requests:
         for hint, token in wanted:
             form = {"token": token, "token_type_hint": hint, **fields}
-            answer = await requests.post(found.revocation_endpoint, form, headers)
+            answer = await requests.post(found.revocation_endpoint, headers, data=form)
             if answer.status == HTTPStatus.OK:
                 continue
             refused = refusal(answer, "revocation endpoint", form)
@@ -148,13 +147,8 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
         found = await discovered(requests, launch.server, issuer=str(auth.get("issuer", "")))
         former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
         granted = former.tokens.scopes if former and former.tokens else ()
-        attempt = _Attempt(
-            launch=launch,
-            person=person,
-            requests=requests,
-            found=found,
-            scopes=_wanted(auth, found, granted, scopes),
-        )
+        wanted = _wanted(auth, found, granted, scopes)
+        attempt = _Attempt(launch=launch, person=person, requests=requests, found=found, scopes=wanted)
         # Nobody should sign in for nothing, where there is no room or permission.
         async with store.reserved(key, found.authorization_server.issuer):
             sign_in = await attempt.made(former.registration if former else None)
@@ -167,7 +161,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
         raise NoAccessToken("another process has been refreshing its token for too long", "later") from None
     if replaced is not None and replaced.registration.client_id != sign_in.registration.client_id:
         # Not those of the same client: many authorization servers end all that it was ever granted, at once.
-        await why_not_revoked(launch.server, replaced)
+        await _why_not_revoked(launch.server, replaced)
     return sign_in
 
 
@@ -183,55 +177,43 @@ class _Attempt:
 
     async def made(self, stored: Registration | None) -> SignIn:
         """Sign in, by the stored client if the authorization server still knows it."""
-        known = self.found.authorization_server
+        known, auth = self.found.authorization_server, self.launch.server.auth
         only_device = bool(known.device_authorization_endpoint and not known.authorization_endpoint)
-        is_device = self._auth.get("flow") == DEVICE or ("flow" not in self._auth and only_device)
+        is_device = auth.get("flow") == DEVICE or ("flow" not in auth and only_device)
         flow = self._by_device if is_device else self._by_code
         try:
-            try:
-                return await flow(stored)
-            except TokenRefused as refusal:
-                if stored is None or refusal.code not in CLIENT_UNKNOWN or "client_id" in self._auth:
-                    raise
-            return await flow(None)
+            return await flow(stored)
         except TokenRefused as refusal:
-            is_client = refusal.code in CLIENT_UNKNOWN and "client_id" in self._auth
-            raise NoAccessToken(refusal.text, "credentials" if is_client else "login") from refusal
-
-    @property
-    def _auth(self) -> JSONObject:
-        return self.launch.server.auth
+            is_unknown, is_ours = refusal.code in CLIENT_UNKNOWN, "client_id" in auth
+            if stored is not None and is_unknown and not is_ours:
+                return await self.made(None)
+            raise NoAccessToken(
+                refusal.text, "credentials" if is_unknown and is_ours else "login"
+            ) from refusal
 
     async def _by_code(self, stored: Registration | None) -> SignIn:
-        known = self.found.authorization_server
+        known, auth = self.found.authorization_server, self.launch.server.auth
         if not known.authorization_endpoint:
             missing = f"its authorization server {place(known.issuer)} has no authorization_endpoint"
             raise NoAccessToken(missing, "operator")
         require_pkce(known)
         async with self._redirects(stored) as redirects:
-            client = await client_of(
-                self.requests, self._auth, known, redirect_uri=redirects.redirect_uri, stored=stored
+            client = await _client_of(
+                self.requests, auth, known, redirect_uri=redirects.redirect_uri, stored=stored
             )
             sign_in = self._begun(client)
-            tokens = await code_tokens(
-                self.requests,
-                sign_in,
-                self.person,
-                redirects,
-                is_stored=client is stored,
-            )
+            is_stored = client is stored
+            tokens = await code_tokens(self.requests, sign_in, self.person, redirects, is_stored=is_stored)
             name = self.launch.server.name
             redirects.tell("Signed in", f"pflow is signed in at {name}. You can close this page.")
         return attrs.evolve(sign_in, tokens=tokens)
 
     async def _by_device(self, stored: Registration | None) -> SignIn:
-        from pflow_mcp_plugin.client.oauth.login_flows import device_tokens
-
         known = self.found.authorization_server
         if not known.device_authorization_endpoint:
             missing = f"its authorization server {place(known.issuer)} has no device flow"
             raise NoAccessToken(f"{missing}: remove flow from auth", "credentials")
-        client = await client_of(self.requests, self._auth, known, stored=stored)
+        client = await _client_of(self.requests, self.launch.server.auth, known, stored=stored)
         sign_in = self._begun(client)
         tokens = await device_tokens(self.requests, sign_in, self.scopes, self.person.show)
         return attrs.evolve(sign_in, tokens=tokens)
@@ -255,7 +237,7 @@ class _Attempt:
         self, stored: Registration | None
     ) -> AsyncIterator[LoopbackListener | PastedRedirect]:
         """Receive redirects at the configured port, or at that of the earlier login: servers may insist."""
-        configured = self._auth.get("redirect_port")
+        configured = self.launch.server.auth.get("redirect_port")
         former = urlsplit(next(iter(stored.redirect_uris), "")).port if stored else None
         ports = [int(configured)] if isinstance(configured, int | float) else [former or 0, 0]
         if self.person.open_url is None:
@@ -299,7 +281,7 @@ def _wanted(
     return tuple(dict.fromkeys(wanted))
 
 
-async def client_of(
+async def _client_of(
     requests: AuthorizationRequests,
     auth: JSONObject,
     found: AuthorizationServer,
@@ -332,12 +314,12 @@ async def client_of(
     asked: dict[str, Any] = {
         "client_name": "pflow",
         "application_type": "native",
-        "grant_types": [_CODE_GRANT if redirect_uris else DEVICE_GRANT, "refresh_token"],
+        "grant_types": ["authorization_code" if redirect_uris else DEVICE_GRANT, "refresh_token"],
         "token_endpoint_auth_method": next((each for each in _METHODS if each in methods), _METHODS[0]),
     }
     if redirect_uris:
         asked |= {"redirect_uris": list(redirect_uris), "response_types": ["code"]}
-    answer = await requests.post_json(found.registration_endpoint, asked)
+    answer = await requests.post(found.registration_endpoint, {}, json=asked)
     return _registered(answer, asked, redirect_uris)
 
 

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import attrs
 
-from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.metadata import require_url
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
@@ -38,7 +38,6 @@ from pflow_mcp_plugin.client.oauth.token_endpoint import (
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.types import Server
 
 _IF_UNKNOWN = """If the page says that it does not know the client, press Ctrl-C, and register another one:
   pflow mcp logout {name}
@@ -376,27 +375,6 @@ _LONGEST_EXPIRY = 3_600.0
 _SHOWN = 100
 
 
-@attrs.frozen(kw_only=True)
-class _Device:
-    """What the authorization server issued to a device.
-
-    Attributes:
-        device_code: What the device asks for its tokens with, a secret.
-        user_code: What a person enters, printable.
-        page: Where they enter it: an https URL, or one on this machine.
-        complete: The page with the code in its URL, empty if there is none.
-        seconds: How long the codes are good for.
-        interval: Seconds between two polls.
-    """
-
-    device_code: str = attrs.field(repr=False)
-    user_code: str
-    page: str
-    complete: str
-    seconds: float
-    interval: float
-
-
 async def device_tokens(
     requests: AuthorizationRequests,
     sign_in: SignIn,
@@ -409,25 +387,11 @@ async def device_tokens(
     form = {"client_id": client.client_id, "resource": sign_in.resource, **fields}
     if scopes:
         form["scope"] = " ".join(scopes)
-    answer = await requests.post(found.device_authorization_endpoint, form, headers)
-    if answer.status != HTTPStatus.OK or "error" in (answer.content or {}):
-        raise refusal(answer, "device authorization endpoint", form)
-    device = _issued(requests.server, answer)
-    limit = count_text(max(1, round(device.seconds / 60)), "minute")
-    lines = [
-        f"Open this URL in a browser, on any device:\n\n  {device.page}\n",
-        f"There, enter this code within {limit}:\n\n  {device.user_code}\n",
-    ]
-    if device.complete:
-        lines.append(f"Or open this URL, which has the code in it:\n\n  {device.complete}\n")
-    show("\n".join(lines))
-    return await _polled(requests, sign_in, device)
-
-
-def _issued(server: Server, answer: Answer) -> _Device:
-    """Return the codes in an answer; what is shown of it can steer neither a terminal nor a browser."""
-    where = f"the device authorization endpoint {place(answer.url)}"
+    answer = await requests.post(found.device_authorization_endpoint, headers, data=form)
     content = answer.content or {}
+    if answer.status != HTTPStatus.OK or "error" in content:
+        raise refusal(answer, "device authorization endpoint", form)
+    where = f"the device authorization endpoint {place(answer.url)}"
 
     def text(name: str) -> str:
         value = content.get(name)
@@ -437,30 +401,33 @@ def _issued(server: Server, answer: Answer) -> _Device:
 
     def page(name: str) -> str:
         value = text(name)
-        require_url(server, f"{name} of {where}", value)
+        require_url(requests.server, f"{name} of {where}", value)
         return value
 
     seconds, interval = seconds_of(content.get("expires_in")), seconds_of(content.get("interval"))
-    return _Device(
-        device_code=text("device_code"),
-        user_code=one_line(text("user_code")[:_SHOWN]),
-        page=page("verification_uri"),
-        complete=page("verification_uri_complete") if content.get("verification_uri_complete") else "",
-        seconds=_EXPIRY if seconds is None else min(seconds, _LONGEST_EXPIRY),
-        interval=_INTERVAL if interval is None else max(interval, _SHORTEST_INTERVAL),
-    )
+    seconds = _EXPIRY if seconds is None else min(seconds, _LONGEST_EXPIRY)
+    interval = _INTERVAL if interval is None else max(interval, _SHORTEST_INTERVAL)
+    code, limit = text("device_code"), count_text(max(1, round(seconds / 60)), "minute")
+    # What is shown can steer neither a terminal nor a browser.
+    lines = [
+        f"Open this URL in a browser, on any device:\n\n  {page('verification_uri')}\n",
+        f"There, enter this code within {limit}:\n\n  {one_line(text('user_code')[:_SHOWN])}\n",
+    ]
+    if content.get("verification_uri_complete"):
+        complete = page("verification_uri_complete")
+        lines.append(f"Or open this URL, which has the code in it:\n\n  {complete}\n")
+    show("\n".join(lines))
+    form = {"grant_type": DEVICE_GRANT, "device_code": code}
+    return await _polled(requests, sign_in, form, time.monotonic() + seconds, interval)
 
 
-async def _polled(requests: AuthorizationRequests, sign_in: SignIn, device: _Device) -> Tokens:
+async def _polled(
+    requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str], end: float, interval: float
+) -> Tokens:
     """Ask for the tokens until the person has decided, or the code has expired."""
-    from asyncio import sleep
-
-    form = {"grant_type": DEVICE_GRANT, "device_code": device.device_code}
-    end = time.monotonic() + device.seconds
-    pause = interval = device.interval
-    trouble = ""
+    pause, trouble = interval, ""
     while True:
-        await sleep(min(pause, max(0.0, end - time.monotonic())))
+        await asyncio.sleep(min(pause, max(0.0, end - time.monotonic())))
         if time.monotonic() >= end:
             raise NoAccessToken(f"{_EXPIRED}{trouble}", "login")
         try:

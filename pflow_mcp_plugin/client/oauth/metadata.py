@@ -15,15 +15,13 @@ import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place, require_allowed
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
-from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.client.request_failures import NoAccessToken, challenge_parameters
 from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.network.egress import is_loopback
 from pflow_mcp_plugin.types import Server
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
-_METADATA = re.compile(r'\bresource_metadata=(?:"([^"]*)"|([^\s,]+))', re.IGNORECASE)
-_SCOPE = re.compile(r'\bscope=(?:"([^"]*)"|([^\s,]+))', re.IGNORECASE)
 _URLS = (
     "token_endpoint",
     "authorization_endpoint",
@@ -35,14 +33,7 @@ _URLS = (
 
 @attrs.frozen(kw_only=True)
 class Discovery:
-    """What the metadata of a server and its authorization server say.
-
-    Attributes:
-        resource: What tokens are requested for.
-        scopes: The scopes that the server's metadata names, empty if it names none.
-        challenged_scopes: Those that its refusal of a request names.
-        authorization_server: The authorization server.
-    """
+    """What the metadata of a server and its authorization server say, and the refusal of a request."""
 
     resource: str
     scopes: tuple[str, ...] = ()
@@ -81,7 +72,7 @@ async def authorization_server(
 
 def challenged_scopes(challenge: str) -> tuple[str, ...]:
     """Return the scopes that the `WWW-Authenticate` header of a refused request names."""
-    return _words(_named_in(challenge, _SCOPE).split())
+    return _words(challenge_parameters(challenge).get("scope", "").split())
 
 
 def require_pkce(found: AuthorizationServer) -> None:
@@ -110,14 +101,12 @@ def require_url(server: Server, what: str, url: str) -> None:
     """Refuse a URL in metadata that is not https, or http to this machine, or that the rules do not allow."""
     try:
         parts = urlsplit(url)
-        fits = bool(
-            _PRINTABLE.fullmatch(url) and parts.hostname and "@" not in parts.netloc and not parts.fragment
-        )
+        fits = bool(_PRINTABLE.fullmatch(url) and parts.hostname and parts.port != 0)
+        fits = fits and "@" not in parts.netloc and not parts.fragment
         secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-        port = parts.port
     except ValueError:
         fits = False
-    if not (fits and secure and port != 0):
+    if not (fits and secure):
         raise NoAccessToken(f"{what} is refused, as it must be an https URL: {place(url)}", "operator")
     require_allowed(server, url)
 
@@ -128,7 +117,7 @@ async def _protected_resource(
     """Return the metadata of the server itself (RFC 9728), None if it has none."""
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
 
-    named = _named_in(challenge, _METADATA)
+    named = challenge_parameters(challenge).get("resource_metadata", "")
     try:
         is_foreign = bool(named) and not is_same_origin(server.url.lower(), named.lower())
     except ValueError:
@@ -145,11 +134,6 @@ async def _protected_resource(
                 raise NoAccessToken(f"its metadata is for another resource, {shown}; refused", "operator")
             return content
     return None
-
-
-def _named_in(challenge: str, parameter: re.Pattern[str]) -> str:
-    match = parameter.search(challenge)
-    return (match[1] or match[2] or "") if match else ""
 
 
 def covers(resource: str, url: str) -> bool:
@@ -200,6 +184,7 @@ def _checked(server: Server, issuer: str, content: JSONObject) -> AuthorizationS
             require_url(server, f"{name} in {where}", url)
     if not urls["token_endpoint"]:
         raise NoAccessToken(f"{where} has no token_endpoint", "operator")
+    # The default of each further field tells its type.
     given: dict[str, Any] = {"issuer": stated, **urls}
     for field in attrs.fields(AuthorizationServer):
         if field.default == ():

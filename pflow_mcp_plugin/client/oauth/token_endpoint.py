@@ -10,13 +10,12 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
-
-import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
@@ -67,9 +66,6 @@ class TokenRefused(Exception):
         self.code = code
         self.text = text
 
-    def __str__(self) -> str:
-        return self.text
-
 
 async def requested_tokens(
     requests: AuthorizationRequests, sign_in: SignIn, form: Mapping[str, str]
@@ -78,22 +74,12 @@ async def requested_tokens(
     found = sign_in.authorization_server
     fields, headers = authentication(sign_in.registration, found, requests.server.auth)
     sent = time.time()
-    answer = await requests.post(
-        found.token_endpoint, {**form, **fields, "resource": sign_in.resource}, headers
-    )
+    body = {**form, **fields, "resource": sign_in.resource}
+    answer = await requests.post(found.token_endpoint, headers, data=body)
     content = answer.content or {}
     # Some, such as GitHub's, refuse with the status 200.
     if answer.status != HTTPStatus.OK or ("error" in content and "access_token" not in content):
         raise refusal(answer, "token endpoint", {**form, **fields})
-    tokens = _tokens(answer, sent)
-    former = sign_in.tokens or Tokens(scopes=form.get("scope", "").split())
-    return attrs.evolve(
-        tokens, refresh=tokens.refresh or former.refresh, scopes=tokens.scopes or former.scopes
-    )
-
-
-def _tokens(answer: Answer, sent: float) -> Tokens:
-    content = answer.content or {}
     access, kind = content.get("access_token"), content.get("token_type")
     if not isinstance(access, str) or not _TOKEN.fullmatch(access):
         raise NoAccessToken(f"the token endpoint {place(answer.url)} answered without a token", "later")
@@ -101,15 +87,18 @@ def _tokens(answer: Answer, sent: float) -> Tokens:
         raise NoAccessToken(f"the token endpoint {place(answer.url)} issued no bearer token", "operator")
     refresh, scope = content.get("refresh_token"), content.get("scope")
     words = scope if isinstance(scope, list) else [scope]  # some servers send a list
+    scopes = [each for word in words if isinstance(word, str) for each in word.split()]
     seconds = seconds_of(content.get("expires_in"))
     if seconds is not None and not 0 < seconds <= _LONGEST_LIFE:  # some mean by 0 that it does not expire
         seconds = None
+    # What the answer leaves out stays as it was, or was asked for (RFC 6749, sections 5.1 and 6).
+    former = sign_in.tokens or Tokens(scopes=form.get("scope", "").split())
     return Tokens(
         access=access,
-        refresh=refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else "",
+        refresh=refresh if isinstance(refresh, str) and _TOKEN.fullmatch(refresh) else former.refresh,
         expires_at=None if seconds is None else sent + seconds,
         issued_at=sent,
-        scopes=[each for word in words if isinstance(word, str) for each in word.split()],
+        scopes=scopes or former.scopes,
     )
 
 
@@ -129,13 +118,12 @@ def refusal(answer: Answer, what: str, form: Mapping[str, str]) -> TokenRefused:
     redactor = Redactor(value for key, value in form.items() if key in _SECRET)
     content = redactor.value(answer.content or {})
     code, text = error_of(content, f"HTTP {answer.status}")
-    note = ""
+    text = f"the {what} {place(answer.url)} answered {text}"
     off = 0.0 if answer.date is None else time.time() - answer.date
     if "client_assertion" in form and abs(off) >= _CLOCK_SECONDS:  # its times may be why it was refused
-        where = "ahead of" if off > 0 else "behind"
-        minutes = f"{abs(off) / 60:.0f} minutes {where}"
-        note = f"; this machine's clock is {minutes} that of the authorization server"
-    return TokenRefused(code, f"the {what} {place(answer.url)} answered {text}{note}")
+        minutes = f"{abs(off) / 60:.0f} minutes {'ahead of' if off > 0 else 'behind'}"
+        text += f"; this machine's clock is {minutes} that of the authorization server"
+    return TokenRefused(code, text)
 
 
 def error_of(content: JSONObject, otherwise: str = "") -> tuple[str, str]:
@@ -205,8 +193,14 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
     except OSError as error:
         reason = f"the private key {file} cannot be read: {error.strerror or error}"
         raise NoAccessToken(reason, "credentials") from error
-    loaded, own_id = _loaded(content)
-    signing = _signing_key(loaded, found.token_endpoint_auth_signing_alg_values_supported)
+    key_data: Any = content  # PEM, or nothing that is a key
+    with suppress(ValueError, RecursionError, jwt.PyJWTError):
+        value = read_json(content)
+        if isinstance(value, dict):
+            jwk = jwt.PyJWK(value)
+            key_data = jwk.key
+            key_id = key_id or (jwk.key_id if isinstance(jwk.key_id, str) else "")
+    signing = _signing_key(key_data, found.token_endpoint_auth_signing_alg_values_supported)
     if signing is None:
         why = "it is not an unencrypted RSA, elliptic curve or Ed25519 key in PEM, or a JWK of one"
         raise NoAccessToken(f"the private key {file} cannot be used: {why}", "credentials")
@@ -220,22 +214,7 @@ def _assertion(client_id: str, found: AuthorizationServer, file: str, key_id: st
         "exp": now + _ASSERTION_SECONDS,
         "jti": uuid4().hex,
     }
-    key_id = key_id or own_id
     return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": key_id} if key_id else None)
-
-
-def _loaded(content: bytes) -> tuple[Any, str]:
-    """Return a key for PyJWT, and the id of a JWK if it has one."""
-    import jwt
-
-    try:
-        value = read_json(content)
-        key = jwt.PyJWK(value) if isinstance(value, dict) else None
-    except (ValueError, RecursionError, jwt.PyJWTError):  # PEM, or nothing that is a key
-        return content, ""
-    if key is None:
-        return content, ""
-    return key.key, key.key_id if isinstance(key.key_id, str) else ""
 
 
 def _signing_key(loaded: Any, known: Sequence[str]) -> tuple[Any, str] | None:
