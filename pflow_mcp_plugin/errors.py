@@ -7,18 +7,18 @@ classes: errors differ in their fields.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import attrs
+from pflow_mcp_plugin.contract import PflowError
 
-from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Ran
-from pflow_mcp_plugin.contract.json_types import JSON
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Kind, Problem, Ran
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 
 
-@attrs.frozen(kw_only=True)
-class Where:
+class Where(NamedTuple):
     """Where an error happened: server, tool and phase.
 
     Attributes:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
-from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
+from pflow_mcp_plugin.types import ServerInfo
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.types import Method, Server, Tool
 
 
 @attrs.frozen(kw_only=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract import Command, Host, NodeSource, Paths, PflowError, Problem, hookimpl
+from pflow_mcp_plugin.contract import Command, PflowError, hookimpl
 
 if TYPE_CHECKING:  # few commands run anything
-    from pflow_mcp_plugin.contract import LockCheck, NodeRef, Run
+    from pflow_mcp_plugin.contract import Host, LockCheck, NodeRef, NodeSource, Paths, Problem, Run
 
 SOURCE = "mcp"
 """The name of the plugin's node source, and the key of its `Runtime` in `run.resources`."""

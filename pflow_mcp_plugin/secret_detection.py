@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-
-import attrs
+from typing import NamedTuple
 
 _SECRET = re.compile(
     r"auth|bearer|cookie|credential|dsn|jwt|key|pass(?!ive)|pwd|secret|session|\bsig\b|signature|token"
@@ -239,8 +238,7 @@ _SHAPES = (
 string that is part of it. The first of two that overlap counts."""
 
 
-@attrs.frozen
-class Token:
+class Token(NamedTuple):
     """A token in a text.
 
     Attributes:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSONObject
-
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.server_preset import PresetInput, ServerPreset
 
 __all__ = [
@@ -34,8 +33,7 @@ Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
 Method = Literal["tools/call", "resources/read"]
 
 
-@attrs.frozen(kw_only=True)
-class ToolFilter:
+class ToolFilter(NamedTuple):
     """The type of a filter in a server's config: globs over raw tool names. An empty `allow` allows all.
 
     Attributes:
@@ -52,8 +50,7 @@ class ToolFilter:
         return allowed and not any(fnmatchcase(tool, glob) for glob in self.deny)
 
 
-@attrs.frozen(kw_only=True)
-class NetworkRules:
+class NetworkRules(NamedTuple):
     """The type of the rules for the hosts that servers are reached at: the `[network]` table of their config.
 
     Attributes:
@@ -130,7 +127,7 @@ class Server:
     tls_pins: tuple[str, ...] | str = ()
     ca_bundle: str = ""
     client_cert: tuple[str, ...] = ()
-    network: NetworkRules = NetworkRules()
+    network: NetworkRules = attrs.field(factory=NetworkRules)
     startup_timeout: float | None = None
     list_timeout: float = 5.0
     call_timeout: float = 30.0

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-import attrs
+from typing import NamedTuple
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PIECE = re.compile(
@@ -22,8 +21,7 @@ _VARIABLE = re.compile(_NAME)
 _PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
 
 
-@attrs.frozen
-class VariableReference:
+class VariableReference(NamedTuple):
     """A reference to a variable in a config value.
 
     Attributes:

@@ -83,6 +83,33 @@ def test_a_listing_imports_nothing_heavy(monkeypatch, tmp_path, arguments):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+COUNT = """
+import sys
+from attr import _make
+made, build = [], _make._ClassBuilder.build_class
+def note(builder):
+    made.append(build(builder))
+    return made[-1]
+_make._ClassBuilder.build_class = note
+from pflow_mcp_plugin.__main__ import main
+sys.argv = ["pflow", *sys.argv[1:]]
+main()
+ours = [name for name in sys.modules if name.startswith("pflow_mcp_plugin")]
+print(len(made), len(ours), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "modules"), [(["mcp", "list"], 63), (["registry", "list"], 56)])
+def test_a_list_makes_few_attrs_classes(demo, arguments, modules):
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    classes, loaded = map(int, done.stderr.split())
+    assert "demo" in done.stdout
+    assert 0 < classes <= 10  # each takes half a millisecond
+    assert 0 < loaded <= modules
+
+
 def test_presets_are_loaded_only_when_they_are_asked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
     code = RUN.format(heavy=(PRESETS, "pflow_mcp_plugin.server_preset"))

@@ -14,14 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-import attrs
-
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog import tool_file
-from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, Head, StoredFile, SyncedTool, ToolFile
+from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, StoredFile, SyncedTool
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.catalog.tool_file import Head, ToolFile
     from pflow_mcp_plugin.exchange import Listing
 
 
@@ -61,24 +60,29 @@ class _Found(NamedTuple):
         )
 
 
-@attrs.frozen
 class Catalog:
     """The tools of every synced server, one file for each.
 
     A corrupt file is moved aside (`NAME.json.corrupt-1`) and its server counts as not synced;
     `set_aside` returns the path.
 
-    Attributes:
+    Args:
         folder: The folder of the files.
         renames: Returns the renamed tools of a server: raw name to the name for its node.
         apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
             name in `folder` belongs to another server.
     """
 
-    folder: Path
-    renames: Callable[[str], Mapping[str, str]] = lambda _server: {}
-    apart: Callable[[], Mapping[str, Path]] = dict
-    _read: dict[str, tuple[_Stamp, StoredFile]] = attrs.field(factory=dict, repr=False, eq=False)
+    def __init__(
+        self,
+        folder: Path,
+        renames: Callable[[str], Mapping[str, str]] = lambda _server: {},
+        apart: Callable[[], Mapping[str, Path]] = dict,
+    ) -> None:
+        self.folder = folder
+        self.renames = renames
+        self.apart = apart
+        self._read: dict[str, tuple[_Stamp, StoredFile]] = {}
 
     def servers(self) -> tuple[str, ...]:
         """Return the names of the synced servers, sorted."""

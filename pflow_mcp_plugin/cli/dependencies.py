@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stderr_folder
-from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.catalog.tool_catalog import Catalog
     from pflow_mcp_plugin.config.expansion import Lookup
+    from pflow_mcp_plugin.config.server_store import ServerStore
+    from pflow_mcp_plugin.contract import Host
+    from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.trust.pins import Pins
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import attrs
 import click
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog import tool_catalog
-from pflow_mcp_plugin.catalog.tool_catalog import Catalog
-from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.contract import Host, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract import Problem, Report
 from pflow_mcp_plugin.presets.server_program import advise
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
-from pflow_mcp_plugin.types import Server
+from pflow_mcp_plugin.terminal.tables import Column, Table
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+    from pflow_mcp_plugin.catalog.tool_file import ToolFile
+    from pflow_mcp_plugin.contract import Host
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.terminal.tables import Cell
+    from pflow_mcp_plugin.types import Server
 
 _COLUMNS = (
     Column(title="SERVER", whole=True),
@@ -31,8 +35,7 @@ _COLUMNS = (
 _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND ARGS..."
 
 
-@attrs.frozen(kw_only=True)
-class ServerRow:
+class ServerRow(NamedTuple):
     """One server in the list of `pflow mcp list`.
 
     Attributes:
@@ -102,8 +105,7 @@ def _rows(host: Host) -> Iterator[ServerRow]:
     of_project = store.project_folders()
     for name in store.names():
         row = _row(name, store.table(name), defaults, known)
-        yield attrs.evolve(
-            row,
+        yield row._replace(
             source="project" if name in of_project else "user",
             sync_failure=tool_catalog.read_failure(known.folder_of(name), name),
             advice=advise(row.server) if row.server and not row.server.disabled else None,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.config.field_checks import (
     RULES,
-    Check,
     advice,
     checks_of,
     fault,
@@ -14,8 +14,13 @@ from pflow_mcp_plugin.config.field_checks import (
     join,
     kind_of,
 )
-from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.field_checks import (
+        Check,
+    )
+    from pflow_mcp_plugin.contract import Problem
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 CODE = "authorization_code"
 """The flow by which `auth` of type oauth lets a person sign in with a browser: the default."""

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from string import punctuation
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import attrs
@@ -21,11 +21,14 @@ from pflow_mcp_plugin.config import auth, display, field_checks
 from pflow_mcp_plugin.config.display import decides_code
 from pflow_mcp_plugin.config.field_checks import refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Settings
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.exchange import Launch, setting
 from pflow_mcp_plugin.secret_detection import tokens
-from pflow_mcp_plugin.types import Server
-from pflow_mcp_plugin.variable_references import VariableReference
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Host, Problem, Settings
+    from pflow_mcp_plugin.types import Server
+    from pflow_mcp_plugin.variable_references import VariableReference
 
 STARTS_SETTING = "PFLOW_MCP_STARTS"
 """The environment variable, or else the setting, with the most servers that are started at once."""

@@ -11,14 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, time
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal.printable_text import one_line
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSONObject
 
 Check = Callable[[str, JSON], Iterator[Problem]]
 

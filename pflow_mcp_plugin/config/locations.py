@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.contract import Paths, Problem
+from pflow_mcp_plugin.contract import Problem
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Paths
 
 SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
 """The path of the server config's JSON Schema, for editors."""

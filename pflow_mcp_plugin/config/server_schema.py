@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,7 +17,6 @@ from pflow_mcp_plugin import naming, variable_references
 from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import (
     RULES,
-    Check,
     advice,
     checks_of,
     fault,
@@ -27,9 +26,15 @@ from pflow_mcp_plugin.config.field_checks import (
     nearest,
     unknown,
 )
-from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter, Transport
+from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.field_checks import (
+        Check,
+    )
+    from pflow_mcp_plugin.contract import Problem
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.types import Transport
 
 SERVERS = "mcpServers"
 DEFAULTS = "defaults"

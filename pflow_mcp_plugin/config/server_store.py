@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -17,17 +17,17 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import advice, refuse_errors
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.types import NetworkRules, Server
+from pflow_mcp_plugin.types import NetworkRules
 
 if TYPE_CHECKING:  # few folders have a project's file
     from pflow_mcp_plugin.config.project_file import ProjectFile, ProjectReading
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.types import Server
 
 
-@attrs.frozen(kw_only=True)
-class StoreChange:
+class StoreChange(NamedTuple):
     """What a change did to `mcp-servers.toml`."""
 
     added: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ class StoreChange:
     warnings: tuple[Problem, ...] = ()
 
 
-@attrs.frozen
 class _Seen:
     """The last read of the files: a signature, their content, and the servers that were requested."""
 
-    signature: object
-    document: dict[str, JSON]
-    project: ProjectReading | None = None
-    servers: dict[str, Server] = attrs.field(factory=dict)
+    def __init__(self, signature: object, document: dict[str, JSON], project: ProjectReading | None) -> None:
+        self.signature = signature
+        self.document = document
+        self.project = project
+        self.servers: dict[str, Server] = {}
 
     @cached_property
     def network(self) -> NetworkRules:

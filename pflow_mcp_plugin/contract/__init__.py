@@ -25,17 +25,6 @@ It imports pluggy, attrs, typing and `terminal` only, and knows nothing of any p
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
-from pflow_mcp_plugin.contract.entries import (
-    FAILURES,
-    UNKNOWN,
-    Entry,
-    Field,
-    Interface,
-    Node,
-    NodeSource,
-    NodeUse,
-    Sketch,
-)
 from pflow_mcp_plugin.contract.hookspecs import (
     ENTRY_POINT_GROUP,
     HOST_ENTRY_POINT_GROUP,
@@ -46,29 +35,53 @@ from pflow_mcp_plugin.contract.hookspecs import (
 from pflow_mcp_plugin.contract.hosts import API, Host, Paths, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
-from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.entries import (
+        FAILURES,
+        UNKNOWN,
+        Entry,
+        Field,
+        Interface,
+        Node,
+        NodeSource,
+        NodeUse,
+        Sketch,
+    )
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
     from pflow_mcp_plugin.contract.progress import Progress
     from pflow_mcp_plugin.contract.registries import Registry
+    from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
     from pflow_mcp_plugin.contract.runners import NodeOutcome, Runner, ValuePath
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, Workflow
     from pflow_mcp_plugin.contract.suggestions import Suggestion
 else:
     _LATER = {
         "Discovery": "libraries",
+        "Entry": "entries",
+        "FAILURES": "entries",
+        "Field": "entries",
+        "Interface": "entries",
         "Library": "libraries",
         "LockCheck": "runs",
         "Match": "libraries",
+        "Node": "entries",
         "NodeOutcome": "runners",
         "NodeRef": "runs",
+        "NodeSource": "entries",
+        "NodeUse": "entries",
+        "Outcome": "run_requests",
         "Progress": "progress",
         "Registry": "registries",
         "Run": "runs",
+        "RunControl": "run_requests",
+        "RunOrigin": "run_requests",
         "Runner": "runners",
         "SavedWorkflow": "libraries",
+        "Sketch": "entries",
         "Suggestion": "suggestions",
+        "THE_USER": "run_requests",
+        "UNKNOWN": "entries",
         "ValuePath": "runners",
         "Workflow": "runs",
     }

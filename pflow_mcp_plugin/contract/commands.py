@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # few commands return tables
     Shown = str | tuple[str | Table, ...]
 
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_LOAD = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +57,8 @@ class Command:
 
     @load.validator
     def _check_load(self, attribute: attrs.Attribute[str], value: str) -> None:
-        if not (isinstance(value, str) and _LOAD.fullmatch(value)):
+        module, colon, attribute_name = value.partition(":") if isinstance(value, str) else ("", "", "")
+        if not (colon and all(word.isidentifier() for word in (*module.split("."), attribute_name))):
             message = f"Command.load must have the form 'module:attribute', got {value!r}"
             raise ValueError(message)
 

@@ -7,13 +7,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping, MutableMappi
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _ALWAYS_SHOWN = (
     "class_name",

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-from pflow_mcp_plugin.contract.commands import Command
-from pflow_mcp_plugin.contract.entries import NodeSource
-from pflow_mcp_plugin.contract.hosts import Host
-from pflow_mcp_plugin.contract.problems import Problem
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # creating these classes would slow each start
+    from pflow_mcp_plugin.contract.commands import Command
+    from pflow_mcp_plugin.contract.entries import NodeSource
+    from pflow_mcp_plugin.contract.hosts import Host
+    from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run
 
 PROJECT = "pflow"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import flag, items, text, valid_name
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSONObject
+    from pflow_mcp_plugin.contract.problems import PflowError
     from pflow_mcp_plugin.contract.progress import Progress
 
 

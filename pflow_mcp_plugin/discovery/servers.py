@@ -12,31 +12,32 @@ import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog, forget_failure
-from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.locations import pin_folder, project_file, server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Paths, PflowError
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.exchange import Launch
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.config.expansion import Lookup
     from pflow_mcp_plugin.config.project_file import ProjectFile
+    from pflow_mcp_plugin.contract import Paths
+    from pflow_mcp_plugin.exchange import Launch
     from pflow_mcp_plugin.trust.pins import Pins
 
 
-@attrs.frozen(kw_only=True)
 class Servers:
     """The configured servers together with the results of their last syncs.
 
-    Attributes:
+    Args:
         store: The config.
         catalog: The results of the syncs.
         pin_folder: The folder of what was approved of the user's servers.
     """
 
-    store: ServerStore
-    catalog: Catalog
-    pin_folder: Path
+    def __init__(self, *, store: ServerStore, catalog: Catalog, pin_folder: Path) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.pin_folder = pin_folder
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
         """Delete the tools and pins of a server that is not in the user's own config, or no longer.
@@ -120,6 +121,8 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
             kind="config",
         )
     fingerprint = store.fingerprint(name)
+    from pflow_mcp_plugin.config.expansion import expand
+
     ready = expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
     return attrs.evolve(ready, config_file=store.file_of(name))
 

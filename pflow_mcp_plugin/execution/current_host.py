@@ -15,9 +15,10 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host, Paths
+from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host
 
 if TYPE_CHECKING:  # every start loads this module, few need the errors
+    from pflow_mcp_plugin.contract import Paths
     from pflow_mcp_plugin.errors import McpError
 
 _PACKAGE = __name__.partition(".")[0]

@@ -155,7 +155,7 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
             from difflib import get_close_matches
 
             near = get_close_matches(name, approved, n=1)
-            where = attrs.evolve(target.where, phase="arguments")
+            where = target.where._replace(phase="arguments")
             raise McpError(
                 f"Tool {where.tool} of server {where.server} takes no argument {name}",
                 where=where,

@@ -120,7 +120,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: B
     step = f"the message comes from the tool; {where.info_command} shows its parameters"
     error = CallFailed(
         "\n".join([message, *blanks.notes]),
-        where=attrs.evolve(where, phase="result"),
+        where=where._replace(phase="result"),
         action=action_of(message),
         ran="ran",
         next_step=step,
@@ -149,7 +149,7 @@ class _Malformed(CallFailed):
 
 class _ContentReader:
     def __init__(self, where: Where, artifacts: Artifacts, redactor: Redactor) -> None:
-        self._where = attrs.evolve(where, phase="result")
+        self._where = where._replace(phase="result")
         self._artifacts = artifacts
         self.redactor = redactor
         self._encoded_media: list[tuple[str, dict[str, JSON]]] = []

@@ -351,10 +351,10 @@ class Runtime:
         )
         problem = withheld(record, self._store.get(record.server))
         if problem:
-            raise _not_approved(problem, attrs.evolve(target.where, phase="config"))
+            raise _not_approved(problem, target.where._replace(phase="config"))
         from pflow_mcp_plugin.trust.tool_use import ToolUse
 
-        where = attrs.evolve(target.where, phase="arguments")
+        where = target.where._replace(phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))
 
     def _refuse_gone(self, server: str, tool: str) -> None:

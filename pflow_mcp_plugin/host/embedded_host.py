@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract import Host, Paths, PflowError, Problem
+from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.host.plugins import Plugins
 from pflow_mcp_plugin.host.shared_parts import shared_part
 from pflow_mcp_plugin.host.standard_streams import write
@@ -20,7 +20,7 @@ from pflow_mcp_plugin.storage import default_paths
 from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Report, Suggestion
+    from pflow_mcp_plugin.contract import Paths, Problem, Report, Suggestion
     from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
     from pflow_mcp_plugin.host.running import WorkflowRunner
     from pflow_mcp_plugin.host.stored_settings import StoredSettings

@@ -21,13 +21,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pluggy
 
-from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, Host, PflowError, Problem, hookspecs
+from pflow_mcp_plugin.contract import ENTRY_POINT_GROUP, PROJECT, PflowError, Problem, hookspecs
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.host.foreign_code import foreign_code
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Host
 
 _METADATA_FOLDER = re.compile(r"(?P<name>.+?)(-.*)?\.(dist-info|egg-info)")
 _PACKAGE = __name__.partition(".")[0]
@@ -165,7 +168,7 @@ def _read(path: str) -> str:
 _PREFIX = f"{PROJECT}_"
 DISABLE_VARIABLE = "PFLOW_DISABLE_PLUGINS"
 _OWN = (
-    ("pflow-nodes", f"{__package__}.nodes.own_nodes"),
+    ("pflow-nodes", f"{__package__}.nodes"),
     ("pflow-commands", f"{__package__}.cli.builtin_commands"),
 )
 

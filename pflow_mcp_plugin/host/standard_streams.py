@@ -14,12 +14,13 @@ from io import UnsupportedOperation
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 
 _CHUNK = 1 << 20

@@ -13,16 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import attrs
-
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
 
 if TYPE_CHECKING:
     import subprocess
+
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 
 _SERVICE = "pflow"
@@ -199,7 +198,6 @@ Place = Literal["file", "keyring", "command"]
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-@attrs.frozen
 class StoredSettings(Settings):
     """The settings stored in a file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
@@ -209,8 +207,9 @@ class StoredSettings(Settings):
     read again each time, so that a long-lived host sees changes by other processes.
     """
 
-    path: Path
-    answers: CommandAnswers = attrs.field(factory=CommandAnswers, eq=False, repr=False)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers = CommandAnswers()
 
     @property
     def store(self) -> JsonStore:

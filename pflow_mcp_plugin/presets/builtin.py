@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract import Host, hookimpl
+from pflow_mcp_plugin.contract import hookimpl
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Host
     from pflow_mcp_plugin.types import ServerPreset
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
-from pflow_mcp_plugin.types import Server
-from pflow_mcp_plugin.variable_references import VariableReference, substitute
+from pflow_mcp_plugin.variable_references import substitute
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.types import Server
+    from pflow_mcp_plugin.variable_references import VariableReference
 
 
 def advise(server: Server) -> Problem | None:

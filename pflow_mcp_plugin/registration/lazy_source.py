@@ -15,10 +15,11 @@ from pflow_mcp_plugin.config.locations import (
     stamp,
     tool_folder,
 )
-from pflow_mcp_plugin.contract import Entry, NodeSource, NodeUse, Paths, Problem, Settings, Sketch
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import NodeSource
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import Entry, NodeUse, Paths, Problem, Settings, Sketch
+    from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.registration.tool_source import ToolSource
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import stamp
@@ -51,7 +49,7 @@ class ToolSource(NodeSource):
     def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
         self._settings = settings
         self._store = store
-        self._catalog = attrs.evolve(catalog, renames=self._renames)
+        self._catalog = Catalog(catalog.folder, self._renames, catalog.apart)
         self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._judges: dict[tuple[str, ...], ToolUse] = {}
 

@@ -150,7 +150,7 @@ class Validator:
         start = _WRONG.format(tool=self._where.tool, server=self._where.server)
         return McpError(
             f"{start}: {'; '.join(map(str, violations))}",
-            where=attrs.evolve(self._where, phase="arguments"),
+            where=self._where._replace(phase="arguments"),
             next_step=f"Correct the params of the node; `{command}` shows the tool's parameters",
             violations=[attrs.asdict(violation) for violation in violations],
             kind="validation",
@@ -161,7 +161,7 @@ class Validator:
         return McpError(
             f"The input schema of tool {tool} on server {server} refers to itself endlessly "
             "or expands too far; arguments cannot be checked against it",
-            where=attrs.evolve(self._where, phase="arguments"),
+            where=self._where._replace(phase="arguments"),
             next_step=f"Report this to the author of server {server}",
             kind="validation",
         )

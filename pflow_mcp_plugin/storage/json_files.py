@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
 from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 
 class JsonStore:

@@ -6,9 +6,12 @@ import re
 import tomllib
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, is_too_deep
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
 TOKEN = re.compile(

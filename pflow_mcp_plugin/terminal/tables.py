@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
-
-from pflow_mcp_plugin.terminal.looks import Look, Part, cut, folded, line_of, styled, text_width, wrapped
+from pflow_mcp_plugin.terminal.looks import Part, cut, folded, line_of, styled, text_width, wrapped
 from pflow_mcp_plugin.terminal.printable_text import printable
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.terminal.looks import Look
 
 Cell = str | Part
 """The text of a cell, with its look if it has one of its own."""
@@ -19,8 +21,7 @@ _READABLE = 24
 _BETWEEN = 2
 
 
-@attrs.frozen(kw_only=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -42,21 +43,28 @@ class Column:
     tree: bool = False
 
 
-@attrs.frozen(kw_only=True)
 class Table:
     """A table in the text of a report; every row is one line.
 
-    Attributes:
+    Args:
         columns: Its columns, from left to right.
         rows: The cells of each row; hidden characters in them are escaped.
         below: Lines under a row, by its number from 0.
         indent: Spaces before each line.
     """
 
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    below: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
-    indent: int = 0
+    def __init__(
+        self,
+        *,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[Cell]],
+        below: Mapping[int, Sequence[str]] | None = None,
+        indent: int = 0,
+    ) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.below = below or {}
+        self.indent = indent
 
     def render(self, width: int | None = None, *, coloured: bool = False) -> str:
         """Return the table as lines."""

@@ -234,7 +234,7 @@ class ToolUse:
         if what:
             raise McpError(
                 f"{self._changed}: {'; '.join(what)}",
-                where=attrs.evolve(self._where, phase="arguments"),
+                where=self._where._replace(phase="arguments"),
                 next_step=self._step,
                 violations=[attrs.asdict(each) for each in violations],
                 differences=[*what],

@@ -163,7 +163,7 @@ BORDER = sorted(
     (
         kind
         for kind in OURS
-        if attrs.has(kind)
+        if (attrs.has(kind) or issubclass(kind, tuple))
         and kind.__module__.split(".")[1] in ("contract", "types", "exchange", "errors")
         and ".conformance" not in kind.__module__
     ),

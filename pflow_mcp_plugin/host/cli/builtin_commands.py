@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.contract import Command, Problem, Report, hookimpl
+from pflow_mcp_plugin.contract import Command, hookimpl
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Suggestion
+    from pflow_mcp_plugin.contract import Problem, Report, Suggestion
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import click
 
-from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
+from pflow_mcp_plugin.host.plugins import PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.host.standard_streams import is_of_output
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import CommandLike, Kind
+    from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 
 PROGRAM = "pflow"
 _PLANNER = "plan"
@@ -32,8 +36,7 @@ pflow GROUP           lists the commands of a group
 pflow NODE --help     shows the flags of a node"""
 
 
-@attrs.frozen
-class Answer:
+class Answer(NamedTuple):
     """What a leaf of the command tree returned.
 
     Attributes:

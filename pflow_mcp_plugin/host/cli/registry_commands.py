@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import click
 
-from pflow_mcp_plugin.contract import Discovery, Entry, Field, PflowError, Report, SavedWorkflow
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract import Entry, PflowError, Report
 from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
-from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.registry.node_index import NodeRow
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import ValuePath
+    from pflow_mcp_plugin.contract import Discovery, Field, ValuePath
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+    from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 
 _OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
@@ -289,7 +289,7 @@ def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) ->
     found = host.library.discover(text, limit)
     columns = (_NAME, _CONFIDENCE, Column(title="DESCRIPTION"))
     rows = [(it.item.name, f"{it.confidence:.2f}", it.item.description) for it in found.matches]
-    return _report(found, text, SavedWorkflow.to_dict, columns, rows)
+    return _report(found, text, lambda item: item.to_dict(), columns, rows)
 
 
 def _report(

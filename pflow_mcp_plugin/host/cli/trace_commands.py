@@ -40,7 +40,7 @@ _COLUMNS = (
     Column(title="WORKFLOW"),
     Column(title="ERROR", spare=True, look="bad"),
 )
-_FAILED_COLUMNS = (*_COLUMNS[:-1], attrs.evolve(_COLUMNS[-1], spare=False))
+_FAILED_COLUMNS = (*_COLUMNS[:-1], _COLUMNS[-1]._replace(spare=False))
 _STEP_COLUMNS = (
     Column(whole=True),
     Column(title="STEP", whole=True, tree=True),

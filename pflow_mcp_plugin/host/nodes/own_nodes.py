@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract import Entry, Field, Host, Interface, NodeSource, Run, hookimpl
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 _FILE_PATH = Field(
     key="file_path", type="str", required=True, description="The file; `~` and relative paths are fine"
@@ -276,21 +278,3 @@ class OwnNodes(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES
-
-
-@hookimpl
-def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
-    """Register the built-in nodes `echo`, `read-file`, `write-file`, `shell` and `llm`."""
-    return [OwnNodes()]
-
-
-@hookimpl
-def pflow_run_context(run: Run) -> AbstractContextManager[object] | None:
-    """Offer the built-in run context, which terminates the processes of `shell` nodes at the end of a run."""
-    if not any(node.entry.node == "shell" for node in run.workflow.nodes):
-        return None
-    from pflow_mcp_plugin.host.nodes.shell import RESOURCE, Processes
-
-    processes = run.resources[RESOURCE] = Processes()
-    run.on_cancel(processes.stop)
-    return processes

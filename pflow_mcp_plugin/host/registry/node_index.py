@@ -17,12 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pflow_mcp_plugin.contract import Sketch
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.storage import StoreError, require_own, write_atomic
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from pflow_mcp_plugin.contract import Sketch
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 # `words` has no content of its own: what is shown is read from `node`. It keeps FTS5's full `detail`, which
 # bm25 needs.
@@ -224,9 +225,10 @@ def _open(path: Path, fingerprint: str) -> Index | None:
     try:
         require_own(path)
         # Immutable: SQLite then takes no locks, which a file that is only ever replaced does not need.
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
-        )
+        # In a URI only these characters need quoting; `as_uri` would load `urllib.parse` and `ipaddress`.
+        quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        uri = f"file:{quoted}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         (found,) = connection.execute("SELECT fingerprint FROM about").fetchone()
     except (OSError, StoreError):  # there is none yet, or it is somebody else's
         return None

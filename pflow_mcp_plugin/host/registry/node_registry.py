@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract import (
-    Entry,
-    Host,
-    NodeRef,
-    NodeUse,
-    Paths,
-    PflowError,
-    Problem,
-    Registry,
-    Sketch,
-    Suggestion,
-)
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
-from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
+from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
+from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
 from pflow_mcp_plugin.host.registry.node_sources import (
     Memory,
@@ -37,8 +25,11 @@ from pflow_mcp_plugin.host.registry.node_sources import (
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery
+    from pflow_mcp_plugin.contract import Discovery, Host, NodeUse, Paths, Suggestion
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from pflow_mcp_plugin.host.plugins import Plugins
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
+    from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 
 
@@ -342,6 +333,8 @@ def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
 
     If there are too many, a stem stands for all that go on alike: `web-page-` for `web-page-read`, ....
     """
+    from pflow_mcp_plugin.contract import Suggestion
+
     about = dict(registry.beginning(beginning))
     if len(about) <= _MANY:
         return [Suggestion(value=name, help=text) for name, text in about.items()]
@@ -408,7 +401,8 @@ def as_errors(reported: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
-    # Only this check needs the workflow room; lists must not load it.
+    # Only this check needs these; lists must not load them.
+    from pflow_mcp_plugin.contract import NodeRef
     from pflow_mcp_plugin.host.workflow.coercion import is_type
     from pflow_mcp_plugin.host.workflow.compilation import load_node
 

@@ -148,7 +148,7 @@ def test_every_entry_fits_its_class(bench):
 def test_listing_the_entries_imports_no_node():
     script = """
 import sys
-from pflow_mcp_plugin.host.nodes.own_nodes import pflow_register_nodes
+from pflow_mcp_plugin.host.nodes import pflow_register_nodes
 [source] = pflow_register_nodes(None)
 own = ["echo", "read-file", "write-file", "shell", "branch", "transform", "llm", "workflow"]
 assert [entry.node for entry in source.entries()] == own
