@@ -30,7 +30,6 @@ SECRET = {
     "contract.runs.NodeRef": {"entry", "host", "params", "injected"},
     "exchange.Launch": {"secrets", "report", "redactor"},
     "host.nodes.shell.ChildCommand": {"env"},
-    "host.stored_settings.StoredSettings": {"answers"},
     "presets.collection.InputValues": {"secrets"},
     "server.http.request_tokens.BearerToken": {"value"},
     "types.Server": {"args", "env", "url", "headers", "auth"},
