@@ -6,6 +6,7 @@ The methods block and may be called from any thread; the work is done on the bac
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.client.background_loop import awaited, background_loop
+from pflow_mcp_plugin.client.background_loop import LoopThread, awaited, background_loop
 from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
 from pflow_mcp_plugin.config.server_egress import require_safe
@@ -29,10 +30,10 @@ from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, share
 from pflow_mcp_plugin.processes.reaper_process import end_marked
 from pflow_mcp_plugin.processes.system_calls import is_memory_known
 from pflow_mcp_plugin.telemetry.spans import call_span, carried_context
-from pflow_mcp_plugin.types import Server, ServerInfo
+from pflow_mcp_plugin.types import ServerInfo
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Task
+    from asyncio import Task
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -50,7 +51,7 @@ _CLOSED_SECONDS = 20.0
 """How long the pool's connections may take to close; then their servers are killed."""
 _KILLED_SECONDS = 1.0
 """How long the pool's connections may take to close once their servers are killed."""
-_on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_start", default=None)
+_on_call: ContextVar[OnCall | None] = ContextVar("pflow_mcp_on_call", default=None)
 
 
 class Pool:
@@ -80,7 +81,7 @@ class Pool:
         on_start: OnStart = lambda _: lambda _: None,
     ) -> None:
         self._warn = warn
-        self._free_starts = starts_at_once
+        self._free_starts: float = math.inf if starts_at_once is None else starts_at_once
         self._prepared: deque[Supervisor] = deque()
         self._on_start = on_start
         self._answer_questions = ask
@@ -92,7 +93,7 @@ class Pool:
         self._lock = threading.Lock()
         self._supervisors: dict[str, Supervisor] = {}
         self._calls: set[Task[object]] = set()
-        self._loop: AbstractEventLoop | None = None
+        self._loop: LoopThread | None = None
         self._reaper: Reaper | None = None
         self._closed = False
         self._cancelled = False
@@ -116,7 +117,12 @@ class Pool:
 
     def _start_prepared(self) -> None:
         """Start servers that were prepared, as many as may be starting; each of them starts a successor."""
-        while supervisor := self._next_prepared():
+        while True:
+            with self._lock:
+                if self._closed or self._cancelled or not self._prepared or self._free_starts <= 0:
+                    return
+                self._free_starts -= 1
+                supervisor = self._prepared.popleft()
             opening = None
             try:
                 if supervisor.start():
@@ -127,18 +133,9 @@ class Pool:
             if opening is not None:
                 opening.add_done_callback(self._start_next)
 
-    def _next_prepared(self) -> Supervisor | None:
-        with self._lock:
-            if self._closed or self._cancelled or not self._prepared or self._free_starts == 0:
-                return None
-            if self._free_starts is not None:
-                self._free_starts -= 1
-            return self._prepared.popleft()
-
     def _free_start(self) -> None:
         with self._lock:
-            if self._free_starts is not None:
-                self._free_starts += 1
+            self._free_starts += 1
 
     def _start_next(self, _opened: Future[None]) -> None:
         self._free_start()
@@ -205,26 +202,28 @@ class Pool:
         try:
             for supervisor in self._supervisors.values():
                 supervisor.shut()  # all of them first, so that no thread starts a server meanwhile
-            if self._loop is not None and background_loop.serving:
+            if self._loop is not None and self._loop.serving:
                 with self._lock:
                     closing = self._scheduled(self._close_all())
-                self._await_end(closing)
+                try:
+                    awaited(closing, _CLOSED_SECONDS)
+                except TimeoutError:  # the loop hangs
+                    self._end_processes()
+                except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
+                    self._end_processes()
+                    with suppress(TimeoutError):  # the loop may hang
+                        awaited(closing, _KILLED_SECONDS)
+                    raise
             else:  # no connection was started, and none can be now
                 for supervisor in self._supervisors.values():
                     supervisor.abandon()
         finally:
-            self._release()
-
-    def _await_end(self, closing: Future[None]) -> None:
-        try:
-            awaited(closing, _CLOSED_SECONDS)
-        except TimeoutError:  # the loop hangs
-            self._end_processes()
-        except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
-            self._end_processes()
-            with suppress(TimeoutError):  # the loop may hang
-                awaited(closing, _KILLED_SECONDS)
-            raise
+            with ExitStack() as last:  # each callback runs even if another one fails
+                if self._reaper is not None:
+                    last.callback(shared_reaper.release)
+                last.callback(self._end_processes)
+                if self._loop is not None:
+                    background_loop.release()  # first; the callbacks run although Ctrl-C interrupts it
 
     def _request(
         self,
@@ -239,7 +238,8 @@ class Pool:
         from concurrent.futures import CancelledError
 
         future = self._submit(self._run(supervisor, run, safe_to_repeat=safe_to_repeat), launch)
-        started(future)
+        if (on_call := _on_call.get()) is not None:
+            on_call(future)
         try:
             return awaited(future)
         except CancelledError:
@@ -292,9 +292,15 @@ class Pool:
             if self._closed or self._cancelled:
                 raise closed(launch)
             if launch.key not in self._supervisors:
-                require_safe(launch.server)
-                _require_platform(launch.server)
                 server = launch.server
+                require_safe(server)
+                if server.transport == "pipe" and sys.platform != "win32":
+                    raise McpError(
+                        f"Server {server.name} is of type pipe, but named pipes exist on Windows only",
+                        where=Where(server=server.name, phase="config"),
+                        next_step="use type uds, with the path of a Unix socket",
+                        kind="config",
+                    )
                 if server.memory_limit_mb is not None and server.command and not is_memory_known():
                     self._tell(f"server {server.name}: memory_limit_mb has no effect on {sys.platform}")
                 self._supervisors[launch.key] = Supervisor(
@@ -357,7 +363,7 @@ class Pool:
             except BaseException:  # Ctrl-C
                 work.close()
                 raise
-        return carried_context().run(asyncio.run_coroutine_threadsafe, work, self._loop)
+        return carried_context().run(asyncio.run_coroutine_threadsafe, work, self._loop.loop)
 
     async def _close_all(self) -> None:
         import asyncio
@@ -372,37 +378,12 @@ class Pool:
         if self._reaper is not None:
             end_marked(self._marked(self._reaper))
 
-    def _release(self) -> None:
-        with ExitStack() as last:  # each callback runs even if another one fails
-            if self._reaper is not None:
-                last.callback(shared_reaper.release)
-            last.callback(self._end_processes)
-            if self._loop is not None:
-                background_loop.release()  # first; if Ctrl-C interrupts it, the callbacks run nevertheless
-
-
-def _require_platform(server: Server) -> None:
-    if server.transport == "pipe" and sys.platform != "win32":
-        raise McpError(
-            f"Server {server.name} is of type pipe, but named pipes exist on Windows only",
-            where=Where(server=server.name, phase="config"),
-            next_step="use type uds, with the path of a Unix socket",
-            kind="config",
-        )
-
 
 @contextmanager
-def watched_calls(on_start: OnCall) -> Iterator[None]:
+def watched_calls(on_call: OnCall) -> Iterator[None]:
     """Call the function with the future of each call that begins inside."""
-    token = _on_call.set(on_start)
+    token = _on_call.set(on_call)
     try:
         yield
     finally:
         _on_call.reset(token)
-
-
-def started(future: Future[Any]) -> None:
-    """Tell the watcher, if any, that a call begins."""
-    on_start = _on_call.get()
-    if on_start is not None:
-        on_start(future)

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -43,7 +43,6 @@ _STARTS_SECONDS = 180.0
 HttpTransport = Literal["http", "sse"]
 _PROBE_SECONDS = 5.0
 """How long the handshake that probes the other transport may take."""
-_OTHER: Mapping[str, HttpTransport] = {"http": "sse", "sse": "http"}
 _NAMES = {"http": "streamable HTTP", "sse": "HTTP with server-sent events"}
 _SAYS_NOTHING = {401, 403, 407, 429}
 """HTTP statuses that a server may return over either transport, so that probing the other is pointless."""
@@ -52,14 +51,8 @@ _SAYS_NOTHING = {401, 403, 407, 429}
 class Supervisor:
     """The supervisor of one server: starts it, and keeps its one live connection.
 
-    Args:
-        launch: The server.
-        spawn: Starts its process.
-        warn: Called with each warning for the user.
-        ask: Answers what the server asks.
-        files: Save its stderr when it fails.
-        on_start: Called with the server's name when it begins to start; returns what is called with the
-            error, or the empty string, when that has ended.
+    `on_start` is called with the server's name when it begins to start, and returns what is called with the
+    error, or the empty string, when that has ended.
 
     Attributes:
         launch: The server, with the era of its last connection.
@@ -147,8 +140,21 @@ class Supervisor:
 
     async def connection(self) -> Connection:
         """Return the server's live connection, opened or reopened if necessary; callers share one attempt."""
+        import asyncio
+
         while self._connection is None or not self._connection.alive:  # it may have ended while we waited
-            await self._opened()
+            if self._shut:
+                raise closed(self.launch)
+            opening = self._open_once()
+            self._waiting += 1
+            try:
+                # Not `await opening`, with which one cancelled caller would cancel the attempt of all.
+                await asyncio.wait({opening})
+            finally:
+                self._waiting -= 1
+            if opening.cancelled():
+                raise closed(self.launch)
+            opening.result()
         return self._connection
 
     async def close(self) -> None:
@@ -162,22 +168,6 @@ class Supervisor:
             await asyncio.to_thread(self.abandon)
         self._announce_end(_UNFINISHED)
         await asyncio.gather(*(connection.close() for connection in self._connections))
-
-    async def _opened(self) -> None:
-        import asyncio
-
-        if self._shut:
-            raise closed(self.launch)
-        opening = self._open_once()
-        self._waiting += 1
-        try:
-            # Not `await opening`, with which one cancelled caller would cancel the attempt of all.
-            await asyncio.wait({opening})
-        finally:
-            self._waiting -= 1
-        if opening.cancelled():
-            raise closed(self.launch)
-        opening.result()
 
     def _open_once(self) -> Task[None]:
         import asyncio
@@ -210,21 +200,17 @@ class Supervisor:
         if self._failure is not None:  # of `start`, or of an attempt that nobody waited for
             failure, self._failure = self._failure, None
             raise failure
-        if self._connection is not None:
-            await self._put_aside(self._connection)
+        if (former := self._connection) is not None:
+            how = "lost its connection and is being reconnected"
+            if former.has_process:
+                how = "exited or hung and is being restarted"
+            self._warn(f"{how}; its state is lost")
+            self._connection = None
+            self._former.append(former)  # calls that are running keep it until they end
+            if not former.busy:
+                await former.close()
         self._connection = await self._connected()
         self.launch = attrs.evolve(self.launch, era=self._connection.info.era)  # no probe next time
-
-    async def _put_aside(self, former: Connection) -> None:
-        """Set a connection aside that takes no more calls; running calls keep it until they end."""
-        how = "lost its connection and is being reconnected"
-        if former.has_process:
-            how = "exited or hung and is being restarted"
-        self._warn(f"{how}; its state is lost")
-        self._connection = None
-        self._former.append(former)
-        if not former.busy:
-            await former.close()
 
     async def _connected(self) -> Connection:
         """Connect; a server that exited on the probe is started once more, for the handshake.
@@ -239,7 +225,10 @@ class Supervisor:
         except ConnectionFailed as error:
             if self.launch.server.is_remote:
                 raise await _recognized(self.launch, error)  # noqa: B904 - `_recognized` sets the cause
-            if await self._can_be_reinstalled(connection):
+            if not self._reinstalled and (folder := await connection.remove_incomplete_installation()):
+                self._reinstalled = True
+                what = f"{folder} was removed, and it is installed again"
+                self._warn(f"was not completely installed by npx: {what}")
                 return await self._connected()
             probed = self.launch.server.protocol == "auto" and self.launch.era != "handshake"
             died = error.where.phase == "handshake" and error.facts.get("exit_code") is not None
@@ -250,25 +239,15 @@ class Supervisor:
             await connection.open()
         return connection
 
-    async def _can_be_reinstalled(self, failed: Connection) -> bool:
-        """Whether an incomplete installation kept the server from starting, and has now been removed."""
-        if self._reinstalled or (folder := await failed.remove_incomplete_installation()) is None:
-            return False
-        self._reinstalled = True
-        self._warn(f"was not completely installed by npx: {folder} was removed, and it is installed again")
-        return True
-
     def _started(self, launch: Launch) -> Connection:
+        """Return a connection to the process that was started already, else to a new one."""
         from pflow_mcp_plugin.client.connection import Connection
 
-        return Connection(launch, self._take_process(), self._warn, self._ask, self._files)
-
-    def _take_process(self) -> ProcessGroup | None:
-        """Return the process that was started already, else a new one; prevents a second start by `start`."""
         with self._lock:
-            self._taken = True
+            self._taken = True  # prevents a second start by `start`
             process, self._process = self._process, None
-            return process or self._spawn()
+            process = process or self._spawn()
+        return Connection(launch, process, self._warn, self._ask, self._files)
 
     def _warn(self, text: str) -> None:
         self._tell(self.launch.redactor.text(f"server {self.launch.server.name} {text}"))
@@ -323,14 +302,14 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     """
     from pflow_mcp_plugin.config import display
 
-    kind, status = _OTHER.get(launch.server.transport), error.facts.get("status")
+    server, status = launch.server, error.facts.get("status")
+    kind: HttpTransport = "http" if server.transport == "sse" else "sse"
     # Something answered, and not with a refusal that either transport may return; 501 is "not implemented".
     may_be_another = (
         isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)
     )
-    if kind is None or not may_be_another or not await _speaks(kind, launch):
+    if not may_be_another or not await _speaks(kind, launch):
         return error
-    server = launch.server
     url = launch.redactor.text(display.url(server.url, widely=True))
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "

@@ -10,7 +10,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.request import getproxies
 
@@ -81,7 +80,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if refusal is not None:
             raise HostRefused(refusal)
         # A proxy would see requests to this machine in plain text, and send them to its own loopback.
-        proxy = "" if is_loopback(url.host) else proxy_for(url)
+        proxy = "" if is_loopback(url.host) else chosen_proxy(url, getproxies())
         network = CheckedNetwork(
             endpoint=self._endpoint, pins=self._pins, context=self._context, proxied=bool(proxy)
         )
@@ -92,16 +91,15 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             "keepalive_expiry": _IDLE_SECONDS,
             "network_backend": network,
         }
-        return _proxy_pool(proxy, common) if proxy else httpcore2.AsyncConnectionPool(**common)
-
-
-def _proxy_pool(url: str, common: dict[str, Any]) -> httpcore2.AsyncConnectionPool:
-    try:
-        proxy = httpx2.Proxy(url)
-        kind = httpcore2.AsyncSOCKSProxy if proxy.url.scheme.startswith("socks") else httpcore2.AsyncHTTPProxy
-        return kind(proxy_url=_core_url(proxy.url), proxy_auth=proxy.raw_auth, **common)
-    except (RuntimeError, ValueError) as error:  # the package for SOCKS is not installed; an unknown scheme
-        raise httpx2.ProxyError(str(error)) from error
+        if not proxy:
+            return httpcore2.AsyncConnectionPool(**common)
+        try:
+            known = httpx2.Proxy(proxy)
+            is_socks = known.url.scheme.startswith("socks")
+            kind = httpcore2.AsyncSOCKSProxy if is_socks else httpcore2.AsyncHTTPProxy
+            return kind(proxy_url=_core_url(known.url), proxy_auth=known.raw_auth, **common)
+        except (RuntimeError, ValueError) as error:  # the package for SOCKS is missing; an unknown scheme
+            raise httpx2.ProxyError(str(error)) from error
 
 
 def _core_url(url: httpx2.URL) -> httpcore2.URL:
@@ -178,9 +176,11 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         found = list(dict.fromkeys(str(place[0]) for *_, place in places))
         if self.proxied:
             return found
-        allowed, refusal = egress.allowed_addresses(self.endpoint, host, found)
-        if refusal is not None and not allowed:
-            raise HostRefused(refusal)
+        judged = [(address, egress.refusal_of_address(self.endpoint, host, address)) for address in found]
+        allowed = [address for address, refusal in judged if refusal is None]
+        for _, refusal in judged:
+            if refusal is not None and not allowed:
+                raise HostRefused(refusal)
         return allowed
 
 
@@ -252,11 +252,6 @@ class _PinnedStream(httpcore2.AsyncNetworkStream):
         return secured
 
 
-def proxy_for(url: httpx2.URL) -> str:
-    """Return the URL of the proxy for a URL, an empty string if the host is reached directly."""
-    return chosen_proxy(url, getproxies())
-
-
 def chosen_proxy(url: httpx2.URL, proxies: Mapping[str, str]) -> str:
     """Return the URL of the proxy that the environment has chosen for a URL, `""` for none."""
     proxy = proxies.get(url.scheme) or proxies.get("all") or ""
@@ -277,21 +272,12 @@ def _is_exempt(url: httpx2.URL, entry: str) -> bool:
         name, port = rest, ""
     if port and int(port) != (url.port or {"http": 80, "https": 443}.get(url.scheme)):
         return False
-    return _is_within(url.host, name) or _is_below(url.host, name)
+    # `.example.com` and `*.example.com` mean only the hosts below it.
+    domain = name.removeprefix("*").removeprefix(".")
+    is_below = name == "*" or url.host.endswith(f".{domain}") or (url.host == domain == name)
+    return is_below or _is_within(url.host, name)
 
 
 def _is_within(host: str, network: str) -> bool:
-    address, slash, size = network.partition("/")
-    try:
-        there = ip_network(address.strip("[]") + slash + size, strict=False)
-        return ip_address(host) in there
-    except ValueError:
-        return False
-
-
-def _is_below(host: str, domain: str) -> bool:
-    """Whether a host is a domain or below it; `.example.com` and `*.example.com` mean only those below."""
-    if domain == "*":
-        return True
-    name = domain.removeprefix("*").removeprefix(".")
-    return host.endswith(f".{name}") or (host == name == domain)
+    address, entry = egress.address_of(host), "/".join(part.strip("[]") for part in network.split("/"))
+    return address is not None and egress.contains(entry, address)

@@ -37,24 +37,17 @@ _TRANSLATED = "64:ff9b::/96"
 """Addresses of NAT64 (RFC 6052): the last 32 bits are an IPv4 address."""
 
 
-class Rules(Protocol):
-    """The rules of `[network]` for the hosts that endpoints are reached at; see `types.NetworkRules`."""
+class _Rules(Protocol):
+    """The rules of `[network]`, as `types.NetworkRules` describes them."""
 
     @property
-    def policy(self) -> str:
-        """With `registered`, only the hosts in `hosts` and those that `allow` matches are allowed."""
-
+    def policy(self) -> str: ...
     @property
-    def allow(self) -> tuple[str, ...]:
-        """Globs over host names, addresses and networks."""
-
+    def allow(self) -> tuple[str, ...]: ...
     @property
-    def deny(self) -> tuple[str, ...]:
-        """Likewise; what it matches is refused in any case."""
-
+    def deny(self) -> tuple[str, ...]: ...
     @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts that the config writes in URLs."""
+    def hosts(self) -> tuple[str, ...]: ...
 
 
 class Endpoint(Protocol):
@@ -69,7 +62,7 @@ class Endpoint(Protocol):
         """Its own URL, expanded."""
 
     @property
-    def network(self) -> Rules:
+    def network(self) -> _Rules:
         """The rules for hosts and addresses."""
 
     @property
@@ -91,12 +84,9 @@ class Endpoint(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """Why egress to a host is refused.
+    """Why egress to a host is refused, and what to do if the connection is intended.
 
     Attributes:
-        message: Endpoint, host, address and the rule, in a sentence.
-        next_step: What to do if the connection is intended.
-        host: The host.
         address: Its address, empty if the host itself is refused.
     """
 
@@ -164,27 +154,13 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
         what = f"host {host} has the address {found}, which does not belong to this machine"
         step = "correct the entry for this name in the hosts file or in DNS"
         return _refused(endpoint, what, step, host, str(found))
-    is_written = host == str(found) and host in _written_hosts(endpoint)
-    kind = "" if is_written else _unnamed_kind(endpoint, found)
+    written = {_own_host(endpoint), *map(canonical, endpoint.network.hosts)}  # in URLs of the config
+    kind = "" if host == str(found) and host in written else _unnamed_kind(endpoint, found)
     if not kind:
         return None
     what = f"host {host} has the {kind} address {found}, which the config does not name"
     step = f'if that is intended, add "{found}" to allow in [network], or write the address in its url'
     return _refused(endpoint, what, step, host, str(found))
-
-
-def allowed_addresses(
-    endpoint: Endpoint, host: str, addresses: Iterable[str]
-) -> tuple[list[str], Refusal | None]:
-    """Return those of a host's addresses that egress is allowed to, and the first refusal, if any."""
-    allowed: list[str] = []
-    first: Refusal | None = None
-    for address in addresses:
-        refusal = refusal_of_address(endpoint, host, address)
-        if refusal is None:
-            allowed.append(address)
-        first = first or refusal
-    return allowed, first
 
 
 def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
@@ -208,7 +184,7 @@ def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:
         what = f'host {host} is denied by deny = ["{denied}"] in [network]'
         return _refused(endpoint, what, _UNDENY, host)
     allowed = _matching(rules.allow, host, address)
-    if rules.policy == "registered" and not allowed and host not in _written_hosts(endpoint, own=False):
+    if rules.policy == "registered" and not allowed and host not in map(canonical, rules.hosts):
         what = f'host {host} is not registered, as policy = "registered" in [network] requires'
         return _refused(endpoint, what, f'if you trust it, add "{host}" to allow in [network]', host)
     # `allow` must name a host of this machine itself, not by a glob.
@@ -237,11 +213,6 @@ def _own_host(endpoint: Endpoint) -> str:
         return ""
 
 
-def _written_hosts(endpoint: Endpoint, *, own: bool = True) -> set[str]:
-    """Return the hosts that the config writes in URLs, and that of the server's own expanded URL."""
-    return {*map(canonical, endpoint.network.hosts), *([_own_host(endpoint)] if own else [])}
-
-
 def _unnamed_kind(endpoint: Endpoint, address: Address) -> str:
     """Return what an address is if it is neither public nor named by `allow`, else an empty string."""
     for form in reached(address):
@@ -256,10 +227,9 @@ def _matching(entries: Iterable[str], host: str, address: Address | None) -> str
     from fnmatch import fnmatchcase
 
     addresses = [] if address is None else [address, *reached(address)]
-    names = [host, *map(str, addresses)]
     for entry in entries:
         glob = entry.lower().rstrip(".")
-        if any(fnmatchcase(name, glob) for name in names):
+        if any(fnmatchcase(name, glob) for name in (host, *map(str, addresses))):
             return entry
         if any(contains(entry, each) for each in addresses):
             return entry

@@ -9,14 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from pflow_mcp_plugin.processes import reaper_process
 from pflow_mcp_plugin.processes.system_calls import exit_code, has_members, high_pipe, signal_group
 
+T = TypeVar("T")
 _FIRST_FREE = 3
 """The lowest file descriptor for the reaper's lifeline: the first that is not a standard stream."""
+_REAP_SECONDS = 2.0
+"""How long a process may take to end once it is killed."""
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.002, 0.1
+"""Seconds between two looks at a process group that is ending."""
 
 
 class Reaper:
@@ -28,9 +34,30 @@ class Reaper:
 
     def __init__(self) -> None:
         self.marker = f"{os.getpid()}-{os.urandom(8).hex()}"
-        self._process, lifeline = _start(self.marker)
-        self._lifeline: int | None = lifeline
         self._lock = threading.Lock()
+        # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
+        # opens gets descriptor 0, and the reaper would find its lifeline replaced by the null device.
+        reading, writing = high_pipe(_FIRST_FREE)
+        self._lifeline: int | None = writing
+        arguments = [str(reading), str(os.getpid()), self.marker]
+        try:
+            # A stream inherited from the host would block `$(pflow run ...)` until the reaper exits, and a
+            # session of its own keeps the terminal's Ctrl-C away from it.
+            self._process = subprocess.Popen(  # noqa: S603 - our own script
+                [sys.executable, "-I", "-S", str(Path(reaper_process.__file__)), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/" if os.name == "posix" else None,
+                env={},
+                pass_fds=[reading],
+                start_new_session=True,
+            )
+        except BaseException:  # Ctrl-C too: a reaper that did start exits without its lifeline
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
 
     def register(self, group: int, seconds: float | None = None) -> None:
         """Tell the reaper to end a process group if this process dies."""
@@ -54,73 +81,48 @@ class Reaper:
                 os.write(self._lifeline, line)  # shorter than PIPE_BUF, so that it is written whole
 
 
-def _start(marker: str) -> tuple[subprocess.Popen[bytes], int]:
-    # Above the standard streams: in a program that was started without stdin (`0<&-`), the next file it
-    # opens gets descriptor 0, and the reaper would find its lifeline replaced by the null device.
-    reading, writing = high_pipe(_FIRST_FREE)
-    arguments = [str(reading), str(os.getpid()), marker]
-    try:
-        # A stream inherited from the host would block `$(pflow run ...)` until the reaper exits, and a
-        # session of its own keeps the terminal's Ctrl-C away from it.
-        process = subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-I", "-S", str(Path(reaper_process.__file__)), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/" if os.name == "posix" else None,
-            env={},
-            pass_fds=[reading],
-            start_new_session=True,
-        )
-    except BaseException:  # Ctrl-C too: a reaper that did start exits without its lifeline
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    return process, writing
+class Shared(Generic[T]):
+    """Shares one resource among its users: the first one starts it, and the last one ends it.
 
+    Args:
+        start: Starts the resource.
+        end: Ends it, given the resource.
+    """
 
-class SharedReaper:
-    """Shares one `Reaper` among its users, and closes it when the last one releases it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
+        self._start = start
+        self._end = end
         self._users = 0
-        self._reaper: Reaper | None = None
+        self._resource: T | None = None
         self._owner = 0
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._replace_lock)
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):  # a thread that held the lock exists in the parent only
+            os.register_at_fork(after_in_child=self._renew_lock)
 
-    def _replace_lock(self) -> None:
-        """Replace the lock in a forked child: a thread that held it exists in the parent only."""
+    def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def acquire(self) -> Reaper:
-        """Return the shared reaper, started if necessary; every call needs one `release`."""
+    def acquire(self) -> T:
+        """Return the resource, started if necessary; every call needs one `release`."""
         with self._lock:
-            # A forked child must not use the reaper of its parent, which watches the parent's life only.
-            if self._reaper is None or self._owner != os.getpid():
-                self._reaper, self._users, self._owner = Reaper(), 0, os.getpid()
+            # A fork copies neither the thread that runs a loop nor the life that a reaper watches.
+            if self._resource is None or self._owner != os.getpid():
+                self._resource = self._start()
+                self._users, self._owner = 0, os.getpid()
             self._users += 1
-            return self._reaper
+            return self._resource
 
     def release(self) -> None:
-        """Stop using the shared reaper; the last user closes it."""
+        """Stop using the resource; its last user ends it."""
         with self._lock:
             self._users -= 1
-            if self._users or self._reaper is None:
+            if self._users or self._resource is None:
                 return
-            reaper, self._reaper = self._reaper, None
-        reaper.close()
+            resource, self._resource = self._resource, None  # first: Ctrl-C may interrupt the end
+        self._end(resource)
 
 
-shared_reaper = SharedReaper()
-
-
-_REAP_SECONDS = 2.0
-"""How long a process may take to end once it is killed."""
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.002, 0.1
-"""Seconds between two looks at a process group that is ending."""
+shared_reaper = Shared(Reaper, Reaper.close)
 
 
 class ProcessGroup:

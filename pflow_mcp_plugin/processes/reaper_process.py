@@ -53,7 +53,9 @@ def end_marked(marker: str) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL if attempt else signal.SIGTERM)
-        _wait(lambda: not marked_processes(marker), _GRACE)
+        deadline = time.monotonic() + _GRACE
+        while marked_processes(marker) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def end_groups(groups: dict[int, float]) -> None:
@@ -74,12 +76,6 @@ def _signal_group(group: int, number: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _wait(done: object, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not done() and time.monotonic() < deadline:  # type: ignore[operator]  # importing Callable would slow the start
-        time.sleep(0.01)
 
 
 def _host_pidfd(pid: int) -> int | None:

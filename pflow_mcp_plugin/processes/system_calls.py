@@ -132,15 +132,13 @@ def _processes() -> dict[int, _Process]:
         names = os.listdir("/proc")  # noqa: PTH208 - twice as fast, and this runs several times a second
     except OSError:
         return {}
-    found = ((int(name), _process(name)) for name in names if name.isdecimal())
-    return {pid: process for pid, process in found if process is not None}
-
-
-def _process(pid: str) -> _Process | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:  # it ended meanwhile
-        return None
-    fields = text.rpartition(b")")[2].split()  # the name before it may contain spaces and parentheses
-    numbers = (int(fields[index]) for index in (_PARENT, _GROUP, _SESSION, _RESIDENT))
-    return _Process(fields[_STATE] == b"Z", *numbers)
+    found = {}
+    for name in filter(str.isdecimal, names):
+        try:
+            text = Path(f"/proc/{name}/stat").read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
+        fields = text.rpartition(b")")[2].split()  # the name before it may contain spaces and parentheses
+        numbers = (int(fields[index]) for index in (_PARENT, _GROUP, _SESSION, _RESIDENT))
+        found[int(name)] = _Process(fields[_STATE] == b"Z", *numbers)
+    return found

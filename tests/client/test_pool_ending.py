@@ -294,7 +294,8 @@ from pflow_mcp_plugin.types import Server
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if threading.current_thread().name == "pflow-mcp" and background_loop.serving:
+        shared = background_loop._resource
+        if threading.current_thread().name == "pflow-mcp" and shared is not None and shared.serving:
             imported.append(name)
 
 imported = []
@@ -311,8 +312,8 @@ def test_a_second_ctrl_c_ends_servers_although_the_loop_hangs(demo: Launch) -> N
     pool = Pool(print)
     pool.info(demo)
     hangs, end = threading.Event(), threading.Event()
-    loop = pool._loop
-    assert loop is not None
+    assert pool._loop is not None
+    loop = pool._loop.loop
     loop.call_soon_threadsafe(lambda: (hangs.set(), end.wait(60)))
     hangs.wait(20)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.client.request_failures import Exchange
+from pflow_mcp_plugin.client.deadlines import Deadline
+from pflow_mcp_plugin.client.request_failures import Exchange, challenge_parameters
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.contract import Ran
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Phase, Where
@@ -53,8 +54,7 @@ class Evidence:
         server: The server's config.
         phase: What was being done.
         tool: The raw tool name during a call.
-        seconds: The deadline that passed, None if none did.
-        deadline: Which deadline that was.
+        passed: The deadline that passed, None if none did.
         installer: The package runner that was still installing the server then; empty if none was.
         config_file: The file with the server's config, if it is known.
         returncode: The exit code of the process; None while it runs, or if there is none.
@@ -71,8 +71,7 @@ class Evidence:
     server: Server
     phase: Phase
     tool: str = ""
-    seconds: float | None = None
-    deadline: str = ""
+    passed: Deadline | None = None
     installer: str = ""
     config_file: Path | None = None
     returncode: int | None = None
@@ -93,6 +92,11 @@ class Evidence:
     def url(self) -> str:
         """The server's URL as an error may show it: without user info, however short its password is."""
         return display.url(self.server.url, widely=True)
+
+    @property
+    def challenge(self) -> dict[str, str]:
+        """The parameters of the server's `WWW-Authenticate` header."""
+        return challenge_parameters(self.exchange.headers.get("www-authenticate", ""))
 
     @property
     def where(self) -> Where:

@@ -89,33 +89,11 @@ class Explainer:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.lines.stderr.closed.wait(), _LAST_WORDS_SECONDS)
             returncode = self.lines.exit_code
-        evidence = Evidence(
-            server=self._launch.server,
-            phase=phase,
-            tool=tool,
-            seconds=passed.seconds if passed else None,
-            deadline=passed.name if passed else "",
-            installer=self.installer if passed else "",
-            config_file=self._launch.config_file,
-            returncode=returncode,
-            memory_mb=self.memory_mb,
-            stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
-            keep=self._files.keep,
-            seen=self.lines.seen if self.lines is not None else None,
-            exchange=self._exchange(error, late=passed is not None, answered=answered),
-            closed=closed,
-            blanks=self._launch.blanks,
-            redactor=self._redactor,
-        )
-        return explain(error, evidence)
-
-    def _exchange(self, error: BaseException, *, late: bool, answered: bool) -> Exchange:
-        """Return what an error and its causes say about the request that it ended."""
         leaf = next(leaves(error))
         # A deadline carries no details of the request; the status shows that the server had answered at all.
-        status = self.remote.status if late and self.remote is not None else None
+        status = self.remote.status if passed is not None and self.remote is not None else None
         known = leaf.exchange if isinstance(leaf, RequestFailed) else Exchange(status=status)
-        return attrs.evolve(
+        exchange = attrs.evolve(
             known,
             headers=self._redactor.value(dict(known.headers)),
             body=self._redactor.piece(known.body),
@@ -123,6 +101,24 @@ class Explainer:
             answered=answered,
             replies=self.remote.unmatched if self.remote is not None else 0,
         )
+        evidence = Evidence(
+            server=self._launch.server,
+            phase=phase,
+            tool=tool,
+            passed=passed,
+            installer=self.installer if passed else "",
+            config_file=self._launch.config_file,
+            returncode=returncode,
+            memory_mb=self.memory_mb,
+            stderr="" if self.lines is None else _fit(self.lines.stderr.text, self._redactor.piece),
+            keep=self._files.keep,
+            seen=self.lines.seen if self.lines is not None else None,
+            exchange=exchange,
+            closed=closed,
+            blanks=self._launch.blanks,
+            redactor=self._redactor,
+        )
+        return explain(error, evidence)
 
     def cause(self, error: BaseException) -> str:
         """Return what broke the connection, as text."""
@@ -162,33 +158,33 @@ def _fit(text: str, redact: Callable[[str], str]) -> str:
 
 
 def _from_deadline(evidence: Evidence) -> McpError | None:
-    if evidence.seconds is None:
+    if evidence.passed is None:
         return None
     if evidence.exchange.unsent:
         return stopped_reading(evidence)
-    name, seconds = evidence.server.name, f"{evidence.seconds:g} s"
+    name, field, late = evidence.server.name, evidence.passed.name, evidence.passed.seconds
     unmatched = evidence.seen.unmatched if evidence.seen else evidence.exchange.replies
     note = f"; {unmatched} replies matched no request" if unmatched else ""
     if evidence.installer:
         note = f": {evidence.installer} may still have been installing it"
-    setting = f"{evidence.deadline} of server {name}"
+    setting = f"{field} of server {name}"
     if evidence.config_file is not None:
-        setting = f"{server_path(name)}.{evidence.deadline} in {evidence.config_file}"
+        setting = f"{server_path(name)}.{field} in {evidence.config_file}"
     if not evidence.calling:
         return failure(
-            f"Server {name} did not finish its {evidence.phase} within {seconds}{note}",
+            f"Server {name} did not finish its {evidence.phase} within {late:g} s{note}",
             evidence,
             retryable=True,
             next_step=unreachable_step(evidence.stderr) or f"raise {setting} if it needs longer",
-            seconds=evidence.seconds,
+            seconds=late,
             status=evidence.exchange.status,
         )
     return DeadlineExceeded(
-        f"Tool {evidence.tool} on server {name} did not answer within {seconds} ({evidence.deadline}){note}",
+        f"Tool {evidence.tool} on server {name} did not answer within {late:g} s ({field}){note}",
         where=evidence.where,
         ran="unknown" if evidence.reached else "not ran",
         next_step=f"raise {setting} if the tool needs longer",
-        seconds=evidence.seconds,
+        seconds=late,
         stderr=evidence.stderr,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -34,8 +33,6 @@ from pflow_mcp_plugin.types import Server
 
 _SNIPPET = 200
 _LONGEST_ADDRESS = 1000
-# The parameters of a challenge (RFC 9110, section 11.6.1; RFC 6750 for `scope` and `error`).
-_CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 _ACTIONS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "auth_failed",
     HTTPStatus.FORBIDDEN: "auth_failed",
@@ -64,12 +61,8 @@ def from_status(evidence: Evidence) -> McpError | None:
             status=status,
             session_lost=True,
         )
-    return _refused(status, evidence)
-
-
-def _refused(status: int, evidence: Evidence) -> McpError:
     text, step = _text(status, evidence)
-    challenge = _challenge(evidence)
+    challenge = evidence.challenge
     lacks_scope = challenge.get("error") == "insufficient_scope" or "scope" in challenge
     wants_token = status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.FORBIDDEN and lacks_scope)
     login = wants_token and needs_login(evidence.server, challenge)
@@ -111,7 +104,7 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
 
 def _how_to_log_in(evidence: Evidence) -> str:
     name, auth = evidence.server.name, evidence.server.auth
-    if needs_login(evidence.server, _challenge(evidence)):
+    if needs_login(evidence.server, evidence.challenge):
         return login_command(evidence.server)
     if signs_in(evidence.server):
         return new_login(evidence.server)
@@ -128,19 +121,13 @@ def _how_to_log_in(evidence: Evidence) -> str:
 
 
 def _forbidden(evidence: Evidence) -> tuple[str, str]:
-    challenge, name = _challenge(evidence), evidence.server.name
+    challenge, name = evidence.challenge, evidence.server.name
     scope = challenge.get("scope", "")[:_SNIPPET]
     if challenge.get("error") != "insufficient_scope" and not scope:
         step = f"check the permissions of the token in auth or headers of server {name}"
         return f"access denied at {evidence.url} (HTTP 403)", step
     needed = f"it needs the scope {scope}" if scope else "its scope is not sufficient"
     return f"access denied at {evidence.url} (HTTP 403): {needed}", new_login(evidence.server, scope)
-
-
-def _challenge(evidence: Evidence) -> dict[str, str]:
-    """Return the parameters of the server's `WWW-Authenticate` header."""
-    text = evidence.exchange.headers.get("www-authenticate", "")
-    return {match[1].lower(): match[2] or match[3] or "" for match in _CHALLENGE.finditer(text)}
 
 
 def _redirected(evidence: Evidence) -> McpError:
@@ -331,7 +318,13 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
         is_json = isinstance(error, NotMessage)
         return not_message(evidence) if is_json else invalid_json(error.args[0], evidence, error.args[1])
     if isinstance(error, ForeignEndpoint | BadEndpoint):
-        return _misled(error, evidence)
+        place = evidence.words(str(error), _SHOWN)
+        wrong, step = f"an invalid address for its messages: {place}", "report it to the server's author"
+        if isinstance(error, ForeignEndpoint):
+            wrong = f"another host for its messages: {place}; refused"
+            step = "correct its url, or the server's public address"
+        message = f"Server {name} at {evidence.url} names {wrong}"
+        return failure(message, evidence, ran="not ran", next_step=step)
     if isinstance(error, CertificatesUnreadable):
         step = f"correct {error.setting}"
         return failure(
@@ -366,19 +359,6 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
             pin=error.pin,
         )
     return None
-
-
-def _misled(error: ForeignEndpoint | BadEndpoint, evidence: Evidence) -> McpError:
-    name, url, place = evidence.server.name, evidence.url, evidence.words(str(error), _SHOWN)
-    if isinstance(error, BadEndpoint):
-        message = f"Server {name} at {url} names an invalid address for its messages: {place}"
-        return failure(message, evidence, ran="not ran", next_step="report it to the server's author")
-    return failure(
-        f"Server {name} at {url} names another host for its messages: {place}; refused",
-        evidence,
-        ran="not ran",
-        next_step="correct its url, or the server's public address",
-    )
 
 
 def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | None:

@@ -11,7 +11,7 @@ from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid
 from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
 from pflow_mcp_plugin.client.server_process import runner
 from pflow_mcp_plugin.config.display import command_line
-from pflow_mcp_plugin.errors import DeadlineExceeded, McpError, Where
+from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.client.negotiation import VersionConflict
@@ -80,7 +80,7 @@ def from_memory(evidence: Evidence) -> McpError | None:
 
 
 def excess(used: float, limit: float) -> str:
-    """Return by how much a server's processes exceed its memory limit, as part of a sentence."""
+    """Return by how much a server's processes exceed its memory limit."""
     return f"its processes used {used:,.1f} MiB of memory, more than its memory_limit_mb of {limit:.10g}"
 
 
@@ -96,9 +96,13 @@ def stopped_reading(evidence: Evidence) -> McpError:
 
 def from_exit(evidence: Evidence) -> McpError | None:
     """Explain a failure by the exit of the server's process."""
-    if evidence.returncode is None:
+    code = evidence.returncode
+    if code is None:
         return None
-    name, how = evidence.server.name, ended(evidence.returncode)
+    name, how = evidence.server.name, f"exited {code}"
+    if code < 0:
+        known = {each.value: each.name for each in signal.Signals}
+        how = f"was killed by {known.get(-code, f'signal {-code}')}"
     if not evidence.calling and evidence.phase != "list":
         step = unreachable_step(evidence.stderr)
         if _NEEDS_OLDER_SDK.search(evidence.stderr):
@@ -115,16 +119,6 @@ def from_exit(evidence: Evidence) -> McpError | None:
         retryable=evidence.exchange.unsent,
         next_step="look at its stderr; check what it had done before you run this again",
     )
-
-
-def ended(returncode: int) -> str:
-    """Return how a server's process exited, e.g. `exited 3` or `was killed by SIGKILL`."""
-    if returncode >= 0:
-        return f"exited {returncode}"
-    try:
-        return f"was killed by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"was killed by signal {-returncode}"
 
 
 def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
@@ -200,7 +194,15 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
             next_step="pass JSON values: strings, numbers, lists and objects",
         )
     if isinstance(leaf, ValidationError):
-        return _not_protocol(leaf, evidence)
+        first = leaf.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
+        return failure(
+            f"Server {name} returned an invalid result: {fault}",
+            evidence,
+            ran="ran",  # the tool has returned, whatever the server made of its result
+            next_step="report it to the server's author",
+        )
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
     return failure(
@@ -233,18 +235,6 @@ def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
     )
 
 
-def _not_protocol(error: Any, evidence: Evidence) -> McpError:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
-    return failure(
-        f"Server {evidence.server.name} returned an invalid result: {fault}",
-        evidence,
-        ran="ran",  # the tool has returned, whatever the server made of its result
-        next_step="report it to the server's author",
-    )
-
-
 def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     code, text, name = error.code, evidence.words(error.message) or _NO_WORDS, evidence.server.name
     # The SDK reports a closed connection by a code that servers may use too (JSON-RPC 2.0, section 5.1).
@@ -257,7 +247,14 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
     if code == _PARSE_ERROR and text.startswith(_UNPARSED):
         return not_message(evidence)
     if evidence.calling and code in _UNKNOWN_TOOL and says_tool_is_gone(text, evidence.tool):
-        return tool_gone(evidence.where, code=code)
+        return McpError(
+            f"Tool {evidence.tool} not found on server {name}",
+            where=evidence.where,
+            next_step=f"run: pflow mcp sync {name}",
+            kind="not_found",
+            action="resource_missing",
+            code=code,
+        )
     redacted = evidence.redactor.value(error.data)
     data = json.dumps(redacted, ensure_ascii=False)  # of which only the beginning is kept if it is long
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
@@ -282,15 +279,3 @@ def says_tool_is_gone(text: str, tool: str) -> bool:
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"
     return re.match(rf"\W{{0,3}}(MCP error -\d+\W{{1,3}})?{said}", text, re.IGNORECASE) is not None
-
-
-def tool_gone(where: Where, **facts: Any) -> McpError:
-    """Return the failure of a call whose tool no longer exists."""
-    return McpError(
-        f"Tool {where.tool} not found on server {where.server}",
-        where=where,
-        next_step=f"run: pflow mcp sync {where.server}",
-        **facts,
-        kind="not_found",
-        action="resource_missing",
-    )

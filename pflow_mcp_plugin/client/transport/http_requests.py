@@ -6,11 +6,11 @@ Both HTTP transports use this. A failure is a `RequestFailed` with what is known
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -55,7 +55,6 @@ _BODY_READ = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
 _CLAIMS = ("scope", "scp")
 """The claims of a JWT with scopes: that of RFC 9068, and another common one."""
-_SEGMENTS = 3
 
 
 class RequestAuth(Protocol):
@@ -208,7 +207,7 @@ def refusal(response: httpx2.Response, body: bytes) -> RequestFailed:
 
 def read_value(text: bytes | str) -> JSON:
     """Return the JSON of an answer or event; invalid UTF-8 becomes U+FFFD."""
-    content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(b"\xef\xbb\xbf")
+    content = text.encode("utf-8", "replace") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
     try:
         return read_json(content)
     except ValueError:
@@ -275,12 +274,11 @@ def _may_follow(request: httpx2.Request, following: httpx2.Request) -> bool:
 
 def is_same_origin(one: str, other: str) -> bool:
     """Whether two URLs have the same origin (RFC 6454), however they are spelled."""
-    return _origin(one) == _origin(other)
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    first, second = (
+        (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
+        for parts in map(urlsplit, (one, other))
+    )
+    return first == second
 
 
 def request_headers(server: Server) -> dict[str, str]:
@@ -302,21 +300,18 @@ def make_client(server: Server) -> httpx2.AsyncClient:
 
     Proxies come from the environment, and trusted certificates too if the server has no `ca_bundle`.
     """
+    url = urlsplit(server.url)
+    if url.scheme == "http" and is_loopback(url.hostname or ""):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
+    else:
+        context = tls_context(os.environ, server)
+        if server.client_cert:
+            present_certificate(context, server)
     return httpx2.AsyncClient(
         headers=request_headers(server),
         timeout=httpx2.Timeout(server.timeout, read=server.sse_timeout),
-        transport=CheckedTransport(server, _context(server)),
+        transport=CheckedTransport(server, context),
     )
-
-
-def _context(server: Server) -> ssl.SSLContext:
-    url = urlsplit(server.url)
-    if url.scheme == "http" and is_loopback(url.hostname or ""):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # loading certificates takes time and is not needed
-    context = tls_context(os.environ, server)
-    if server.client_cert:
-        present_certificate(context, server)
-    return context
 
 
 def require_scopes(server: Server) -> None:
@@ -324,27 +319,15 @@ def require_scopes(server: Server) -> None:
 
     Only a JWT says which scopes it has. It is read without verification: that is the server's task.
     """
-    granted = _claimed_scopes(str(server.auth.get("token", "")))
+    granted: tuple[str, ...] = ()
+    with suppress(ValueError, RecursionError):  # no JWT: of three segments, the second has its claims
+        _, payload, _ = str(server.auth.get("token", "")).split(".")
+        claims = read_json(base64.urlsafe_b64decode(payload + "=="))
+        for value in map(claims.get, _CLAIMS) if isinstance(claims, dict) else ():
+            words = value.split() if isinstance(value, str) else value
+            if not granted and isinstance(words, list):
+                granted = tuple(word for word in words if isinstance(word, str))
     missing = " ".join(missing_scopes(server.auth, granted))
     if missing:
         has = " ".join(granted)
         raise NoAccessToken(f"its token lacks the scope {missing}; it has {has}", "login", missing)
-
-
-def _claimed_scopes(token: str) -> tuple[str, ...]:
-    """Return the scopes that a token names, empty if it is no JWT or names none."""
-    segments = token.split(".")
-    if len(segments) != _SEGMENTS:
-        return ()
-    try:
-        claims = read_json(base64.urlsafe_b64decode(segments[1] + "=="))
-    except (ValueError, binascii.Error, RecursionError):
-        return ()
-    if not isinstance(claims, dict):
-        return ()
-    for claim in _CLAIMS:
-        value = claims.get(claim)
-        words = value.split() if isinstance(value, str) else value
-        if isinstance(words, list) and any(isinstance(word, str) for word in words):
-            return tuple(word for word in words if isinstance(word, str))
-    return ()

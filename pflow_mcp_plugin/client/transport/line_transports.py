@@ -15,6 +15,7 @@ import contextlib
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -217,25 +218,18 @@ class SocketTransport(LineTransport):
         for pipe in (popen.stdout, popen.stderr) if popen is not None else ():
             if pipe is not None:
                 self._pipes.append(await read_pipe(self.stderr, pipe))
-        self._socket = await self._reach()
-        self._messages.read_from(self._socket)
-
-    async def _reach(self) -> asyncio.Transport:
-        """Connect; retry while a process that was started may still open the socket."""
+        protocol = partial(_SocketProtocol, self._messages.feed, self._on_end, self._writer)
         pause = _SHORTEST_PAUSE
-        while True:
+        while self._socket is None:
             try:
-                return await connect(
-                    self._server,
-                    self.path,
-                    lambda: SocketProtocol(self._messages, self._writer, self._on_end),
-                )
+                self._socket = await connect(self._server, self.path, protocol)
             except (FileNotFoundError, ConnectionRefusedError):  # before it binds, and before it listens
                 if self._process is None or self._process.returncode is not None:
                     await self.exited(LAST_WORDS_SECONDS)
                     raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE)
+        self._messages.read_from(self._socket)
 
     async def _end_process(self) -> None:
         self._expect_end()
@@ -258,43 +252,32 @@ class SocketTransport(LineTransport):
                     self.path.unlink()
 
 
-class SocketProtocol(asyncio.Protocol):
-    """asyncio's protocol for a socket: passes bytes to a `MessageStream`, and its state to a writer."""
+class _SocketProtocol(ChunkReader):
+    """asyncio's protocol for a socket: reads as for a pipe, and passes the rest on to a writer."""
 
-    def __init__(self, messages: MessageStream, writer: PipeWriter, on_end: Callable[[], None]) -> None:
-        self._messages = messages
+    def __init__(
+        self, on_data: Callable[[bytes], None], on_end: Callable[[], None], writer: PipeWriter
+    ) -> None:
+        super().__init__(on_data, on_end)
         self._writer = writer
-        self._on_end = on_end
+        self.pause_writing = writer.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = writer.resume_writing  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the writer write to the socket."""
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - both kinds of connection are two-way
         self._writer.take(transport)
 
-    def data_received(self, data: bytes) -> None:
-        """Pass bytes received from the socket to the message stream."""
-        self._messages.feed(data)
-
-    def pause_writing(self) -> None:
-        """Make the writer wait, because the socket's buffer is full."""
-        self._writer.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Let the writer continue, because the socket's buffer has room again."""
-        self._writer.resume_writing()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection to the writer and the transport."""
         self._writer.connection_lost(exc)
-        self._on_end()
+        super().connection_lost(exc)
 
 
 async def connect(server: Server, path: Path, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
     """Connect to a server's Unix socket or Windows named pipe."""
     loop: Any = asyncio.get_running_loop()
+    connected: asyncio.Transport
     if server.transport == "pipe":
-        transport, _ = await loop.create_pipe_connection(protocol, server.path)
+        connected, _ = await loop.create_pipe_connection(protocol, server.path)
     else:
-        transport, _ = await loop.create_unix_connection(protocol, str(path))
-    connected: asyncio.Transport = transport
+        connected, _ = await loop.create_unix_connection(protocol, str(path))
     return connected

@@ -130,7 +130,13 @@ class PipeWriter(asyncio.BaseProtocol):
     async def _until_taken(self, transport: asyncio.WriteTransport, end: int) -> None:
         try:
             while not self._room.is_set():
-                await self._some_taken(transport)
+                before = self._taken(transport)
+                try:
+                    async with asyncio.timeout(self._seconds):
+                        await self._room.wait()
+                except TimeoutError:
+                    if before == self._taken(transport):  # the process has read nothing meanwhile
+                        raise
         except (TimeoutError, asyncio.CancelledError) as error:
             if self._taken(transport) < end - 1:  # a message is complete even without its newline
                 transport.abort()
@@ -138,16 +144,6 @@ class PipeWriter(asyncio.BaseProtocol):
             if isinstance(error, TimeoutError):
                 return  # the reader took this message; a later one blocks
             raise
-
-    async def _some_taken(self, transport: asyncio.WriteTransport) -> None:
-        """Wait for room; also return at the deadline if something was read meanwhile."""
-        taken = self._taken(transport)
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._room.wait()
-        except TimeoutError:
-            if taken == self._taken(transport):
-                raise
 
     def _taken(self, transport: asyncio.WriteTransport) -> int:
         """Return how many bytes have been written to the pipe."""

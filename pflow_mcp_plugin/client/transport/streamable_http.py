@@ -152,8 +152,16 @@ class StreamableHttp:
     ) -> _CutStream | None:
         """Pass on the received messages, up to the answer."""
         if not response.is_success:
-            self._take_refusal(response, await read_beginning(response), request)
-            return None
+            body = await read_beginning(response)
+            failure = refusal(response, body)
+            if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
+                with suppress(ValueError):
+                    message = as_message(read_json(body), ())
+                    if isinstance(message, JSONRPCError):  # which is more specific than the status
+                        message.id = request.id  # null if the server refused before it read the id
+                        self._incoming.put(SessionMessage(message))
+                        return None
+            raise failure
         if request.method == "initialize":
             session_id = response.headers.get(_SESSION_HEADER, "")
             if session_id.isascii():  # others could not be sent back
@@ -181,18 +189,6 @@ class StreamableHttp:
         own = {"accept": accepted, _SESSION_HEADER: self._session_id, _VERSION_HEADER: self._version}
         return {name: value for name, value in own.items() if value}
 
-    def _take_refusal(self, response: httpx2.Response, body: bytes, request: JSONRPCRequest) -> None:
-        """Pass on the JSON-RPC error of a refusal if it is more specific than the status."""
-        failure = refusal(response, body)
-        if response.status_code in _OWN_WORDS and not failure.exchange.session_lost:
-            with suppress(ValueError):
-                message = as_message(read_json(body), ())
-                if isinstance(message, JSONRPCError):
-                    message.id = request.id  # null if the server refused before it read the id
-                    self._incoming.put(SessionMessage(message))
-                    return
-        raise failure
-
     async def _read(
         self, response: httpx2.Response, stream: _CutStream, request: JSONRPCRequest | None = None
     ) -> bool:
@@ -201,20 +197,15 @@ class StreamableHttp:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
                     stream.note(event)
-                    if is_message(event) and self._take_event(event.data, request):
-                        return True
+                    if is_message(event):
+                        # An invalid message on the GET stream fails no request.
+                        with suppress(*(() if request else (RequestFailed,))):
+                            if self._take(read_value(event.data), request):
+                                return True
                     await self._incoming.room()
         except NETWORK_ERRORS as error:
             stream.error = error
         return False
-
-    def _take_event(self, data: str, request: JSONRPCRequest | None) -> bool:
-        try:
-            return self._take(read_value(data), request)
-        except RequestFailed:
-            if request is not None:
-                raise
-            return False  # an invalid message on the GET stream fails no request
 
     async def _resume(self, stream: _CutStream, request: JSONRPCRequest) -> None:
         """Resume a stream that was cut, until the answer arrives."""
