@@ -18,31 +18,18 @@ _CHALLENGE = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 @attrs.frozen(kw_only=True)
 class Exchange:
-    """What is known about the exchange that failed.
+    """What is known about the exchange that failed: what was sent, and what came back over HTTP."""
 
-    Attributes:
-        unsent: Whether the server certainly did not receive the complete request.
-        answered: Whether the server answered an earlier round of the same call.
-        status: HTTP status of the answer.
-        headers: Its headers.
-        body: The beginning of its body, unless it was an event stream.
-        error: The error that ended the exchange: of the network, or one of those below.
-        cut: Whether an event stream ended before the answer arrived.
-        resumes: How often the stream was resumed.
-        session_lost: Whether the server no longer knows the session of the request.
-        replies: Replies over HTTP that matched no request of the connection.
-    """
-
-    unsent: bool = False
-    answered: bool = False
+    unsent: bool = False  # the server certainly did not receive the complete request
+    answered: bool = False  # it answered an earlier round of the same call
     status: int | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict)
-    body: str = ""
-    error: Exception | None = None
-    cut: bool = False
+    body: str = ""  # the beginning of it, unless it was an event stream
+    error: Exception | None = None  # of the network, or one of those below
+    cut: bool = False  # an event stream ended before the answer arrived
     resumes: int = 0
-    session_lost: bool = False
-    replies: int = 0
+    session_lost: bool = False  # the server no longer knows the session of the request
+    replies: int = 0  # those that matched no request of the connection
 
 
 class RequestFailed(Exception):
@@ -64,13 +51,7 @@ class Undelivered(Exception):
 
 
 class MessageTooLarge(Exception):
-    """The answer is larger than the cap.
-
-    Args:
-        what: What is too large: `an answer` or `an event`.
-        limit: Bytes allowed.
-        size: Bytes received so far, decoded.
-    """
+    """The answer, or an event in it, is larger than the cap; both sizes are in bytes, after decompression."""
 
     def __init__(self, what: str, limit: int, size: int) -> None:
         super().__init__(what, limit, size)

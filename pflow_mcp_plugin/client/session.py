@@ -82,19 +82,13 @@ _PAGES: TypeAdapter[Any] = TypeAdapter(Annotated[ListToolsResult, WrapValidator(
 
 
 class Dispatcher(ScreeningDispatcher):
-    """The dispatcher of a session: removes malformed tools from tool lists, and records the end.
-
-    Attributes:
-        skipped: `(name, reason)` of the tools that were removed.
-        version: The protocol version that tool lists are validated against.
-        ended: Whether the connection is over.
-    """
+    """The dispatcher of a session: removes malformed tools from tool lists, and records the end."""
 
     def __init__(self, read_stream: Any, write_stream: Any) -> None:
         super().__init__(read_stream, write_stream)
-        self.skipped: list[tuple[str, str]] = []
-        self.version = "2025-11-25"
-        self.ended = False
+        self.skipped: list[tuple[str, str]] = []  # names of the removed tools, and reasons
+        self.version = "2025-11-25"  # the protocol version that tool lists are validated against
+        self.ended = False  # whether the connection is over
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any

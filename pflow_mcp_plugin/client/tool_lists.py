@@ -30,18 +30,12 @@ _IN_ARGUMENT = "the name of an argument contains a secret of the server's config
 
 
 class ToolPages:
-    """The pages of one tool list.
-
-    Attributes:
-        raw: The tools as received.
-        notes: Irregularities of the pages.
-        fresh_seconds: How long the list may be cached (`ttlMs`); 0 if the server does not say.
-    """
+    """The pages of one tool list."""
 
     def __init__(self) -> None:
-        self.raw: list[Mapping[str, Any]] = []
-        self.notes: list[str] = []
-        self.fresh_seconds = _MAX_FRESH_SECONDS
+        self.raw: list[Mapping[str, Any]] = []  # the tools as received
+        self.notes: list[str] = []  # irregularities of the pages
+        self.fresh_seconds = _MAX_FRESH_SECONDS  # how long the list may be cached; 0 if no page says
         self._pages: list[object] = []
 
     async def collect(self, request: RequestPage) -> None:

@@ -176,11 +176,9 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         found = list(dict.fromkeys(str(place[0]) for *_, place in places))
         if self.proxied:
             return found
-        judged = [(address, egress.refusal_of_address(self.endpoint, host, address)) for address in found]
-        allowed = [address for address, refusal in judged if refusal is None]
-        for _, refusal in judged:
-            if refusal is not None and not allowed:
-                raise HostRefused(refusal)
+        allowed, refusal = egress.allowed_addresses(self.endpoint, host, found)
+        if refusal is not None and not allowed:
+            raise HostRefused(refusal)
         return allowed
 
 

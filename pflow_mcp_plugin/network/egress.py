@@ -163,6 +163,15 @@ def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal |
     return _refused(endpoint, what, step, host, str(found))
 
 
+def allowed_addresses(
+    endpoint: Endpoint, host: str, addresses: Iterable[str]
+) -> tuple[list[str], Refusal | None]:
+    """Return those of a host's addresses that egress is allowed to, and the first refusal, if any."""
+    judged = [(address, refusal_of_address(endpoint, host, address)) for address in addresses]
+    allowed = [address for address, refusal in judged if refusal is None]
+    return allowed, next(filter(None, (refusal for _, refusal in judged)), None)
+
+
 def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
     host = plain_http_host(url)
     if not host:

@@ -48,36 +48,18 @@ _POSSIBLE_CAUSE = re.compile(
 
 @attrs.frozen(kw_only=True)
 class Evidence:
-    """The evidence: what is known at the moment of a failure.
-
-    Attributes:
-        server: The server's config.
-        phase: What was being done.
-        tool: The raw tool name during a call.
-        passed: The deadline that passed, None if none did.
-        installer: The package runner that was still installing the server then; empty if none was.
-        config_file: The file with the server's config, if it is known.
-        returncode: The exit code of the process; None while it runs, or if there is none.
-        memory_mb: What its processes used when they exceeded its memory limit, in MiB; None if they did not.
-        stderr: The end of the server's stderr, redacted and without terminal codes.
-        keep: Saves a server's stderr in a file and returns its path, None if it cannot.
-        seen: What a transport of lines noticed.
-        exchange: What is known about the failed request, redacted.
-        closed: Whether the connection is over.
-        blanks: Variables of `env` that have no value.
-        redactor: Redacts the secrets of the server.
-    """
+    """The evidence: what is known at the moment of a failure. What the server said in it is redacted."""
 
     server: Server
     phase: Phase
     tool: str = ""
     passed: Deadline | None = None
-    installer: str = ""
+    installer: str = ""  # the package runner that was still installing the server when a deadline passed
     config_file: Path | None = None
     returncode: int | None = None
-    memory_mb: float | None = None
+    memory_mb: float | None = None  # what its processes used when they exceeded its memory limit, in MiB
     stderr: str = ""
-    keep: Callable[[str, str], Path | None] = lambda *_: None
+    keep: Callable[[str, str], Path | None] = lambda *_: None  # saves a server's stderr in a file
     seen: Observations | None = None
     exchange: Exchange = attrs.field(factory=Exchange)
     closed: bool = False
@@ -173,12 +155,7 @@ def plain(text: str) -> str:
 
 @attrs.frozen
 class Excerpt:
-    """Selected lines of a server's stderr, in their order.
-
-    Attributes:
-        lines: The lines to show, with a note wherever some are left out.
-        is_whole: Whether nothing is left out and no line is shortened.
-    """
+    """Selected lines of a server's stderr, with notes where some are left out, and whether they are all of it."""
 
     lines: tuple[str, ...]
     is_whole: bool

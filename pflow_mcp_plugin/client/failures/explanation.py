@@ -51,20 +51,14 @@ T = TypeVar("T")
 
 
 class Explainer:
-    """The explainer of one connection: gathers the evidence when it fails, and returns our error.
-
-    Attributes:
-        lines: The transport if it speaks in lines, once it exists.
-        remote: The transport if it uses HTTP, once it exists.
-        memory_mb: What the server used when it was ended for exceeding its memory limit, in MiB.
-        installer: The package runner that was still installing the server when its start took too long.
-    """
+    """The explainer of one connection: gathers the evidence when it fails, and returns our error."""
 
     def __init__(self, launch: Launch, process: ProcessGroup | None, files: StderrFiles) -> None:
+        # The transport, once it exists, is one of these two.
         self.lines: LineTransport | None = None
         self.remote: StreamableHttp | SseTransport | None = None
-        self.memory_mb: float | None = None
-        self.installer = ""
+        self.memory_mb: float | None = None  # what it used when it was ended for exceeding its limit
+        self.installer = ""  # the package runner that was still installing it when its start took too long
         self._launch = launch
         self._process = process
         self._files = files

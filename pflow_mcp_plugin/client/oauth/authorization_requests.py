@@ -40,13 +40,10 @@ _SHOWN = 300
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """The answer to a request for metadata or tokens.
+    """The answer to a request for metadata or tokens: the JSON object in it, None if there is none.
 
-    Attributes:
-        url: Where it came from.
-        status: The HTTP status: neither a redirect nor one that asks to try again later.
-        date: When it was made, by the clock there, in seconds since the epoch; None if it does not say.
-        content: The JSON object in it, None if there is none.
+    Its status is neither a redirect nor one that asks to try again later. `date` is the time there, in
+    seconds since the epoch.
     """
 
     url: str

@@ -62,13 +62,7 @@ from pflow_mcp_plugin.types import Server
 
 @attrs.frozen(kw_only=True)
 class SignOut:
-    """A sign-in that was removed.
-
-    Attributes:
-        entry: What the store said of it.
-        revoked: Whether its tokens were revoked.
-        reason: Why they were not; empty if there were none.
-    """
+    """A sign-in that was removed, and whether its tokens were revoked, or why not; `""` if it had none."""
 
     entry: StoredSignIn
     revoked: bool = False

@@ -30,13 +30,10 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Tokens:
-    """The tokens of a sign-in.
+    """The tokens of a sign-in; times are in seconds since the epoch.
 
     Attributes:
         access: The access token; empty where secrets are left out, or the keyring cannot be read.
-        refresh: The refresh token, empty if there is none.
-        expires_at: When the access token expires, in seconds since the epoch; None if unknown.
-        issued_at: When it was issued.
         scopes: What was granted, empty if the authorization server did not say.
         requested_scopes: What a machine asked for; empty for a person.
     """
@@ -62,15 +59,7 @@ class Tokens:
 
 @attrs.frozen(kw_only=True)
 class Registration:
-    """A client's registration with an authorization server.
-
-    Attributes:
-        client_id: The id of the client.
-        client_secret: Its secret, empty if it has none.
-        method: How it authenticates at the token endpoint.
-        redirect_uris: Where the authorization server may send a browser.
-        expires_at: When its secret expires, in seconds since the epoch; None if it does not.
-    """
+    """A client's registration with an authorization server; its secret may expire, in seconds since the epoch."""
 
     client_id: str
     client_secret: str = attrs.field(default="", repr=False)
@@ -108,10 +97,7 @@ class SignIn:
         server: The configured name of the server at that time, for messages.
         server_url: The server's URL, without its query.
         resource: What the tokens are for (RFC 8707).
-        authorization_server: The metadata of the authorization server.
-        registration: The client.
         tokens: The tokens, None once the sign-in has ended.
-        signed_in_at: When it began, in seconds since the epoch.
     """
 
     server: str

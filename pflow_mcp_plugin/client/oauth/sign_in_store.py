@@ -44,12 +44,7 @@ class SignInBusy(Exception):
 
 @attrs.frozen
 class SignInKey:
-    """What a store finds a sign-in by, beside its issuer.
-
-    Attributes:
-        server_url: The server's whole URL.
-        client: The client id in the config, empty if pflow registers itself.
-    """
+    """What a store finds a sign-in by, beside its issuer: the whole URL, and the client id in the config."""
 
     server_url: str = attrs.field(repr=False)
     client: str = ""
@@ -67,14 +62,7 @@ class SignInKey:
 
 @attrs.frozen(kw_only=True)
 class StoredSignIn:
-    """A sign-in as a store lists it: without its secrets.
-
-    Attributes:
-        name: The name of its file.
-        sign_in: What is known of it; None if the file cannot be read.
-        is_refreshable: Whether it has a refresh token.
-        problem: Why the file cannot be read.
-    """
+    """A sign-in as a store lists it, by the name of its file: without its secrets, or why it cannot be read."""
 
     name: str
     sign_in: SignIn | None

@@ -39,13 +39,7 @@ _EXIT_GRACE = 0.1
 
 
 class LineTransport(ABC):
-    """What the transports of lines share: an async context manager that yields the two streams of a session.
-
-    Attributes:
-        stderr: The end of the server's stderr.
-        finished: Whether the server closed its side.
-        hung: Whether to end the process without waiting for it to exit by itself.
-    """
+    """What the transports of lines share: an async context manager that yields the two streams of a session."""
 
     def __init__(
         self,
@@ -55,8 +49,8 @@ class LineTransport(ABC):
         warn: Callable[[str], None],
     ) -> None:
         self.stderr = TailReader()
-        self.finished = False
-        self.hung = False
+        self.finished = False  # whether the server closed its side
+        self.hung = False  # whether to end the process without waiting for it to exit by itself
         self._process = process
         self._end_of = ProcessEnd(process) if process is not None else None
         self._writer = PipeWriter(write_seconds)

@@ -42,37 +42,21 @@ _ESCAPE = re.compile(_HIGH + _LOW + b"|(" + _HIGH + b"|" + _LOW + rb")|\\.", re.
 
 
 class Observations:
-    """What a message stream has noticed: invalid JSON, lines that are too long, a server that does not read.
-
-    Attributes:
-        invalid_json: The beginning of a line that looked like JSON but did not parse.
-        fault: Why it did not parse.
-        too_long: Bytes of a line that reached the cap.
-        write_timed_out: Whether the server stopped reading.
-        broken: Whether nothing more can be sent, or what is received cannot be used.
-        unfinished: Bytes of an incomplete message when the server closed its stdout.
-        unmatched: Replies whose id matches no waiting request.
-        strays: Lines that are not messages.
-    """
+    """What a message stream has noticed: invalid JSON, lines that are too long, a server that does not read."""
 
     def __init__(self) -> None:
-        self.invalid_json: str | None = None
-        self.fault = ""
-        self.too_long: int | None = None
-        self.write_timed_out = False
-        self.broken = False
-        self.unfinished = 0
-        self.unmatched = 0
-        self.strays = 0
+        self.invalid_json: str | None = None  # the beginning of a line that looked like JSON
+        self.fault = ""  # why it did not parse
+        self.too_long: int | None = None  # bytes of a line that reached the cap
+        self.write_timed_out = False  # the server stopped reading
+        self.broken = False  # nothing more can be sent, or what is received cannot be used
+        self.unfinished = 0  # bytes of an incomplete message when the server closed its stdout
+        self.unmatched = 0  # replies whose id matches no waiting request
+        self.strays = 0  # lines that are not messages
 
 
 class MessageStream:
-    """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back.
-
-    Attributes:
-        seen: What was noticed while reading and writing.
-        incoming: The received messages.
-    """
+    """Turns bytes of a transport into JSON-RPC messages for the SDK's session, and back."""
 
     def __init__(self, writer: PipeWriter, line_cap: float, warn: Callable[[str], None]) -> None:
         self.seen = Observations()
@@ -127,17 +111,16 @@ class MessageStream:
         text = line.strip().removeprefix(BOM_UTF8)
         if not text:
             return
-        if (
-            self.seen.strays and text[:1] not in _BRACKETS
-        ):  # in a flood of lines, the parser would be too slow
+        # In a flood of lines that are not JSON, the parser would be too slow.
+        if self.seen.strays and text[:1] not in _BRACKETS:
             self.seen.strays += 1
             return
         try:
             value = read_json(text)
         except ValueError as error:
             self._on_unreadable(text, error)
-            return
-        self._on_json(value)
+        else:
+            self._on_json(value)
 
     def _on_unreadable(self, line: bytes, error: ValueError) -> None:
         """Handle a line that is not JSON: if it looks like JSON, it ends the connection.

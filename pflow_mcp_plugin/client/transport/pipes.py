@@ -62,12 +62,7 @@ class ChunkReader(asyncio.Protocol):
 
 
 class PipeWriter(asyncio.BaseProtocol):
-    """Writes complete messages to a pipe; waits, within a deadline, while the process does not read.
-
-    Attributes:
-        lost: Whether the process closed the pipe.
-        unread: Whether it did so before reading a single byte; known on Linux only.
-    """
+    """Writes complete messages to a pipe; waits, within a deadline, while the process does not read."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -75,8 +70,8 @@ class PipeWriter(asyncio.BaseProtocol):
         self._room = asyncio.Event()
         self._room.set()
         self._given = 0
-        self.lost = False
-        self.unread = False
+        self.lost = False  # whether the process closed the pipe
+        self.unread = False  # whether it did so before reading a single byte; known on Linux only
 
     @property
     def untouched(self) -> bool | None:

@@ -49,16 +49,11 @@ _NO_ENDPOINT = "the stream ended before it named an endpoint"
 
 
 class SseTransport:
-    """The SSE transport: an async context manager that yields the two streams of a session.
-
-    Attributes:
-        unmatched: Replies whose id matches no request.
-        status: HTTP status of the event stream, None before there is one.
-    """
+    """The SSE transport: an async context manager that yields the two streams of a session."""
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
-        self.unmatched = 0
-        self.status: int | None = None
+        self.unmatched = 0  # replies whose id matches no request
+        self.status: int | None = None  # that of the event stream
         self._server = server
         self._auth = auth
         self._incoming = MessageQueue()

@@ -64,16 +64,11 @@ _OWN_WORDS = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 
 
 class StreamableHttp:
-    """The streamable HTTP transport: an async context manager that yields the streams of a session.
-
-    Attributes:
-        unmatched: Replies whose id differs from that of their request.
-        status: HTTP status of the latest answer to a request, None before there is one.
-    """
+    """The streamable HTTP transport: an async context manager that yields the streams of a session."""
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
-        self.unmatched = 0
-        self.status: int | None = None
+        self.unmatched = 0  # replies whose id differs from that of their request
+        self.status: int | None = None  # that of the latest answer to a request
         self._server = server
         self._auth = auth
         self._incoming = MessageQueue()
