@@ -75,73 +75,40 @@ class Session:
         await asyncio.to_thread(self.close)
 
     def call(self, server: str, tool: str, /, **arguments: Any) -> JSON:
-        """Call a tool over the session's connection, once, and wait for its result.
-
-        Args:
-            server: The server's name in the config.
-            tool: The tool's name, raw or as spelled in node types.
-            arguments: The arguments.
-
-        Returns:
-            The result: what the tool declares, else its JSON, else its text.
-
-        Raises:
-            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
-        """
+        """Call a tool over the session's connection, once, and return its result; see the function `call`."""
         return self.call_result(server, tool, **arguments).value
 
     def call_result(self, server: str, tool: str, /, **arguments: Any) -> ToolResult:
-        """Call a tool as `call` does, and return also what it answered beside its result.
-
-        Args:
-            server: The server's name in the config.
-            tool: The tool's name, raw or as spelled in node types.
-            arguments: The arguments.
-
-        Raises:
-            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
-        """
+        """Call a tool as `call` does, and return also what it answered beside its result."""
         return called(self.runtime(), server, tool, arguments)
 
     def read_resource(self, server: str, uri: str) -> JSON:
-        """Read a resource over the session's connection, once, such as one that a result links to.
-
-        Args:
-            server: The server's name in the config.
-            uri: The URI of the resource.
-
-        Returns:
-            Its `uri`, `mimeType` and `text`, or the file with its bytes; a list if it has several parts.
-
-        Raises:
-            PflowError: It could not be read.
-        """
+        """Read a resource over the session's connection, once; see the function `read_resource`."""
         return resource(self.runtime(), server, uri)
 
     async def call_async(self, server: str, tool: str, /, **arguments: Any) -> JSON:
-        """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels the call.
-
-        Args:
-            server: The server's name in the config.
-            tool: The tool's name, raw or as spelled in node types.
-            arguments: The arguments.
-
-        Raises:
-            PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.
-        """
+        """Call a tool as `call` does, without blocking the event loop; cancelling the task cancels it."""
         import asyncio
 
-        watch = _Cancellation()
+        begun: list[Future[Any]] = []
+        cancelled = threading.Event()
+
+        def note(future: Future[Any]) -> None:
+            begun.append(future)
+            if cancelled.is_set():  # before the call began
+                future.cancel()
 
         def work() -> JSON:
-            with watched_calls(watch.started):
+            with watched_calls(note):
                 return self.call(server, tool, **arguments)
 
         running = asyncio.get_running_loop().run_in_executor(self._workers(), copy_context().run, work)
         try:
             return await running
         except asyncio.CancelledError:
-            watch.cancel()
+            cancelled.set()  # first: `note` looks at it after it has added a call
+            for future in tuple(begun):
+                future.cancel()
             raise
 
     def close(self) -> None:
@@ -194,29 +161,6 @@ class Session:
         self._closing, self._runtime, self._threads = ExitStack(), None, None
 
 
-class _Cancellation:
-    """The cancellation of a call, which may not have begun yet."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._begun: list[Future[Any]] = []
-        self._cancelled = False
-
-    def started(self, future: Future[Any]) -> None:
-        with self._lock:
-            self._begun.append(future)
-            cancelled = self._cancelled
-        if cancelled:
-            future.cancel()
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            begun = list(self._begun)
-        for future in begun:
-            future.cancel()
-
-
 _own: ContextVar[Session | None] = ContextVar("pflow_mcp_session", default=None)
 _open: list[Session] = []
 """The sessions that are open in the process, in the order in which they were opened."""
@@ -244,6 +188,9 @@ def call(server: str, tool: str, /, **arguments: Any) -> JSON:
         server: The server's name in the config.
         tool: The tool's name, raw or as spelled in node types.
         arguments: The arguments.
+
+    Returns:
+        The result: what the tool declares, else its JSON, else its text.
 
     Raises:
         PflowError: The call failed, or could not be made; `ran` says whether it reached the tool.

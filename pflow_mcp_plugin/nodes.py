@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.calls import current_runtime, session
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Run
+from pflow_mcp_plugin.contract import Entry, PflowError, Run
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.execution.node import Job, MCPNode, note_next_steps
 from pflow_mcp_plugin.execution.result import ToolResult
@@ -59,7 +59,15 @@ class ToolNode(MCPNode):
 
     def __init__(self, /, **params: Any) -> None:
         super().__init__()
-        _refuse_unknown(type(self), params)
+        known = [field.key for field in self.entry.interface.params]
+        for name in () if self.entry.interface.open else params:
+            if name not in {*known, *self.hidden_params}:
+                near = get_close_matches(name, known, n=1) or known
+                hint = (
+                    f"did you mean {near[0]}?" if len(near) == 1 else f"it takes {', '.join(near) or 'none'}"
+                )
+                message = f"{type(self).__name__} has no parameter {name!r}; {hint}"
+                raise TypeError(message)
         self._given = params
         self.set_params({})
 
@@ -100,7 +108,14 @@ def class_for(node_type: str) -> type[ToolNode]:
     source = _source()
     entry = source.get(node_type)
     if entry is None:
-        raise ImportError(_missing(source, node_type), name=__name__)
+        name, problem = class_signature.class_name(node_type), source.missing(node_type)
+        near = get_close_matches(
+            name, [class_signature.class_name(each.node) for each in source.entries()], n=3
+        )
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        why = f" ({problem.message})" if problem else ""
+        message = f"Unknown node class {name}{why}.{meant} If its server is new, run: pflow mcp sync"
+        raise ImportError(message, name=__name__)
     hidden = tuple(field.key for field in entry.interface.hidden)
     return _made(json.dumps(entry.to_dict(), sort_keys=True), hidden)
 
@@ -129,11 +144,19 @@ def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
     It is cached, so that equal entries share a class.
     """
     entry = Entry.from_dict(json.loads(description))
-    config = tool_config(entry)
+    config, keyword = tool_config(entry), inspect.Parameter.KEYWORD_ONLY
+    params = [
+        inspect.Parameter(field.key, keyword, default=..., annotation=class_signature.hint(field))
+        for field in entry.interface.params
+        if class_signature.named(field)
+    ]
+    if class_signature.has_others(entry):
+        others = inspect.Parameter.VAR_KEYWORD
+        params.append(inspect.Parameter(class_signature.rest(entry), others, annotation="Any"))
     body = {
         "__doc__": class_signature.docstring(entry),
         "__module__": __name__,
-        "__signature__": _signature(entry),
+        "__signature__": inspect.Signature(params),
         "entry": entry,
         "hidden_params": frozenset(hidden),
         "_mcp_server_id": config["server_id"],
@@ -142,40 +165,6 @@ def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
         "_mcp_manifest_hash": config["manifest_hash"],
     }
     return type(class_signature.class_name(entry.node), (ToolNode,), body)
-
-
-def _signature(entry: Entry) -> inspect.Signature:
-    params = [_parameter(field) for field in entry.interface.params if class_signature.named(field)]
-    if class_signature.has_others(entry):
-        kind = inspect.Parameter.VAR_KEYWORD
-        params.append(inspect.Parameter(class_signature.rest(entry), kind, annotation="Any"))
-    return inspect.Signature(params)
-
-
-def _parameter(field: Field) -> inspect.Parameter:
-    hint = class_signature.hint(field)
-    return inspect.Parameter(field.key, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=hint)
-
-
-def _refuse_unknown(made: type[ToolNode], params: Mapping[str, Any]) -> None:
-    known = [field.key for field in made.entry.interface.params]
-    taken = {*known, *made.hidden_params}
-    unknown = () if made.entry.interface.open else [name for name in params if name not in taken]
-    for name in unknown:
-        near = get_close_matches(name, known, n=1) or known
-        hint = f"; did you mean {near[0]}?" if len(near) == 1 else f"; it takes {', '.join(near) or 'none'}"
-        message = f"{made.__name__} has no parameter {name!r}{hint}"
-        raise TypeError(message)
-
-
-def _missing(source: ToolSource, node_type: str) -> str:
-    name = class_signature.class_name(node_type)
-    problem = source.missing(node_type)
-    known = [class_signature.class_name(entry.node) for entry in source.entries()]
-    near = get_close_matches(name, known, n=3)
-    meant = f" Did you mean {' or '.join(near)}?" if near else ""
-    why = f" ({problem.message})" if problem else ""
-    return f"Unknown node class {name}{why}.{meant} If its server is new, run: pflow mcp sync"
 
 
 __all__ = ["ToolNode", "class_for", "session"]

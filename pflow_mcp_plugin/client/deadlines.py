@@ -30,12 +30,11 @@ class Deadline:
     name: str
 
 
+@attrs.define(slots=False)
 class DeadlinePassed(Exception):
     """A request exceeded a deadline."""
 
-    def __init__(self, deadline: Deadline) -> None:
-        super().__init__(deadline)
-        self.deadline = deadline
+    deadline: Deadline
 
 
 class Bounds:

@@ -50,14 +50,13 @@ class Undelivered(Exception):
     """The server did not receive it completely; the cause of the exception that ended it."""
 
 
+@attrs.define(slots=False)
 class MessageTooLarge(Exception):
     """The answer, or an event in it, is larger than the cap; both sizes are in bytes, after decompression."""
 
-    def __init__(self, what: str, limit: int, size: int) -> None:
-        super().__init__(what, limit, size)
-        self.what = what
-        self.limit = limit
-        self.size = size
+    what: str
+    limit: int
+    size: int
 
 
 class AnswerTooSlow(Exception):
@@ -80,10 +79,11 @@ class NotMessage(Exception):
     """The answer is JSON, but not a JSON-RPC message."""
 
 
+@attrs.define(slots=False)
 class NoAccessToken(Exception):
     """There is no access token for it, and it was not sent.
 
-    Args:
+    Attributes:
         reason: What happened, to be read after the name of the server; it contains no secret of ours.
         remedy: What helps: a new login, a later attempt, other credentials in the config, room and
             permissions for the files of the sign-in, an unlocked keyring, or that the operator of the server
@@ -92,19 +92,10 @@ class NoAccessToken(Exception):
         step: The next step, where the remedy alone does not say it.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        remedy: Literal["login", "later", "credentials", "storage", "keyring", "operator"],
-        scope: str = "",
-        *,
-        step: str = "",
-    ) -> None:
-        super().__init__(reason, remedy)
-        self.reason = reason
-        self.remedy = remedy
-        self.scope = scope
-        self.step = step
+    reason: str
+    remedy: Literal["login", "later", "credentials", "storage", "keyring", "operator"]
+    scope: str = ""
+    step: str = ""
 
     def __str__(self) -> str:
         return self.reason

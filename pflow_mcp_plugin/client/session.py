@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, cast
 
+import attrs
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
@@ -209,12 +210,11 @@ class Session(OpenSession):
             self._on_list_changed()
 
 
+@attrs.define(slots=False)
 class InputRequired(Exception):
     """A call cannot go on: the server requires input that is not available."""
 
-    def __init__(self, wanted: str) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
+    wanted: str
 
 
 def describe(session: Session) -> ServerInfo:

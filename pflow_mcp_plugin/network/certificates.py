@@ -9,12 +9,14 @@ import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import attrs
+
 from pflow_mcp_plugin.network.egress import Endpoint
 from pflow_mcp_plugin.storage import read_regular, require_regular
 
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CA_FOLDERS = ("SSL_CERT_DIR",)
-_PIN = re.compile(r"(?:sha256//?)?([A-Za-z0-9+/]{43}=)")
+_PIN = re.compile(r"\A(?:sha256//?)?([A-Za-z0-9+/]{43}=)\Z")
 _LONG = 0x80
 """The first byte of a DER length of 128 or more has this bit; the others say how many bytes follow."""
 _VERSION = 0xA0
@@ -23,34 +25,21 @@ _BEFORE_KEY = 5
 """Serial number, signature, issuer, validity and subject stand before the key (RFC 5280, section 4.1)."""
 
 
+@attrs.define(slots=False)
 class CertificatesUnreadable(Exception):
-    """A file or folder with certificates, a key or pins cannot be read.
+    """A file or folder with certificates, a key or pins cannot be read."""
 
-    Args:
-        what: What is in it, such as `certificates to trust`.
-        reason: The file or folder, and why it cannot be read.
-        setting: The field or variables that name it.
-    """
-
-    def __init__(self, what: str, reason: str, setting: str) -> None:
-        super().__init__(what, reason, setting)
-        self.what = what
-        self.reason = reason
-        self.setting = setting
+    what: str  # such as `certificates to trust`
+    reason: str  # the file or folder, and why it cannot be read
+    setting: str  # the field or variables that name it
 
 
+@attrs.define(slots=False)
 class KeyNotPinned(Exception):
-    """A public key is not one of the `tls_pins`; nothing was sent.
+    """The public key of a host, whose hash is `pin`, is not one of the `tls_pins`; nothing was sent."""
 
-    Args:
-        host: The host that has the key.
-        pin: The hash of the key, as it would be pinned.
-    """
-
-    def __init__(self, host: str, pin: str) -> None:
-        super().__init__(host, pin)
-        self.host = host
-        self.pin = pin
+    host: str
+    pin: str
 
 
 def tls_context(environ: Mapping[str, str], endpoint: Endpoint | None = None) -> ssl.SSLContext:
@@ -100,15 +89,16 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:
     """Return the pinned keys of an endpoint as base64, none if it has no `tls_pins`."""
+    # What is no hash in base64 is left as it is, which is the pin of no key.
     if not isinstance(endpoint.tls_pins, str):
-        return frozenset(map(_bare, endpoint.tls_pins))
+        return frozenset(_PIN.sub(r"\1", pin) for pin in endpoint.tls_pins)
     file, setting = Path(endpoint.tls_pins).expanduser(), f"tls_pins of {endpoint.owner}"
     try:
         text = read_regular(file).decode()
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     except (OSError, ValueError) as error:
         raise CertificatesUnreadable("pins", f"{file}: {error}", setting) from error
-    pins = frozenset(_bare(line) for line in lines if line)
+    pins = frozenset(_PIN.sub(r"\1", line) for line in lines if line)
     wrong = next((number for number, line in enumerate(lines, 1) if line and not _PIN.fullmatch(line)), 0)
     if wrong or not pins:
         reason = f"line {wrong} is not a SHA-256 hash in base64" if wrong else "it has no pin"
@@ -126,11 +116,6 @@ def pin_of(certificate: bytes) -> str:
         if tag != _VERSION
     ]
     return base64.b64encode(hashlib.sha256(fields[_BEFORE_KEY]).digest()).decode()
-
-
-def _bare(pin: str) -> str:
-    match = _PIN.fullmatch(pin)
-    return match[1] if match else pin  # which is the pin of no key
 
 
 def _elements(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -155,7 +155,7 @@ def plain(text: str) -> str:
 
 @attrs.frozen
 class Excerpt:
-    """Selected lines of a server's stderr, with notes where some are left out, and whether they are all of it."""
+    """Selected lines of a server's stderr, with notes where some are left out, and whether none are."""
 
     lines: tuple[str, ...]
     is_whole: bool

@@ -31,6 +31,7 @@ from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNot
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import Server
 
+_AFTER_LOSS = "look at its log; check what it had done before you run this again"
 _SNIPPET = 200
 _LONGEST_ADDRESS = 1000
 _ACTIONS: dict[int, str] = {
@@ -133,7 +134,7 @@ def _forbidden(evidence: Evidence) -> tuple[str, str]:
 def _redirected(evidence: Evidence) -> McpError:
     url = evidence.server.url
     location = evidence.exchange.headers.get("location", "")
-    astray, where = "", "another address"
+    where = "another address"
     try:
         target = urljoin(url, location).partition("?")[0]
         before, after = urlsplit(url), urlsplit(target)
@@ -144,53 +145,37 @@ def _redirected(evidence: Evidence) -> McpError:
         is_valid = after.scheme in ("http", "https")
     except ValueError:
         is_valid = False
+    facts: dict[str, Any] = {"status": evidence.exchange.status}
+    step = "have the server's redirect corrected, or correct its url"
     if not is_valid:
         astray = f"to an invalid address: {location[:_SNIPPET]}"
     elif target == url:
         astray = "to itself" if location else "without a location"
-    if astray:
-        return failure(
-            f"Server {evidence.server.name}: {evidence.url} redirects {astray}",
-            evidence,
-            ran="not ran",
-            next_step="have the server's redirect corrected, or correct its url",
-            status=evidence.exchange.status,
-        )
-    target = display.url(target, widely=True)[:_LONGEST_ADDRESS]
-    return failure(
-        f"Server {evidence.server.name}: {evidence.url} redirects to {where}, {target}; refused",
-        evidence,
-        ran="not ran",
-        next_step="have the server's proxy settings corrected: its address is https"
-        if where == "plain http"
-        else f"set url of server {evidence.server.name} to {target}, if that is the server you mean",
-        status=evidence.exchange.status,
-        location=target,
-    )
+    else:
+        facts["location"] = shown = display.url(target, widely=True)[:_LONGEST_ADDRESS]
+        astray = f"to {where}, {shown}; refused"
+        step = f"set url of server {evidence.server.name} to {shown}, if that is the server you mean"
+        if where == "plain http":
+            step = "have the server's proxy settings corrected: its address is https"
+    message = f"Server {evidence.server.name}: {evidence.url} redirects {astray}"
+    return failure(message, evidence, ran="not ran", next_step=step, **facts)
 
 
 def _wrong_kind(evidence: Evidence) -> McpError:
     kind = evidence.exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
     url = evidence.url
-    facts: dict[str, Any] = {
-        "status": evidence.exchange.status,
-        "content_type": kind,
-        "body": evidence.exchange.body,
-    }
-    if kind == "text/html":
-        return failure(
-            f"Server {evidence.server.name}: {url} answered with a web page (text/html), "
-            "likely a login page, not with MCP",
-            evidence,
-            next_step=f"open {url} in a browser; then correct its url, or set a token in auth",
-            **facts,
-        )
     what = kind[:_SNIPPET] or f"nothing (HTTP {evidence.exchange.status})"
+    step = "check the path of its url; it often ends in /mcp"
+    if kind == "text/html":
+        what = "a web page (text/html), likely a login page"
+        step = f"open {url} in a browser; then correct its url, or set a token in auth"
     return failure(
         f"Server {evidence.server.name}: {url} answered with {what}, not with MCP",
         evidence,
-        next_step="check the path of its url; it often ends in /mcp",
-        **facts,
+        next_step=step,
+        status=evidence.exchange.status,
+        content_type=kind,
+        body=evidence.exchange.body,
     )
 
 
@@ -287,7 +272,14 @@ def from_network(evidence: Evidence, error: BaseException) -> McpError | None:
     if ours is not None:
         return ours
     if exchange.cut:
-        return _cut(noted, evidence)
+        name, seconds = evidence.server.name, evidence.server.sse_timeout
+        tried = f", also after resuming it {exchange.resumes} times" if exchange.resumes else ""
+        facts: dict[str, Any] = {"resumes": exchange.resumes}
+        text, step = f"ended before the answer came{tried}", _AFTER_LOSS
+        if type(noted).__name__ == "ReadTimeout":
+            text, facts = f"was silent for {seconds:g} s (sse_timeout)", {}
+            step = f"raise sse_timeout of server {name} if that is usual for it"
+        return failure(f"Server {name}: its event stream {text}", evidence, next_step=step, **facts)
     if noted is None:
         return None
     # The chain also holds earlier failures that were handled, such as the probe's before the handshake.
@@ -440,23 +432,6 @@ def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
         retryable=connecting,
         next_step="check the network and the server's own log",
         status=None if connecting else evidence.exchange.status,
-    )
-
-
-def _cut(error: BaseException | None, evidence: Evidence) -> McpError:
-    name, resumes = evidence.server.name, evidence.exchange.resumes
-    if type(error).__name__ == "ReadTimeout":
-        return failure(
-            f"Server {name}: its event stream was silent for {evidence.server.sse_timeout:g} s (sse_timeout)",
-            evidence,
-            next_step=f"raise sse_timeout of server {name} if that is usual for it",
-        )
-    tried = f", also after resuming it {resumes} times" if resumes else ""
-    return failure(
-        f"Server {name}: its event stream ended before the answer came{tried}",
-        evidence,
-        next_step="look at its log; check what it had done before you run this again",
-        resumes=resumes,
     )
 
 

@@ -59,7 +59,7 @@ class Tokens:
 
 @attrs.frozen(kw_only=True)
 class Registration:
-    """A client's registration with an authorization server; its secret may expire, in seconds since the epoch."""
+    """A client's registration with an authorization server; its secret may expire."""
 
     client_id: str
     client_secret: str = attrs.field(default="", repr=False)

@@ -62,7 +62,7 @@ class SignInKey:
 
 @attrs.frozen(kw_only=True)
 class StoredSignIn:
-    """A sign-in as a store lists it, by the name of its file: without its secrets, or why it cannot be read."""
+    """A sign-in as a store lists it: without its secrets, or with the reason why it cannot be read."""
 
     name: str
     sign_in: SignIn | None

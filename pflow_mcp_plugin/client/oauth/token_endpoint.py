@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
+import attrs
+
 from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests, place
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
     AuthorizationServer,
@@ -53,18 +55,12 @@ _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512", "EdDSA")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512", "secp256k1": "ES256K"}
 
 
+@attrs.define(slots=False)
 class TokenRefused(Exception):
-    """The token endpoint, or one that belongs to it, refused a request, for good.
+    """The token endpoint, or one that belongs to it, refused a request, for good."""
 
-    Args:
-        code: The `error` of RFC 6749, such as `invalid_grant`; empty if the answer names none.
-        text: What it said, for people.
-    """
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(code, text)
-        self.code = code
-        self.text = text
+    code: str  # the `error` of RFC 6749, such as `invalid_grant`; empty if the answer names none
+    text: str  # what it said, for people
 
 
 async def requested_tokens(

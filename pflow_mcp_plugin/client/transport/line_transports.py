@@ -39,7 +39,7 @@ _EXIT_GRACE = 0.1
 
 
 class LineTransport(ABC):
-    """What the transports of lines share: an async context manager that yields the two streams of a session."""
+    """What the transports of lines share: an async context manager that yields the streams of a session."""
 
     def __init__(
         self,

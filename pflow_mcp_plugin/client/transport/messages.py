@@ -42,7 +42,7 @@ _ESCAPE = re.compile(_HIGH + _LOW + b"|(" + _HIGH + b"|" + _LOW + rb")|\\.", re.
 
 
 class Observations:
-    """What a message stream has noticed: invalid JSON, lines that are too long, a server that does not read."""
+    """What a message stream has noticed: invalid JSON, too long lines, a server that does not read."""
 
     def __init__(self) -> None:
         self.invalid_json: str | None = None  # the beginning of a line that looked like JSON

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import IO
 
+import attrs
+
 from pflow_mcp_plugin.client.request_failures import Undelivered
 from pflow_mcp_plugin.processes.system_calls import unread_bytes
 
@@ -162,12 +164,11 @@ async def read_pipe(protocol: asyncio.Protocol, pipe: IO[bytes]) -> asyncio.Read
     return transport
 
 
+@attrs.define(slots=False)
 class LineTooLong(Exception):
     """A line reached its cap before its newline."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
+    size: int
 
 
 class LineBuffer:

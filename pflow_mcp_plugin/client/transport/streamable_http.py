@@ -192,11 +192,12 @@ class StreamableHttp:
             async with aclosing(read_events(response, self._http.limit)) as events:
                 async for event in events:
                     stream.note(event)
-                    if is_message(event):
-                        # An invalid message on the GET stream fails no request.
-                        with suppress(*(() if request else (RequestFailed,))):
-                            if self._take(read_value(event.data), request):
-                                return True
+                    try:
+                        if is_message(event) and self._take(read_value(event.data), request):
+                            return True
+                    except RequestFailed:
+                        if request is not None:  # an invalid message on the GET stream fails no request
+                            raise
                     await self._incoming.room()
         except NETWORK_ERRORS as error:
             stream.error = error
