@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +14,13 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.direct.link_words import file_text
 from pflow_mcp_plugin.host.standard_streams import is_terminal, piped_text, whole_input
+from pflow_mcp_plugin.host.workflow import STILL_TO_COME, load_workflow
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
+from pflow_mcp_plugin.host.workflow.document_reader import read_document
+from pflow_mcp_plugin.host.workflow.findings import Findings
+from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec, normalise, parse_input
+from pflow_mcp_plugin.host.workflow.workflow_text import read_text
 from pflow_mcp_plugin.terminal.printable_text import printable
-
-if TYPE_CHECKING:  # `registry` has params, too, and loads nothing of workflows
-    from pflow_mcp_plugin.host.workflow.workflow_document import InputSpec
 
 Check = Callable[[Mapping[str, object]], object]
 """Raises if the workflow or its inputs are invalid."""
@@ -50,26 +52,35 @@ def complete_inputs(
     `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
     reported without waiting; `STILL_TO_COME` stands for the values that follow.
     """
-    from pflow_mcp_plugin.host.workflow import STILL_TO_COME
-
     piped = [name for name, text in typed.items() if text == "-"]
     if len(piped) + (file == "-") > 1:
         message = "Standard input can be the value of only one input"
         raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
+    inputs = document.get("inputs")
+    listed = inputs.items() if isinstance(inputs, dict) else ()
+    declared = {name: spec for name, spec in listed if isinstance(spec, dict)}
     values: dict[str, object] = {name: _text(text) for name, text in typed.items() if text != "-"}
     waiting = dict.fromkeys(piped, STILL_TO_COME)
     if file is not None:
         if file == "-":
-            check({**dict.fromkeys(_declared(document), STILL_TO_COME), **values})
-        found = _object(file)
+            check({**dict.fromkeys(declared, STILL_TO_COME), **values})
+        text = whole_input() if file == "-" else read_text(Path(file).expanduser())
+        found = load_workflow(text, "standard input" if file == "-" else file, "the value of --inputs")
         values = {**{name: value for name, value in found.items() if name not in typed}, **values}
-    values |= _from_settings(document, {**values, **waiting}, setting)
-    values |= _asked(document, {**values, **waiting}, check)
+    for name, spec in declared.items():
+        key = spec.get("setting") if name not in values and name not in waiting else None
+        saved = os.environ.get(key) or setting(key) if isinstance(key, str) and key else None
+        values |= {} if saved is None else {name: saved}
+    if is_terminal(sys.stdin) and is_terminal(sys.stderr):
+        lacking = _lacking(document, {**values, **waiting})
+        if lacking:
+            check({**values, **waiting, **dict.fromkeys((spec.name for spec in lacking), STILL_TO_COME)})
+        values |= {spec.name: _ask(spec) for spec in lacking}
     if piped:
         check({**values, **waiting})
         values[piped[0]] = whole_input()
     elif file != "-":
-        values |= piped_inputs(document, values, check)
+        values |= _piped_input(declared, values, check)
     return values
 
 
@@ -79,78 +90,31 @@ def _text(word: str) -> str:
     return file_text(Path(word[1:]), word) if word.startswith("@") and len(word) > 1 else word
 
 
-def _object(file: str) -> JSONObject:
-    from pflow_mcp_plugin.host.workflow import load_workflow
-    from pflow_mcp_plugin.host.workflow.workflow_text import read_text
+def _piped_input(
+    declared: Mapping[str, JSONObject], given: Mapping[str, object], check: Check
+) -> dict[str, str]:
+    """Read the input that the workflow declares with `"stdin": true` as it is piped in, unless it is given.
 
-    text = whole_input() if file == "-" else read_text(Path(file).expanduser())
-    return load_workflow(text, "standard input" if file == "-" else file, "the value of --inputs")
-
-
-def _declared(document: JSONObject) -> dict[str, JSONObject]:
-    inputs = document.get("inputs")
-    declared = inputs.items() if isinstance(inputs, dict) else ()
-    return {name: spec for name, spec in declared if isinstance(spec, dict)}
-
-
-def _from_settings(document: JSONObject, given: Mapping[str, object], setting: Lookup) -> dict[str, object]:
-    """Return the inputs that name a setting: the environment variable of that name, else the setting."""
-    found: dict[str, object] = {}
-    for name, spec in _declared(document).items():
-        key = spec.get("setting")
-        if isinstance(key, str) and key and name not in given:
-            value = os.environ.get(key) or setting(key)
-            if value is not None:
-                found[name] = value
-    return found
-
-
-def _asked(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, object]:
-    """Return the required inputs that nobody gave, asked for on a terminal; none off a terminal."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-        return {}
-    from pflow_mcp_plugin.host.workflow import STILL_TO_COME
-
-    specs = lacking(document, given)
-    if not specs:
-        return {}
-    check({**given, **dict.fromkeys((spec.name for spec in specs), STILL_TO_COME)})
-    return {spec.name: ask(spec) for spec in specs}
-
-
-def piped_inputs(document: JSONObject, given: Mapping[str, object], check: Check) -> dict[str, str]:
-    """Read the input that the workflow declares with `"stdin": true` as it is piped in.
-
-    Only if its value is not given, and after the check, so that a mistake is reported without waiting. Empty
-    standard input counts as no value if the input can do without. A single line comes without its end.
+    Empty standard input counts as no value if the input can do without. A single line comes without its end.
     """
-    declared = _declared(document)
-    wanted = [name for name, spec in declared.items() if spec.get("stdin") is True]
-    if not wanted or wanted[0] in given or sys.stdin is None or sys.stdin.isatty():
+    name = next((name for name, spec in declared.items() if spec.get("stdin") is True), None)
+    if name is None or name in given or sys.stdin is None or sys.stdin.isatty():
         return {}
-    from pflow_mcp_plugin.host.workflow import STILL_TO_COME
-
-    name = wanted[0]
     check({**given, name: STILL_TO_COME})
     text = piped_text()
-    spec = declared[name]
-    can_do_without = "default" in spec or spec.get("required") is False
+    can_do_without = "default" in declared[name] or declared[name].get("required") is False
     return {} if not text and can_do_without else {name: text}
 
 
-def lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
+def _lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
     """Return the inputs that a run needs and was not given."""
-    from pflow_mcp_plugin.host.workflow.document_reader import read_document
-    from pflow_mcp_plugin.host.workflow.findings import Findings
-    from pflow_mcp_plugin.host.workflow.workflow_document import normalise
-
     inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
     return [
         spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given
     ]
 
 
-def ask(spec: InputSpec) -> object:
+def _ask(spec: InputSpec) -> object:
     """Ask for an input until its value has the declared type; a secret is not shown."""
     about = f" ({spec.description})" if spec.description else ""
     kind = "" if spec.type in ("any", "str", "string") else f" [{spec.type}]"
@@ -166,9 +130,6 @@ def ask(spec: InputSpec) -> object:
 
 
 def _value(spec: InputSpec, text: str) -> object:
-    from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch
-    from pflow_mcp_plugin.host.workflow.workflow_document import parse_input
-
     try:
         return parse_input(text, spec)
     except TypeMismatch as error:

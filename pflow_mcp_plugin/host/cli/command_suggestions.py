@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -47,14 +46,6 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     beside = list(_beside(ctx, word, is_known=bool(here)))
     found_here = same_meaning(word, commands)
     return list(dict.fromkeys([*inside, *beside] if found_here else [*beside, *inside]))[:_MOST]
-
-
-def taken(offered: Iterable[object], word: str) -> bool:
-    """Return whether what an argument offers for completion is exactly a word, or a file of this name."""
-    for item in offered:
-        if getattr(item, "value", None) == word:
-            return getattr(item, "type", "") not in ("file", "dir") or Path(word).is_file()
-    return False
 
 
 def _visible(command: click.Command) -> Mapping[str, click.Command]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -39,11 +40,8 @@ pflow NODE --help     shows the flags of a node"""
 class Answer(NamedTuple):
     """What a leaf of the command tree returned.
 
-    Attributes:
-        report: Its report.
-        guard: Turns what its plugin's code raises while the report is read into a failure of the plugin.
-        strict: Whether a value that cannot be read is a failure; the values in the host's own reports may
-            be those of any plugin or node.
+    `guard` turns what its plugin's code raises while the report is read into a failure of the plugin. If
+    `strict`, so is a value that cannot be read; those in the host's own reports may be of any plugin or node.
     """
 
     report: Report
@@ -54,11 +52,8 @@ class Answer(NamedTuple):
 class Branch(click.Group):
     """A branch of the command tree, a group of commands; called without a command it prints its help.
 
-    Args:
-        name: The word that names the group.
-        help_text: Its help.
-        plugins: All plugins, to explain why a command is missing.
-        params: Options besides `--json` and `--project`.
+    `plugins` are all of them, to explain why a command is missing; `params` are options besides `--json` and
+    `--project`.
     """
 
     def __init__(
@@ -134,13 +129,7 @@ class Branch(click.Group):
         if self.fallback is None:
             return ()
         long = f"{path} {self.fallback.name}"
-        try:
-            complete = getattr(self.fallback.load(long), "complete_words", None)
-            with plugin_code(self.fallback.plugin, "could not complete"):
-                offered = complete([], words[0], obj=host) if complete else ()
-                known = any(it.value == words[0] for it in offered)
-        except PflowError:  # its code, or a file that it reads, is damaged
-            return ()
+        known = _takes(host, long, self.fallback, words[0])
         return (f"If the command {words[0]} is not meant: {long} {shlex.join(words)}",) if known else ()
 
 
@@ -172,9 +161,14 @@ class Leaf(click.Command):
                 try:
                     result = command.main(ctx.args, prog_name=path, obj=ctx.obj, standalone_mode=False)
                 except (click.exceptions.Exit, SystemExit) as end:
-                    report = self._ended(path, _exit_code(end))
+                    if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
+                        raise end.__context__ from None
+                    result = end.code if isinstance(end, SystemExit) else end.exit_code
                 else:
-                    report = self._returned(path, result)
+                    # click returns the code of its own exit, after the help for example.
+                    if not (result is None or type(result) is int or isinstance(result, Report)):
+                        raise TypeError(f"it returned a {type(result).__name__}, not a Report")
+                report = result if isinstance(result, Report) else self._ended(path, result)
         except PflowError as error:
             explained = self.explained(error, ctx)
             if explained is error:
@@ -203,14 +197,6 @@ class Leaf(click.Command):
             _offer_general_options(command)
         return command
 
-    def _returned(self, path: str, result: object) -> Report:
-        """Return the report of a command by what it returned."""
-        if isinstance(result, Report):
-            return result
-        if result is not None and type(result) is not int:
-            raise TypeError(f"it returned a {type(result).__name__}, not a Report")
-        return self._ended(path, result)  # click returns the code of its own exit, after the help for example
-
     def _ended(self, path: str, code: object) -> Report:
         """Return the report of a command that ended by itself; exit code 2 means wrong usage."""
         if code is None or (isinstance(code, int) and code == 0):
@@ -234,12 +220,7 @@ class Leaf(click.Command):
 
 
 class Fallback(Leaf):
-    """A leaf as the fallback of its branch, for words that name none of the commands there.
-
-    Args:
-        branch: The branch.
-        leaf: The command that receives the words.
-    """
+    """A leaf as the fallback of its branch, for words that name none of the commands there."""
 
     def __init__(self, branch: Branch, leaf: Leaf) -> None:
         super().__init__(leaf.announced, leaf.plugin)
@@ -260,19 +241,12 @@ def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
     """Return whether a leaf knows a word as its first argument, as completion would offer it."""
     if not isinstance(command, Leaf) or not isinstance(host, EmbeddedHost):
         return False
-    from pflow_mcp_plugin.host.cli.command_suggestions import taken
+    from pflow_mcp_plugin.host.cli.completion import leaf_suggestions
 
-    try:
-        loaded = command.load(path)
-        with plugin_code(command.plugin, "could not complete"):
-            arguments = loaded.params if isinstance(loaded, click.Command) else ()
-            first = next((it for it in arguments if isinstance(it, click.Argument)), None)
-            if first is None or not isinstance(loaded, click.Command):
-                return False
-            context = click.Context(loaded, info_name=path, obj=host, resilient_parsing=True)
-            return taken(first.shell_complete(context, word), word)
-    except PflowError:  # its code, or a file that it reads, is damaged
-        return False
+    offered = leaf_suggestions(command, host, path, [], word)
+    if any(it.value == word for it in offered):
+        return True
+    return any(it.type in ("file", "dir") for it in offered) and Path(word).is_file()
 
 
 @contextmanager
@@ -286,12 +260,6 @@ def _click_errors_translated() -> Iterator[None]:
         if isinstance(abort.__cause__, EOFError):  # click takes any for the end of a dialogue
             raise abort.__cause__ from None
         raise
-
-
-def _exit_code(end: click.exceptions.Exit | SystemExit) -> object:
-    if isinstance(end.__context__, BrokenPipeError):  # click exits, whichever pipe it was
-        raise end.__context__ from None
-    return end.code if isinstance(end, SystemExit) else end.exit_code
 
 
 def wrong_usage(error: click.ClickException) -> PflowError:
@@ -347,21 +315,20 @@ def _offer_general_options(command: click.Command) -> None:
 
 def _project_option(*, hidden: bool) -> click.Option:
     """Return the option `--project`: before a command, and after it unless it has an option of this name."""
-    help_text = "Use the config of the project in the current folder, too."
+
+    def use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
+        if wanted and isinstance(ctx.obj, EmbeddedHost):
+            ctx.obj.use_project()
+
     return click.Option(
         ["--project"],
         is_flag=True,
         is_eager=True,  # arguments are completed and checked with it
         expose_value=False,
-        callback=_use_project,
-        help=help_text,
+        callback=use_project,
+        help="Use the config of the project in the current folder, too.",
         hidden=hidden,
     )
-
-
-def _use_project(ctx: click.Context, _parameter: click.Parameter, wanted: object) -> None:
-    if wanted and isinstance(ctx.obj, EmbeddedHost):
-        ctx.obj.use_project()
 
 
 def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> str:
@@ -384,16 +351,11 @@ def _graft(root: Branch, command: object, plugin: Plugin, plugins: Plugins) -> s
         return f"the command `{words}` is already a group of commands"
     leaf = Leaf(command, plugin)
     place.add_command(leaf)
-    return _set_fallback(place, leaf) if command.fallback else ""
-
-
-def _set_fallback(place: Branch, leaf: Leaf) -> str:
-    """Let a leaf receive the words that name no command of its branch; return what is wrong with that."""
-    first = place.fallback
-    if first is not None:
-        words, others = (" ".join(it.announced.path) for it in (leaf, first))
+    if command.fallback and place.fallback is not None:
+        first = place.fallback
+        others = " ".join(first.announced.path)
         return f"`{words}` cannot be a fallback too: `{others}` of the plugin {first.plugin.label} is one"
-    place.fallback = leaf
+    place.fallback = leaf if command.fallback else place.fallback
     return ""
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 import pluggy
 from click.shell_completion import ShellComplete
@@ -33,7 +32,12 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
     """Answer the script of a shell on standard output; whatever fails, print nothing else and return 0."""
     out, lines = sys.stdout, ""
     try:
-        with _silent():
+        # What plugins print is discarded.
+        with (
+            Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+            redirect_stdout(nowhere),
+            redirect_stderr(nowhere),
+        ):
             request = read_request(arguments[0], arguments[1:])
             with open_host(manager, show=lambda _: None) as host:
                 lines = "\n".join(reply(request, suggestions(host, request)))
@@ -45,17 +49,6 @@ def complete(arguments: Sequence[str], manager: pluggy.PluginManager | None = No
         out.buffer.write(f"{lines}\n".encode("utf-8", "replace"))
         out.flush()
     return 0
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Discard what plugins print."""
-    with (
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-    ):
-        yield
 
 
 def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
@@ -73,7 +66,7 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
         if isinstance(command, Leaf):
-            return _of_leaf(command, host, path, words, line.current)
+            return leaf_suggestions(command, host, path, words, line.current)
         if not isinstance(command, Branch):
             return _of_fallback(branch, host, path, [word, *words], line.current)
         branch = command
@@ -97,10 +90,10 @@ def _of_fallback(
     """Return what the fallback of a branch completes; its first word only once it is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
-    return _of_leaf(branch.fallback, host, path, words, incomplete)
+    return leaf_suggestions(branch.fallback, host, path, words, incomplete)
 
 
-def _of_leaf(
+def leaf_suggestions(
     leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str
 ) -> list[Suggestion]:
     """Return what a command completes; nothing if its code cannot be imported or fails."""
@@ -108,7 +101,10 @@ def _of_leaf(
         command = leaf.load(path)
         with plugin_code(leaf.plugin, "could not complete"):
             if hasattr(command, "complete_words"):
-                return list(map(_checked, command.complete_words(words, incomplete, obj=host)))
+                found = list(command.complete_words(words, incomplete, obj=host))
+                if wrong := next((it for it in found if not isinstance(it, Suggestion)), None):
+                    raise TypeError(f"complete_words returned a {type(wrong).__name__}, not a Suggestion")
+                return found
             if isinstance(command, click.Command):
                 shell = ShellComplete(command, {"obj": host}, path, "")
                 # click would take the word after an option that stands alone for its value.
@@ -119,26 +115,19 @@ def _of_leaf(
     return []
 
 
-def _checked(item: object) -> Suggestion:
-    if not isinstance(item, Suggestion):
-        raise TypeError(f"complete_words returned a {type(item).__name__}, not a Suggestion")
-    return item
-
-
 def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
     """Yield click's items as whole words: of `--option=value` it completes the value alone."""
     option, is_joined, value = incomplete.partition("=")
     joined = f"{option}=" if is_joined and option.startswith("-") else ""
     for item in items:
-        # click gives files the value that is typed so far.
-        value_of = "" if item.type in {"file", "dir"} else str(item.value)
-        it = Suggestion(value=value_of, help=item.help or "", type=item.type)
-        if it.type in {"file", "dir"}:
-            yield attrs.evolve(it, value=joined + it.value)
-        elif it.value.startswith(incomplete):
-            yield it
-        elif joined and it.value.startswith(value):
-            yield attrs.evolve(it, value=joined + it.value)
+        whole = str(item.value)
+        if item.type in {"file", "dir"}:
+            whole = joined  # click gives them the value that is typed so far
+        elif not whole.startswith(incomplete):
+            if not (joined and whole.startswith(value)):
+                continue
+            whole = joined + whole
+        yield Suggestion(value=whole, help=item.help or "", type=item.type)
 
 
 @click.command()
@@ -156,8 +145,8 @@ def completion(host: EmbeddedHost, shell: str, *, install: bool, uninstall: bool
     from pflow_mcp_plugin.host.completion.installation import installation
 
     place = installation(shell, host.paths.data)
-    written, removed = (place.install(), []) if install else ([], place.uninstall())
-    data = {"shell": shell, "written": [*map(str, written)], "removed": [*map(str, removed)]}
-    lines = [f"Wrote {path}" for path in written] + [f"Removed completion from {path}" for path in removed]
-    end = "New shells complete `pflow`" if install else ""
-    return Report(data=data, text="\n".join(lines or ["Nothing to change"]) + (f"\n{end}" if end else ""))
+    paths = [str(path) for path in (place.install() if install else place.uninstall())]
+    data = {"shell": shell, "written": paths if install else [], "removed": [] if install else paths}
+    lines = [f"Wrote {path}" if install else f"Removed completion from {path}" for path in paths]
+    end = ["New shells complete `pflow`"] if install else []
+    return Report(data=data, text="\n".join([*(lines or ["Nothing to change"]), *end]))

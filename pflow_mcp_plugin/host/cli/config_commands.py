@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
-from pflow_mcp_plugin.host.cli.command_tree import Leaf, build_cli, leaves
-from pflow_mcp_plugin.host.cli.output import counted, problem_lines
+from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli, leaves
+from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.flow_policy import POLICY_FILE
-from pflow_mcp_plugin.host.plugins import Plugin, entry_points, is_own_script, own_distribution
+from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
+from pflow_mcp_plugin.host.plugins import entry_points, is_own_script, own_distribution
 from pflow_mcp_plugin.host.registry.node_sources import asked
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
@@ -48,17 +48,28 @@ def set_value(
     A VALUE that begins with a hyphen is given after `--`.
     """
     if from_command is not None:
-        return _save_command(host, key, from_command, has_more=keyring or value is not None)
+        from pflow_mcp_plugin.host.stored_settings import command_words
+
+        if keyring or value is not None:
+            raise click.UsageError("--from-command cannot be used with a VALUE or --keyring")
+        program, *_ = words = command_words(from_command)
+        host.settings.set_command(key, words)
+        text = f"{key} comes from the command {program}, which runs when the value is first needed"
+        return Report(data={"key": key, "place": "command", "program": program}, text=text)
     if value is None:
         if "=" in key:
             name = key.partition("=")[0]
             raise click.UsageError(f"Write the value as a word of its own: pflow settings set {name} VALUE")
         raise click.UsageError("Give a VALUE, - to read it from standard input, or --from-command")
-    host.settings.set(key, _piped() if value == "-" else value, keyring=keyring)
-    place = "keyring" if keyring else "file"
+    if value == "-":
+        value = input_text().removesuffix("\n").removesuffix("\r")
+        if not value:
+            step = "Pipe it in: ... | pflow settings set KEY -"
+            raise PflowError("Standard input is empty", suggestions=(step,), kind="usage")
+    host.settings.set(key, value, keyring=keyring)
+    place = "keyring" if keyring else "settings file"
     return Report(
-        data={"key": key, "place": place},
-        text=f"{key} is stored in the {'keyring' if keyring else 'settings file'}",
+        data={"key": key, "place": "keyring" if keyring else "file"}, text=f"{key} is stored in the {place}"
     )
 
 
@@ -80,18 +91,14 @@ def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
 def list_keys(host: EmbeddedHost) -> Report:
     """List the saved settings and where each value is stored; values are masked."""
     values, programs = host.settings.values(), host.settings.programs()
-    rows = [(key, mask(values.get(key, "****")), place) for key, place in host.settings.names().items()]
-    cells = [
-        (key, value, f"{place} ({programs[key]})" if key in programs else place) for key, value, place in rows
-    ]
-    return Report(
-        data=[
-            {"key": key, "value": value, "place": place}
-            | ({"program": programs[key]} if key in programs else {})
-            for key, value, place in rows
-        ],
-        text=lambda: (Table(columns=_COLUMNS, rows=cells),) if rows else "Nothing is set",
-    )
+    data, rows = [], []
+    for key, place in host.settings.names().items():
+        shown = mask(values.get(key, "****"))
+        program = {"program": programs[key]} if key in programs else {}
+        data.append({"key": key, "value": shown, "place": place, **program})
+        rows.append((key, shown, f"{place} ({programs[key]})" if program else place))
+    text = (Table(columns=_COLUMNS, rows=rows),) if rows else "Nothing is set"
+    return Report(data=data, text=text)
 
 
 @click.command()
@@ -102,25 +109,6 @@ def unset(host: EmbeddedHost, key: str) -> Report:
     if not host.settings.unset(key):
         raise _not_set(host, key, "See: pflow settings list")
     return Report(data={"key": key}, text=f"{key} is deleted")
-
-
-def _save_command(host: EmbeddedHost, key: str, command: str, *, has_more: bool) -> Report:
-    from pflow_mcp_plugin.host.stored_settings import command_words
-
-    if has_more:
-        raise click.UsageError("--from-command cannot be used with a VALUE or --keyring")
-    words = command_words(command)
-    host.settings.set_command(key, words)
-    text = f"{key} comes from the command {words[0]}, which runs when the value is first needed"
-    return Report(data={"key": key, "place": "command", "program": words[0]}, text=text)
-
-
-def _piped() -> str:
-    value = input_text().removesuffix("\n").removesuffix("\r")
-    if not value:
-        message = "Standard input is empty"
-        raise PflowError(message, suggestions=("Pipe it in: ... | pflow settings set KEY -",), kind="usage")
-    return value
 
 
 def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
@@ -136,14 +124,15 @@ def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
 def check(host: EmbeddedHost) -> Report:
     """Check the config files of pflow and its plugins, and list every problem."""
     found = host.plugins.collect("pflow_validate_config", Problem)
-    return findings_report([problem for _, problems in found for problem in problems])
+    problems = [problem for _, listed in found for problem in listed]
+    return findings_report("The config", problems, "The config is valid")
 
 
 @click.command()
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
     """List the config and other files and folders that pflow uses, and what each one is for."""
-    rows = list(files(host.paths, files_of_sources(host)))
+    rows = list(_files(host))
     data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
     cells = [(role, "yes" if place.exists() else "no", str(place)) for place, role in rows]
     columns = (
@@ -154,26 +143,9 @@ def path(host: EmbeddedHost) -> Report:
     return Report(data=data, text=lambda: (Table(columns=columns, rows=cells),))
 
 
-def findings_report(problems: list[Problem]) -> Report:
-    """Return the report of `config check` on the problems found."""
-    if any(problem.severity == "error" for problem in problems):
-        return Report(
-            error=PflowError(f"The config has {counted(problems)}", problems=tuple(problems), kind="config")
-        )
-    data = [problem.to_dict() for problem in problems]
-    return Report(data=data, text="\n".join(["The config is valid", *problem_lines(tuple(problems))]))
-
-
-def files_of_sources(host: EmbeddedHost) -> dict[Path, str]:
-    """Return what the config command `config path` lists for plugins: their sources' files, with roles."""
-    found: dict[Path, str] = {}
-    for origin in host.registry.sources:
-        found |= asked(origin.files, host.report) or {}
-    return found
-
-
-def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, str]]:
-    """Yield for `config path` every file and folder with its role: the known ones, then any others."""
+def _files(host: EmbeddedHost) -> Iterator[tuple[Path, str]]:
+    """Yield every file and folder that pflow uses with its role: the known ones, then any others."""
+    paths = host.paths
     known = {
         paths.config / "settings.json": "settings",
         paths.config / POLICY_FILE: "policy on data flows",
@@ -183,22 +155,15 @@ def files(paths: Paths, of_sources: Mapping[Path, str]) -> Iterator[tuple[Path, 
         paths.state / "artifacts": "results of runs that are in files",
         paths.state / "sources.json": "node sources seen",
         paths.cache / "results": "results kept for later runs",
-        **of_sources,
     }
+    for origin in host.registry.sources:
+        known |= asked(origin.files, host.report) or {}
     yield from known.items()
-    folders = {"config": paths.config, "data": paths.data, "state": paths.state, "cache": paths.cache}
-    for role, folder in folders.items():
-        for place in sorted(folder.glob("*")):
+    for name in ("config", "data", "state", "cache"):
+        role = "derived, may be deleted" if name == "cache" else f"{name} of a plugin"
+        for place in sorted(getattr(paths, name).glob("*")):
             if place not in known and not place.name.startswith("."):
-                yield place, _role(place, role)
-
-
-def _role(place: Path, folder: str) -> str:
-    if place.suffix == ".lock":
-        return "lock"
-    if folder == "cache":
-        return "derived, may be deleted"
-    return f"{folder} of a plugin"
+                yield place, "lock" if place.suffix == ".lock" else role
 
 
 @click.command()
@@ -206,36 +171,32 @@ def _role(place: Path, folder: str) -> str:
 def plugins(host: EmbeddedHost) -> Report:
     """List plugins: where each comes from, what it provides, and why any were not loaded."""
     commands = list(leaves(build_cli(host)))
-    rows = [describe_plugin(host, plugin, commands) for plugin in host.plugins.all]
-    return Report(data=rows, text=lambda: "\n".join(line for row in rows for line in _lines(row)))
-
-
-def describe_plugin(host: EmbeddedHost, plugin: Plugin, commands: Sequence[Leaf]) -> dict[str, Any]:
-    """Return what `pflow plugins` shows of a plugin; `commands` are those of all plugins."""
-    sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
-    paths = (leaf.announced.path for leaf in commands if leaf.plugin is plugin)
-    callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
-    return {
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "own": plugin.own,
-        "status": plugin.status,
-        "reason": plugin.reason,
-        "sources": [{"name": origin.name, "prefixes": list(origin.prefixes)} for origin in sources],
-        "commands": [" ".join(path) for path in paths],
-        "hooks": sorted(caller.name for caller in callers or ()),
-    }
-
-
-def _lines(row: dict[str, Any]) -> Iterator[str]:
-    origin = f"{row['distribution']} {row['version']}".strip() or "registered by hand"
-    yield f"{row['name']}  {origin}  {row['status']}{': ' + row['reason'] if row['reason'] else ''}"
-    for source in row["sources"]:
-        yield f"  nodes     {', '.join(source['prefixes'])} (source {source['name']})"
-    for title, key in (("commands", "commands"), ("hooks", "hooks")):
-        if row[key]:
-            yield f"  {title:<9} {', '.join(row[key])}"
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for plugin in host.plugins.all:
+        sources = (origin for origin in host.registry.sources if origin.plugin is plugin)
+        callers = host.plugins.manager.get_hookcallers(plugin.module) if plugin.status == "loaded" else None
+        row: dict[str, Any] = {
+            "name": plugin.name,
+            "distribution": plugin.distribution,
+            "version": plugin.version,
+            "own": plugin.own,
+            "status": plugin.status,
+            "reason": plugin.reason,
+            "sources": [{"name": origin.name, "prefixes": list(origin.prefixes)} for origin in sources],
+            "commands": [" ".join(leaf.announced.path) for leaf in commands if leaf.plugin is plugin],
+            "hooks": sorted(caller.name for caller in callers or ()),
+        }
+        rows.append(row)
+        origin_words = f"{plugin.distribution} {plugin.version}".strip() or "registered by hand"
+        reason = f": {plugin.reason}" if plugin.reason else ""
+        lines.append(f"{plugin.name}  {origin_words}  {plugin.status}{reason}")
+        lines += [
+            f"  nodes     {', '.join(source['prefixes'])} (source {source['name']})"
+            for source in row["sources"]
+        ]
+        lines += [f"  {title:<9} {', '.join(row[title])}" for title in ("commands", "hooks") if row[title]]
+    return Report(data=rows, text="\n".join(lines))
 
 
 _MB = 1 << 20
@@ -286,9 +247,6 @@ def _counted(usage: Usage) -> dict[str, JSON]:
     return {"entries": usage.entries, "size": usage.size, "oldest": oldest}
 
 
-_SCRIPT = "pflow"
-
-
 def check_own_config(host: EmbeddedHost) -> list[Problem]:
     """Return the problems of the host's own config: settings, saved registry and installed scripts."""
     from pflow_mcp_plugin.host.registry.node_sources import SavedEntries
@@ -307,8 +265,6 @@ def check_own_config(host: EmbeddedHost) -> list[Problem]:
 
 def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
     """Yield the mistakes in the policy on data flows, and a warning for each word that matches nothing."""
-    from pflow_mcp_plugin.host.flow_policy import RESERVED, matches, read_policy
-
     try:
         policy = read_policy(host.paths.config)
     except PflowError as error:
@@ -335,10 +291,10 @@ def _script_clashes() -> Iterator[Problem]:
     """Yield a warning for each other distribution that installs a script of our name."""
     mine = own_distribution()
     for script in entry_points("console_scripts"):
-        if script.name == _SCRIPT and mine and not is_own_script(script):
+        if script.name == PROGRAM and mine and not is_own_script(script):
             other = f"{script.distribution.name} {script.distribution.version}"
             yield Problem(
-                message=f"{other} and {mine.name} {mine.version} both install a script `{_SCRIPT}`",
+                message=f"{other} and {mine.name} {mine.version} both install a script `{PROGRAM}`",
                 suggestion=f"Install them in separate environments, or start this one as `{mine.name}`",
                 severity="warning",
                 kind="config",

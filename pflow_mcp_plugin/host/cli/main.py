@@ -35,7 +35,10 @@ def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None
                     return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
                 return output.report(answer if isinstance(answer, Report) else Report())
         except PflowError as error:
-            _debug(error)
+            if os.environ.get("PFLOW_DEBUG"):
+                import traceback
+
+                write(sys.stderr, "".join(traceback.format_exception(error)))
             return output.fail(error)
         except click.ClickException as error:
             return output.fail(wrong_usage(error))
@@ -52,10 +55,3 @@ def report_interruption() -> int:
     with Streams() as streams:
         output = Output(streams, as_json=wants_json(sys.argv[1:]))
         return output.fail(PflowError("interrupted", kind="interrupted"))
-
-
-def _debug(error: PflowError) -> None:
-    if os.environ.get("PFLOW_DEBUG"):
-        import traceback
-
-        write(sys.stderr, "".join(traceback.format_exception(error)))

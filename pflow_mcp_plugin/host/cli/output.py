@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import continued
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Problem
+    from pflow_mcp_plugin.contract import Kind, Problem
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.host.standard_streams import Streams
 
@@ -34,12 +33,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 
 class Output:
-    """The output of a command: prints its report or failure.
-
-    Args:
-        streams: Where to print.
-        as_json: Whether to write the JSON envelope, and nothing else, to standard output.
-    """
+    """Prints the report of a command or its failure; `as_json` writes nothing but the JSON envelope."""
 
     def __init__(self, streams: Streams, *, as_json: bool) -> None:
         self._streams = streams
@@ -69,8 +63,13 @@ class Output:
 
     def fail(self, error: PflowError) -> int:
         """Print a failure and return the exit code; after an answer, only for people."""
+
+        def without_details(raised: BaseException) -> PflowError:
+            told = f"{error.message}\nIts details cannot be shown: {described(raised)}"
+            return PflowError(told, kind=error.kind)
+
         try:
-            return self.report(Report(error=error), guard=foreign_code(partial(_without_details, error)))
+            return self.report(Report(error=error), guard=foreign_code(without_details))
         except PflowError as plain:
             return self.report(Report(error=plain))
 
@@ -83,14 +82,18 @@ class Output:
         return report.render(columns_of(terminal), coloured=wants_colours())
 
     def _envelope(self, report: Report, *, strict: bool) -> str:
+        envelope: dict[str, object] = {"schema": SCHEMA, "success": report.error is None}
         if report.error is None:
-            content: dict[str, object] = {"schema": SCHEMA, "success": True, "data": report.data}
-            return to_json({**content, **report.beside}, strict=strict)
-        data = report.error.to_dict()
-        if report.data is not None:
-            details = data["details"]
-            data["details"] = {**(details if isinstance(details, Mapping) else {}), "data": report.data}
-        return to_json({"schema": SCHEMA, "success": False, "error": data, **report.beside}, strict=strict)
+            envelope["data"] = report.data
+        else:
+            envelope["error"] = failure = report.error.to_dict()
+            if report.data is not None:
+                details = failure["details"]
+                failure["details"] = {
+                    **(details if isinstance(details, Mapping) else {}),
+                    "data": report.data,
+                }
+        return to_json({**envelope, **report.beside}, strict=strict)
 
     def _explanation(self, error: PflowError, beside: Mapping[str, object]) -> str:
         lines = [continued(f"Error: {error.message}")]
@@ -103,10 +106,6 @@ class Output:
         return "\n".join(lines)
 
 
-def _without_details(error: PflowError, raised: BaseException) -> PflowError:
-    return PflowError(f"{error.message}\nIts details cannot be shown: {described(raised)}", kind=error.kind)
-
-
 def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
     """Return the lines to print for problems: path, message and next step.
 
@@ -115,14 +114,13 @@ def problem_lines(problems: tuple[Problem, ...]) -> list[str]:
     alike: dict[tuple[str, ...], list[Problem]] = {}
     for item in problems:
         alike.setdefault((item.severity, item.message, item.suggestion, item.source), []).append(item)
-    return [_problem_line(*items) for items in alike.values()]
-
-
-def _problem_line(first: Problem, *others: Problem) -> str:
-    places = [f"{item.path} (line {item.line})" if item.line else item.path for item in others if item.path]
-    more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
-    also = f"; also at {', '.join(places[:_PLACES])}{more}" if places else ""
-    return continued(f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}")
+    lines = []
+    for first, *others in alike.values():
+        places = [f"{it.path} (line {it.line})" if it.line else it.path for it in others if it.path]
+        more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
+        also = f"; also at {', '.join(places[:_PLACES])}{more}" if places else ""
+        lines.append(continued(f"  {'- ' if first.severity == 'error' else '- warning: '}{first}{also}"))
+    return lines
 
 
 def counted(problems: Sequence[Problem]) -> str:
@@ -130,6 +128,28 @@ def counted(problems: Sequence[Problem]) -> str:
     errors = sum(problem.severity == "error" for problem in problems)
     counts = ((errors, "error"), (len(problems) - errors, "warning"))
     return " and ".join(count_text(count, word) for count, word in counts if count)
+
+
+def findings_report(
+    subject: str,
+    problems: Sequence[Problem],
+    sound: str,
+    *,
+    data: object = None,
+    kind: Kind = "config",
+    details: Mapping[str, object] | None = None,
+) -> Report:
+    """Return the report of a check: that `subject` has errors, or with no more than warnings, `sound`.
+
+    `data` is for `--json` if it is sound, by default the problems; `details` are those of the error.
+    """
+    found = tuple(sorted(problems, key=lambda problem: problem.severity != "error"))
+    if any(problem.severity == "error" for problem in found):
+        message = f"{subject} has {counted(found)}"
+        return Report(error=PflowError(message, details=details, problems=found, kind=kind))
+    listed = [problem.to_dict() for problem in found]
+    text = "\n".join([sound, *problem_lines(found)])
+    return Report(data=listed if data is None else data, text=text)
 
 
 STDOUT = Path("-")

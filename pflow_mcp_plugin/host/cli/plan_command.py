@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
@@ -63,27 +62,20 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
     setting = host.settings.get
     planner = Planner(registry=host.registry, runner=host.runner, library=host.library, setting=setting)
     made = planner.plan(" ".join(task), PlanOptions(**given))
-    lines = [*(_explanation(made) if explain else ()), *_remarks(made)]
+    lines = list(_explanation(made)) if explain else []
+    lines += [f"Not planned: {part}" for part in made.missing]
+    lines += [f"Note: {note}" for note in made.notes]
+    lines += problem_lines(() if made.errors else tuple(made.problems))
     if name is not None and not made.errors:
         saved, _ = host.save_workflow(made.workflow, name)
         lines.append(f"Saved {name}, version {saved.version}; run it with: pflow run {name}")
     if lines and (explain or not as_json):
         width = columns_of(sys.stderr) if is_terminal(sys.stderr) else None
         write(sys.stderr, Report(text=tuple(lines)).render(width))
-    if made.errors:
-        rounds = count_text(made.rounds, "round")
-        message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
-        steps = ("Reword the task", "Plan without a model: --offline")
-        error = PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
-        return Report(data=_data(made), error=error)
-    return Report(data=_data(made), text=lambda: to_json(made.workflow), is_data=True)
-
-
-def _data(made: Plan) -> JSONObject:
-    return {
+    data = {
         "workflow": made.workflow,
         "selection": made.selection.to_dict(),
-        "problems": [dict[str, JSON](problem.to_dict()) for problem in made.problems],
+        "problems": [problem.to_dict() for problem in made.problems],
         "rounds": made.rounds,
         "model": made.model,
         "candidates": [
@@ -93,33 +85,29 @@ def _data(made: Plan) -> JSONObject:
         "notes": list(made.notes),
         "missing": list(made.missing),
     }
+    if made.errors:
+        rounds = count_text(made.rounds, "round")
+        message = f"The plan has {counted(made.problems)} after {rounds} with {made.model or 'no model'}"
+        steps = ("Reword the task", "Plan without a model: --offline")
+        error = PflowError(message, problems=tuple(made.problems), suggestions=steps, kind="validation")
+        return Report(data=data, error=error)
+    return Report(data=data, text=lambda: to_json(made.workflow), is_data=True)
 
 
 def _explanation(made: Plan) -> list[str | Table]:
     """Return how a plan came about, in lines for people."""
     selection = made.selection
+    inputs = made.workflow.get("inputs")
+    declared = inputs.items() if isinstance(inputs, dict) else ()
+    texts = {name: item.get("description") for name, item in declared if isinstance(item, dict)}
     lines = [
         f"Selection: {selection.selection_type.replace('_', ' ')}, confidence {selection.confidence:.2f}",
         f"Reason: {selection.reasoning}" if selection.reasoning else "",
         f"Steps: {selection.flow_structure}" if selection.flow_structure else "",
         f"Model: {made.model}, {count_text(made.rounds, 'round')}" if made.model else "",
-        *_input_lines(made.workflow),
+        *(f"Input {name}: {text}" if text else f"Input {name}" for name, text in texts.items()),
     ]
     rows = [
         (match.item.entry.node, f"{match.confidence:.2f}", match.reason) for match in made.candidates[:_SHOWN]
     ]
     return [*filter(None, lines), *([Table(columns=_COLUMNS, rows=rows)] if rows else [])]
-
-
-def _remarks(made: Plan) -> list[str]:
-    """Return what a person should know about a plan that can run."""
-    warnings = () if made.errors else tuple(made.problems)
-    missing = (f"Not planned: {part}" for part in made.missing)
-    return [*missing, *(f"Note: {note}" for note in made.notes), *problem_lines(warnings)]
-
-
-def _input_lines(workflow: JSONObject) -> list[str]:
-    inputs = workflow.get("inputs")
-    declared = inputs.items() if isinstance(inputs, dict) else ()
-    texts = {name: item.get("description") for name, item in declared if isinstance(item, dict)}
-    return [f"Input {name}: {text}" if text else f"Input {name}" for name, text in texts.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
@@ -11,14 +11,14 @@ import click
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Report
 from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
-from pflow_mcp_plugin.host.cli.output import counted, problem_lines
+from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Field, ValuePath
+    from pflow_mcp_plugin.contract import Discovery, ValuePath
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
     from pflow_mcp_plugin.host.registry.node_index import NodeRow
@@ -29,6 +29,17 @@ _PATHS = 100
 """The number of paths that `registry run` shows to people."""
 _SAMPLE = 40
 """The characters of a sample that it shows to people."""
+_COLUMNS = (
+    Column(title="NODE", whole=True),
+    Column(title="SOURCE", spare=True, look="dim"),
+    Column(title="DESCRIPTION"),
+)
+_FIELD_COLUMNS = (
+    Column(whole=True),
+    Column(whole=True),
+    Column(whole=True, look="warn"),
+    Column(broken=True),
+)
 
 
 @click.command()
@@ -92,10 +103,31 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...], *, allow_extra: 
     Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
     paths can be used in templates.
     """
-    # It loads the workflow room, which lists do not need.
+    # These load the workflow room, which lists do not need.
     from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+    from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+    from pflow_mcp_plugin.host.workflow.coercion import typed
 
-    return run_node(host, node, parse_inputs(params), allow_extra=allow_extra)
+    words = parse_inputs(params)
+    entry = host.registry.get(node)
+    with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
+        fields = entry.interface.fields
+        given: dict[str, Any] = {
+            name: typed(text, fields[name]) if name in fields else text for name, text in words.items()
+        }
+        ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
+    outcome, shape = ran.outcome, ran.structure
+    return attrs.evolve(
+        outcome_report(outcome),
+        data={
+            "node": ran.node,
+            "outputs": dict(outcome.outputs),
+            "structure": [attrs.asdict(place) for place in shape],
+            "run_id": outcome.run_id,
+        },
+        text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
+        is_data=False,
+    )
 
 
 @click.command()
@@ -134,39 +166,8 @@ def validate(host: EmbeddedHost, nodes: tuple[str, ...], *, source: str, every: 
     with host.gathering() as reported:
         count, found = check_nodes(host, host.registry, nodes, source)
     problems = [*as_errors(reported), *found]
-    if any(problem.severity == "error" for problem in problems):
-        message = f"The registry has {counted(problems)}"
-        return Report(error=PflowError(message, problems=tuple(problems), kind="config"))
-    data = [problem.to_dict() for problem in problems]
-    sound = f"{count_text(count, 'node type')} checked, no problems found"
-    return Report(data=data, text="\n".join([sound, *problem_lines(tuple(problems))]))
-
-
-def run_node(
-    host: EmbeddedHost, node: str, params: Mapping[str, str], *, allow_extra: bool = False
-) -> Report:
-    """Run a single node with params as typed, for `registry run`."""
-    from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
-    from pflow_mcp_plugin.host.workflow.coercion import typed
-
-    entry = host.registry.get(node)
-    with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
-        fields = entry.interface.fields
-        given: dict[str, Any] = {
-            name: typed(text, fields[name]) if name in fields else text for name, text in params.items()
-        }
-        ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
-    outcome, shape = ran.outcome, ran.structure
-    return attrs.evolve(
-        outcome_report(outcome),
-        data={
-            "node": ran.node,
-            "outputs": dict(outcome.outputs),
-            "structure": [attrs.asdict(place) for place in shape],
-            "run_id": outcome.run_id,
-        },
-        text=lambda: _came_back(outcome.outputs, shape) if outcome.success else "",
-        is_data=False,
+    return findings_report(
+        "The registry", problems, f"{count_text(count, 'node type')} checked, no problems found"
     )
 
 
@@ -182,8 +183,9 @@ def describe_entry(entry: Entry) -> list[str | Table]:
     interface = entry.interface
     claims = entry.claimed_purity != "" and entry.purity == "impure"
     lines: list[str | Table] = [entry.node, *(f"  {line}" for line in barred_lines(entry.description))]
-    lines += _fields("Parameters", interface.params)
-    lines += _fields("Outputs", interface.outputs)
+    for title, fields in (("Parameters", interface.params), ("Outputs", interface.outputs)):
+        rows = [(it.key, it.type, "required" if it.required else "", it.description) for it in fields]
+        lines += ["", f"{title}:", Table(columns=_FIELD_COLUMNS, rows=rows, indent=2)] if rows else []
     lines += ["  and others, known only when it runs"] if interface.open_outputs else []
     lines += [
         "",
@@ -191,24 +193,8 @@ def describe_entry(entry: Entry) -> list[str | Table]:
         f"Source: {entry.source}",
         f"Purity: {entry.purity}{' (it claims to be read-only)' if claims else ''}",
     ]
-    if entry.effects:
-        lines.append(f"Effects: {', '.join(entry.effects).replace('_', ' ')}")
-    return lines
-
-
-def _fields(title: str, fields: Iterable[Field]) -> Iterator[str | Table]:
-    rows = [
-        (field.key, field.type, "required" if field.required else "", field.description) for field in fields
-    ]
-    if rows:
-        yield from ("", f"{title}:")
-        columns = (
-            Column(whole=True),
-            Column(whole=True),
-            Column(whole=True, look="warn"),
-            Column(broken=True),
-        )
-        yield Table(columns=columns, rows=rows, indent=2)
+    effects = ", ".join(entry.effects).replace("_", " ")
+    return [*lines, f"Effects: {effects}"] if effects else lines
 
 
 def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tuple[str | Table, ...]:
@@ -229,17 +215,10 @@ def _sample(place: ValuePath) -> str:
 
 
 def _listing(rows: list[NodeRow]) -> Table:
-    columns = (
-        Column(title="NODE", whole=True),
-        Column(title="SOURCE", spare=True, look="dim"),
-        Column(title="DESCRIPTION"),
-    )
-    return Table(columns=columns, rows=[(row.node, row.source, row.description) for row in rows])
+    return Table(columns=_COLUMNS, rows=[(row.node, row.source, row.description) for row in rows])
 
 
 _Found = TypeVar("_Found")
-_NODE = Column(title="NODE", whole=True)
-_NAME = Column(title="NAME", whole=True)
 _CONFIDENCE = Column(title="CONFIDENCE", whole=True, right=True)
 
 
@@ -266,12 +245,7 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
 
     text = " ".join(task)
     found = host.registry.discovered(text, limit)
-    columns = (
-        _NODE,
-        _CONFIDENCE,
-        Column(title="SOURCE", spare=True, look="dim"),
-        Column(title="DESCRIPTION"),
-    )
+    columns = (_COLUMNS[0], _CONFIDENCE, *_COLUMNS[1:])
     rows = [
         (it.item.row.node, f"{it.confidence:.2f}", it.item.row.source, it.item.row.description)
         for it in found.matches
@@ -287,7 +261,7 @@ def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) ->
     """
     text = " ".join(task)
     found = host.library.discover(text, limit)
-    columns = (_NAME, _CONFIDENCE, Column(title="DESCRIPTION"))
+    columns = (Column(title="NAME", whole=True), _CONFIDENCE, Column(title="DESCRIPTION"))
     rows = [(it.item.name, f"{it.confidence:.2f}", it.item.description) for it in found.matches]
     return _report(found, text, lambda item: item.to_dict(), columns, rows)
 

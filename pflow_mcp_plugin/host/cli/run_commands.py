@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,28 +14,33 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report, RunControl
+from pflow_mcp_plugin.contract import PflowError, Problem, Report, RunControl
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
-from pflow_mcp_plugin.host.cli.output import counted, problem_lines
+from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
-from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
-from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL, Known
+from pflow_mcp_plugin.host.workflow.compilation import LockPlace, PlannedNode
+from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
-from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor, read_workflow, similar_files
+from pflow_mcp_plugin.host.workflow.workflow_text import (
+    is_descriptor,
+    locate,
+    located,
+    read_workflow,
+    similar_files,
+)
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail
-    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
 
 
 _NO_FLOWS = (
@@ -115,12 +120,12 @@ def run(
 
     NAME=- takes the value from standard input, NAME=@FILE from a file.
     """
-    detail = _detail(quiet=options.pop("quiet"), verbose=options.pop("verbose"))
-    limit, only_shown = TimeLimit(options.pop("timeout")), options.pop("dry_run")
+    if options["quiet"] and options["verbose"]:
+        raise PflowError("--quiet and --verbose exclude each other", kind="usage")
+    detail: Detail | None = None if options["quiet"] else "verbose" if options["verbose"] else "usual"
     runner = host.runner.at(place_of(host, workflow))
-    runner = runner.allowing_extra() if options.pop("allow_extra") else runner
-    results = ResultOptions(**options)
-    runner = runner.trusting() if results.trust_readonly else runner
+    runner = runner.allowing_extra() if options["allow_extra"] else runner
+    runner = runner.trusting() if options["trust_readonly"] else runner
     typed = parse_inputs(inputs)
     lock = _lock_place(host, workflow) if locked else None
     with _locating(host, workflow):
@@ -128,54 +133,61 @@ def run(
         compiling = partial(runner.compile, document, workflow, lock=lock)
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
         values = complete_inputs(document, typed, inputs_file, compiling, setting)
-        compiled = results.applied(host, compiling(values))
-    if only_shown:
+        compiled = _with_reuse(host, compiling(values), options["cache"], no_cache=options["no_cache"])
+    if options["dry_run"]:
         for warning in (*compiled.warnings, *compiled.unmet):
             host.report(warning)
         return dry_run_report(compiled, values)
     names = [node.ref.id for node in compiled.every()]
     with shown_run(names, detail, host.showing_inside) as (watcher, ended):
-        with limit.counted() as control:
+        with _limited(options["timeout"]) as (control, expired):
             outcome = runner.run_compiled(compiled, values, trace=trace, watcher=watcher, control=control)
-        outcome = limit.explained(outcome)
+        failure = outcome.error
+        if expired.is_set() and failure is not None and failure.kind == "interrupted":
+            error = PflowError(
+                f"The run was stopped after {options['timeout']:g} s, its time limit",
+                details=failure.details,
+                suggestions=("To allow more time: --timeout", *failure.suggestions),
+                action="timeout",
+                ran=failure.ran,
+            )
+            outcome = attrs.evolve(outcome, error=error, exit_code=1)
         ended(outcome)
     return outcome_report(outcome)
 
 
-def _detail(*, quiet: bool, verbose: bool) -> Detail | None:
-    """Return how much a run shows on a terminal; None for nothing."""
-    if quiet and verbose:
-        raise PflowError("--quiet and --verbose exclude each other", kind="usage")
-    return None if quiet else "verbose" if verbose else "usual"
+@contextmanager
+def _limited(seconds: float | None) -> Iterator[tuple[RunControl, threading.Event]]:
+    """Yield the control of a run, which is cancelled after a time, and what is set if it was."""
+    control, expired = RunControl(), threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        control.cancel()
+
+    timer = threading.Timer(seconds or 0, expire)
+    timer.daemon = True
+    if seconds is not None:
+        timer.start()
+    try:
+        yield control, expired
+    finally:
+        timer.cancel()
 
 
-@attrs.frozen(kw_only=True)
-class ResultOptions:
-    """The options of `pflow run` about the results of earlier runs.
-
-    Attributes:
-        cache: Seconds for which results are used; None if only nodes that say so use any.
-        no_cache: Whether results are neither used nor kept.
-        trust_readonly: Whether nodes that claim to only read are believed.
-    """
-
-    cache: float | None
-    no_cache: bool
-    trust_readonly: bool
-
-    def applied(self, host: EmbeddedHost, compiled: Compiled) -> Compiled:
-        """Return the plan of the run with these options."""
-        if self.cache is None:
-            return compiled.uncached() if self.no_cache else compiled
-        if self.no_cache:
-            raise PflowError("--cache and --no-cache exclude each other", kind="usage")
-        cached = compiled.cached(self.cache)
-        if all(node.ttl is None for node in cached.every()):
-            claims = any(node.ref.entry.claimed_purity for node in cached.every())
-            step = "If you trust the nodes that claim to be read-only: --trust-readonly" if claims else ""
-            message = "No node of this workflow can be cached: none is known to be read-only"
-            host.report(Problem(message=message, suggestion=step, severity="warning", kind="usage"))
-        return cached
+def _with_reuse(host: EmbeddedHost, compiled: Compiled, cache: float | None, *, no_cache: bool) -> Compiled:
+    """Return the plan of a run that uses results of the last `cache` seconds; None if nodes say which."""
+    if cache is None:
+        return compiled.uncached() if no_cache else compiled
+    if no_cache:
+        raise PflowError("--cache and --no-cache exclude each other", kind="usage")
+    cached = compiled.cached(cache)
+    if all(node.ttl is None for node in cached.every()):
+        claims = any(node.ref.entry.claimed_purity for node in cached.every())
+        step = "If you trust the nodes that claim to be read-only: --trust-readonly" if claims else ""
+        message = "No node of this workflow can be cached: none is known to be read-only"
+        host.report(Problem(message=message, suggestion=step, severity="warning", kind="usage"))
+    return cached
 
 
 @click.command()
@@ -192,43 +204,42 @@ def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> 
     """Validate each WORKFLOW, a file or a saved name, before `pflow run`: list all problems, run nothing."""
     if len(names) == 1:
         return _validated(host, names[0], **options)
-    reports = {name: _tried(host, name, **options) for name in dict.fromkeys(names)}
-    return joined_findings(reports)
-
-
-def _tried(host: EmbeddedHost, workflow: str, **options: bool) -> Report:
-    """Return the report of `pflow validate` on one workflow of several: also on one that cannot be read."""
-    try:
-        return _validated(host, workflow, **options)
-    except PflowError as error:
-        if error.kind not in ("validation", "not_found"):  # that is not about this workflow
-            raise
-        only = Problem(message=error.message, suggestion="; ".join(error.suggestions), kind=error.kind)
-        return Report(error=PflowError(error.message, problems=error.problems or (only,), kind=error.kind))
+    reports: dict[str, Report] = {}
+    for name in dict.fromkeys(names):
+        try:
+            reports[name] = _validated(host, name, **options)
+        except PflowError as error:
+            if error.kind not in ("validation", "not_found"):  # that is not about this workflow
+                raise
+            only = Problem(message=error.message, suggestion="; ".join(error.suggestions), kind=error.kind)
+            failure = PflowError(error.message, problems=error.problems or (only,), kind=error.kind)
+            reports[name] = Report(error=failure)
+    return _joined(reports)
 
 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
     """Return the report of `pflow validate` on one workflow."""
-    from pflow_mcp_plugin.host.workflow.workflow_text import located
-
     with _locating(host, workflow):
         document = find_workflow(host, workflow)
     lock = _lock_place(host, workflow) if locked else None
     runner = host.runner.at(place_of(host, workflow))
     runner = runner.allowing_extra() if allow_extra else runner
-    file = _file(host, workflow)
-    if not flows:
-        return findings_report(workflow, located(runner.validate(document, lock), file))
-    problems, found = runner.validate_flows(document, lock)
-    report = findings_report(
-        workflow, located(problems, file), flows=[flow.to_dict() for flow in found.flows]
-    )
-    if not found.flows and not report.error:
+    listed: dict[str, object] = {}
+    sound = f"{workflow} is valid"
+    if flows:
+        problems, found = runner.validate_flows(document, lock)
+        listed = {"flows": [flow.to_dict() for flow in found.flows]}
+    else:
+        problems = runner.validate(document, lock)
+    problems = located(problems, _file(host, workflow))
+    data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
+    report = findings_report(workflow, problems, sound, data=data, kind="validation", details=listed)
+    if flows and not found.flows and not report.error:
         report = attrs.evolve(report, text=f"{report.render()}\n{_NO_FLOWS}")
     return report
 
 
-def joined_findings(reports: Mapping[str, Report]) -> Report:
+def _joined(reports: Mapping[str, Report]) -> Report:
     """Return one report of `pflow validate` on several workflows; it fails if one of them is invalid."""
     data = []
     for name, report in reports.items():
@@ -252,20 +263,16 @@ def joined_findings(reports: Mapping[str, Report]) -> Report:
 
 def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
     """Return where the lock file of a workflow may be: beside its file, if it is one."""
-    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
-
     file = place_of(host, word).file
     return LockPlace(folder=file.parent if file else None)
 
 
 @contextmanager
 def _locating(host: EmbeddedHost, word: str) -> Iterator[None]:
-    """Add line and column to the problems of an error; the module for that is loaded for an error only."""
+    """Add line and column to the problems of an error."""
     try:
         yield
     except PflowError as error:
-        from pflow_mcp_plugin.host.workflow.workflow_text import locate
-
         locate(error, _file(host, word))
         raise
 
@@ -321,17 +328,6 @@ def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
     return saved + similar_files(Path(word))
 
 
-def findings_report(name: str, problems: Sequence[Problem], **listed: object) -> Report:
-    """Return the report of `pflow validate`; `listed` is what else `--json` shows, valid or not."""
-    errors = tuple(problem for problem in problems if problem.severity == "error")
-    warnings = tuple(problem for problem in problems if problem.severity == "warning")
-    if not errors:
-        data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
-        return Report(data=data, text="\n".join([f"{name} is valid", *problem_lines(warnings)]))
-    message = f"{name} has {counted(problems)}"
-    return Report(error=PflowError(message, details=listed, problems=(*errors, *warnings), kind="validation"))
-
-
 _COLUMNS = (
     Column(title="NODE", whole=True),
     Column(title="TYPE"),
@@ -352,92 +348,36 @@ def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
     values, _ = bind_inputs(compiled.document, given)
     secret = {name for name, spec in compiled.document.inputs.items() if spec.secret}
     inputs = {name: REDACTED if name in secret else value for name, value in values.items()}
-    known = _Known(compiled, inputs)
-    nodes = [(node, known.params(node), partial(known.value, node)) for node in compiled.every()]
-    labels = (node.ref.entry.labels.get(_SERVER) for node, _, _ in nodes)
-    servers = list(dict.fromkeys(label for label in labels if label))
-    data = {"inputs": inputs, "nodes": [_described(*it) for it in nodes], "servers": servers}
-    rows = []
-    for node, params, value in nodes:
+    outermost = {node.ref.id for node in compiled.nodes}
+
+    def filled(node: PlannedNode, value: object) -> Any:
+        if node.ref.id not in outermost:
+            return value  # names in it are those of other inputs
+        return resolve(value, lambda reference: follow(inputs, reference.path), keep_missing=True)
+
+    nodes, rows = [], []
+    for node in compiled.every():
+        known = partial(filled, node)
+        written = {key: value for key, value in node.ref.params.items() if not key.startswith("__")}
+        params: dict[str, JSON] = known(written)
+        if node.sub and _INNER in written:
+            params[_INNER] = written[_INNER]
+        described = {
+            "id": node.ref.id,
+            "type": node.ref.type,
+            "params": params,
+            **node.constructs.described(known),
+            "kept_seconds": node.ttl,
+            "server": node.ref.entry.labels.get(_SERVER, ""),
+        }
+        nodes.append(described)
         kept = [] if node.ttl is None else [f"or its result of the last {node.ttl:g} s"]
         shown = ", ".join(f"{key}={cut(' '.join(to_json(it).split()))}" for key, it in params.items())
-        rows.append((node.ref.id, node.ref.type, "; ".join([*node.constructs.words(value), *kept]), shown))
+        rows.append((node.ref.id, node.ref.type, "; ".join([*node.constructs.words(known), *kept]), shown))
+    servers = list(dict.fromkeys(str(node["server"]) for node in nodes if node["server"]))
     lines = [f"{compiled.name} is valid; nothing was run"]
     lines += [f"input {name} = {to_json(value)}" for name, value in inputs.items()]
     return Report(
-        data=data,
+        data={"inputs": inputs, "nodes": nodes, "servers": servers},
         text=(*lines, Table(columns=_COLUMNS, rows=rows), f"Servers: {', '.join(servers) or 'none'}"),
     )
-
-
-class _Known:
-    """Fills in what is known before a run: the inputs, in the templates of the outermost workflow."""
-
-    def __init__(self, compiled: Compiled, inputs: Mapping[str, object]) -> None:
-        self._outermost = {node.ref.id for node in compiled.nodes}
-        self._inputs = inputs
-
-    def params(self, node: PlannedNode) -> dict[str, JSON]:
-        params = {key: value for key, value in node.ref.params.items() if not key.startswith("__")}
-        inner = {_INNER: params[_INNER]} if node.sub and _INNER in params else {}
-        return {**self.value(node, params), **inner}
-
-    def value(self, node: PlannedNode, value: object) -> Any:
-        if node.ref.id not in self._outermost:
-            return value  # names in it are those of other inputs
-        return resolve(value, lambda reference: follow(self._inputs, reference.path), keep_missing=True)
-
-
-def _described(node: PlannedNode, params: dict[str, JSON], known: Known) -> dict[str, JSON]:
-    return {
-        "id": node.ref.id,
-        "type": node.ref.type,
-        "params": params,
-        **node.constructs.described(known),
-        "kept_seconds": node.ttl,
-        "server": node.ref.entry.labels.get(_SERVER, ""),
-    }
-
-
-class TimeLimit:
-    """Cancels a run after a time.
-
-    Args:
-        seconds: The time; None for no limit.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        self._seconds = seconds
-        self._expired = False
-        self._control = RunControl()
-
-    @contextmanager
-    def counted(self) -> Iterator[RunControl]:
-        """Yield the control of a run, which is cancelled if it lasts longer."""
-        if self._seconds is None:
-            yield self._control
-            return
-        timer = threading.Timer(self._seconds, self._expire)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield self._control
-        finally:
-            timer.cancel()
-
-    def _expire(self) -> None:
-        self._expired = True
-        self._control.cancel()
-
-    def explained(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of the run; a run that was stopped at the limit says so, with exit code 1."""
-        if not self._expired or outcome.error is None or outcome.error.kind != "interrupted":
-            return outcome
-        error = PflowError(
-            f"The run was stopped after {self._seconds:g} s, its time limit",
-            details=outcome.error.details,
-            suggestions=("To allow more time: --timeout", *outcome.error.suggestions),
-            action="timeout",
-            ran=outcome.error.ran,
-        )
-        return attrs.evolve(outcome, error=error, exit_code=1)

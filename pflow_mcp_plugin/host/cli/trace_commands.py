@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
@@ -61,21 +60,6 @@ _LONGEST = 200
 _MB = 1 << 20
 
 
-@attrs.frozen(kw_only=True)
-class _Wanted:
-    """Which traces `trace list` shows: failed ones, those of a workflow, those that began since a moment."""
-
-    failed: bool
-    workflow: str
-    since: float | None
-
-    def admits(self, row: JSONObject) -> bool:
-        """Return whether a row of the list is wanted."""
-        name = str(row["workflow"] or "")
-        named = not self.workflow or self.workflow in (name, Path(name).name, Path(name).stem)
-        return named and not (self.failed and row["success"])
-
-
 @click.command()
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
@@ -89,20 +73,26 @@ class _Wanted:
     help="Only runs that ended within this time, such as 2h or 2d.",
 )
 @click.pass_obj
-def list_traces(host: EmbeddedHost, /, limit: int, **options: Any) -> Report:
+def list_traces(
+    host: EmbeddedHost, /, limit: int, *, failed: bool, workflow: str, since: float | None
+) -> Report:
     """List past runs that have a trace, newest first."""
-    wanted = _Wanted(**options)
     paths = host.traces.paths()
-    if wanted.since is not None:
-        paths = [path for path in paths if path.stat().st_mtime >= time.time() - wanted.since]
-    if wanted.failed or wanted.workflow:
-        found = [row for row in (_summary(host, path) for path in paths) if wanted.admits(row)]
+    if since is not None:
+        paths = [path for path in paths if path.stat().st_mtime >= time.time() - since]
+
+    def is_wanted(row: JSONObject) -> bool:
+        name = Path(str(row["workflow"] or ""))
+        return workflow in ("", str(name), name.name, name.stem) and not (failed and row["success"])
+
+    if failed or workflow:
+        found = [row for row in (_summary(host, path) for path in paths) if is_wanted(row)]
         rows, total = found[:limit], len(found)
-    else:
+    else:  # only those that are shown are read
         rows, total = [_summary(host, path) for path in paths[:limit]], len(paths)
     older = (f"{total - limit:,} older; to see them: --limit {total}",) if total > limit else ()
-    columns = _FAILED_COLUMNS if wanted.failed else _COLUMNS
-    nothing = "No such traces" if wanted != _Wanted(failed=False, workflow="", since=None) else "No traces"
+    columns = _FAILED_COLUMNS if failed else _COLUMNS
+    nothing = "No such traces" if failed or workflow or since is not None else "No traces"
     return Report(
         data=rows,
         text=lambda: (Table(columns=columns, rows=list(map(_cells, rows))), *older) if rows else nothing,
@@ -177,10 +167,8 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
         # Everything is older than 0; a retention of 0 days keeps everything.
         kept = Retention(runs=0 if older_than == 0 else keep, days=(older_than or 0) / 86_400)
     removed = remove(host.paths.state, kept)
-    words = count_text(removed.runs, "trace")
-    text = f"Removed {words}, {removed.size / _MB:,.1f} MB with their artefacts"
-    if not removed.runs:
-        text = "Nothing to remove"
+    text = f"Removed {count_text(removed.runs, 'trace')}, {removed.size / _MB:,.1f} MB with their artefacts"
+    text = text if removed.runs else "Nothing to remove"
     return Report(data={"removed": removed.runs, "size": removed.size}, text=text)
 
 
@@ -231,26 +219,23 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     rows: list[tuple[Cell, ...]] = []
     for start in trace.get("preparations") or ():
         lost: StepState = "interrupted" if run_state(trace) == "interrupted" else "failed"
-        mark = _MARKS[lost if start.get("error") else "ok"]
-        rows.append(
-            (
-                mark,
-                "start",
-                _took(start.get("milliseconds")),
-                str(start.get("label")),
-                start.get("error") or "",
-            )
-        )
+        error = start.get("error") or ""
+        mark, took = _MARKS[lost if error else "ok"], _took(start.get("milliseconds"))
+        rows.append((mark, "start", took, str(start.get("label")), error))
     steps = traced_steps(trace)
-    rows += [_step_cells(it) for step in steps for it in _lines(step)]
+    for step in (it for outer in steps for it in outer.with_inner()):
+        rows.append(_step_cells(step))
+        # The items that failed and have no steps; the error of a step that failed names a single one.
+        failed = [it for it in step.item_steps if it.state != "ok" and not it.steps]
+        rows += [_step_cells(it) for it in failed] if step.state == "ok" or len(failed) > 1 else []
     yield Table(columns=_STEP_COLUMNS, rows=rows)
     outputs = trace.get("outputs")
     for name, value in (outputs if isinstance(outputs, Mapping) else {}).items():
         text = value if isinstance(value, str) else to_json(value)
         yield f"{name}: {abbreviated(' '.join(text.split()), _LONGEST)}"
-    error = trace.get("error")
-    if isinstance(error, Mapping):
-        first, *rest = barred_lines(f"Error: {error.get('message')}")
+    failure = trace.get("error")
+    if isinstance(failure, Mapping):
+        first, *rest = barred_lines(f"Error: {failure.get('message')}")
         yield Table(columns=(Column(whole=True),), rows=[((first, "bad"),)], below={0: rest})
     if any(map(failures, steps)):
         yield f"Failed: pflow trace show {trace.get('run_id')} --failed"
@@ -258,22 +243,21 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     yield f"Page: pflow trace view {trace.get('run_id')} --open"
 
 
-def _lines(step: TracedStep) -> Iterator[TracedStep]:
-    """Yield the steps that have a line each: with all inside, and the failed items that have no steps."""
-    for each in step.with_inner():
-        yield each
-        lost = [it for it in each.item_steps if it.state != "ok" and not it.steps]
-        yield from lost if each.state == "ok" or len(lost) > 1 else ()  # a step that failed names the item
-
-
 def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
     mark = _MARKS[step.state]
+    error = str(step.content.get("error") or "").partition("\n")[0]
+    notes = (
+        step_words(step.content),
+        _items_words(step),
+        action_words(step.content),
+        f"handled: {error}" if step.state == "handled" else error,
+    )
     return (
         mark,
         "  " * step.depth + step.name,
         "" if step.state == "skipped" else _own_time(step.content),
         shown_type(step.content.get("type")),
-        (_note(step), mark[1] if step.state != "ok" else ""),
+        ("; ".join(filter(None, notes)), mark[1] if step.state != "ok" else ""),
     )
 
 
@@ -283,14 +267,6 @@ def _own_time(step: Mapping[str, Any]) -> str:
     if isinstance(took, int | float) and isinstance(waited, int | float):
         return _took(max(took - waited, 0.0))
     return _took(took)
-
-
-def _note(step: TracedStep) -> str:
-    notes = [step_words(step.content)]
-    notes += [_items_words(step), action_words(step.content)]
-    error = str(step.content.get("error") or "").partition("\n")[0]
-    notes.append(f"handled: {error}" if step.state == "handled" else error)
-    return "; ".join(filter(None, notes))
 
 
 def _items_words(step: TracedStep) -> str:
@@ -304,7 +280,11 @@ def _items_words(step: TracedStep) -> str:
 def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
     """Return the steps with this name or id; for a batch, one for each item in the trace."""
     steps = [it for step in traced_steps(trace) for it in step.with_inner()]
-    found = _of_name(steps, wanted) or _items(steps, wanted)
+    name, _, rest = wanted.rpartition("[")
+    found = [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
+    if not found and rest.endswith("]") and rest[:-1].isdecimal():
+        batches = [it for it in steps if it.batch and name in (it.name, str(it.content.get("id")))]
+        found = _items(batches, name, int(rest[:-1])) if batches else []
     if found:
         return found
     from difflib import get_close_matches
@@ -316,22 +296,13 @@ def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
     raise PflowError(f"The run has no step {wanted}", suggestions=(hint,), kind="not_found")
 
 
-def _of_name(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
-    return [step for step in steps if wanted in (step.name, str(step.content.get("id")))]
-
-
-def _items(steps: Sequence[TracedStep], wanted: str) -> list[TracedStep]:
-    """Return the items of a name such as `read[2]`, each as a step."""
-    name, _, rest = wanted.rpartition("[")
-    if not (rest.endswith("]") and rest[:-1].isdecimal()):
-        return []
-    index, batches = int(rest[:-1]), [step for step in _of_name(steps, name) if step.batch]
-    found = [item for step in batches if (item := step.item(index))]
-    if found or not batches:
+def _items(batches: Sequence[TracedStep], name: str, index: int) -> list[TracedStep]:
+    """Return the items with this index, each as a step."""
+    if found := [item for step in batches if (item := step.item(index))]:
         return found
     count = batches[0].batch.get("count")
     missing = not isinstance(count, int) or index >= count
-    message = f"{name} has {count} items, from 0" if missing else f"The trace has not kept {wanted}"
+    message = f"{name} has {count} items, from 0" if missing else f"The trace has not kept {name}[{index}]"
     kept = ", ".join(item.name for step in batches for item in step.item_steps)
     raise PflowError(message, suggestions=(f"It has kept: {kept}",) if kept else (), kind="not_found")
 
@@ -386,19 +357,15 @@ def _whole_step(step: TracedStep) -> Iterator[str]:
     yield "  ".join(filter(None, (f"{step.name} ({content.get('type')})", _own_time(content), told)))
     if content.get("error"):
         yield from _member("error", content["error"])
-    for error in _item_errors(step):
+    listed = step.batch.get("errors")
+    errors = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
+    # The error of the step says the same as that of a single item.
+    for error in errors if content.get("error") is None or len(errors) > 1 else ():
         yield from _member(f"{step.name}[{error.get('index')}]", error.get("error"))
     shown = {**content, "outputs": _own_outputs(step), "details": _own_details(step)}
     for name in ("item", "params", "outputs", "details"):
         if shown.get(name):
             yield from _member(name, shown[name])
-
-
-def _item_errors(step: TracedStep) -> list[dict[str, Any]]:
-    """Return the errors of the items of a batch, unless that of its step says the same."""
-    listed = step.batch.get("errors")
-    errors = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
-    return errors if step.content.get("error") is None or len(errors) > 1 else []
 
 
 def _own_outputs(step: TracedStep) -> object:

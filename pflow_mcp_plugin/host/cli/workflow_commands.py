@@ -17,7 +17,6 @@ from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
-from pflow_mcp_plugin.host.workflow.workflow_document import WorkflowDocument
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
@@ -75,23 +74,18 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
     Workflows that its nodes name by file are saved in it, as they are now.
     """
     workflow = host.runner.read_file(Path(file))
-    name = _name_of(Path(file)) if name is None else name
+    if name is None:
+        from unicodedata import normalize
+
+        # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
+        stem = normalize("NFKD", Path(file).stem).encode("ascii", "ignore").decode()
+        name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
+        if not is_name(name):
+            step = "Name it: --name NAME"
+            raise PflowError(f"{file} gives no name for the workflow", suggestions=(step,), kind="usage")
     saved, problems = host.save_workflow(workflow, name, description)
     lines = [f"Saved {name}, version {saved.version}; run it with: pflow run {name}"]
     return Report(data=saved.to_dict(), text="\n".join([*lines, *problem_lines(tuple(problems))]))
-
-
-def _name_of(file: Path) -> str:
-    """Return the workflow name that a file suggests; an error if it suggests none."""
-    from unicodedata import normalize
-
-    # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
-    stem = normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
-    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
-    if not is_name(name):
-        step = "Name it: --name NAME"
-        raise PflowError(f"{file} gives no name for the workflow", suggestions=(step,), kind="usage")
-    return name
 
 
 @click.command()
@@ -126,7 +120,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
     return Report(
         data=[item.to_dict() for item in saved],
-        text=lambda: (Table(columns=_COLUMNS, rows=[_cells(it) for it in saved]) if saved else nothing,),
+        text=lambda: (Table(columns=_COLUMNS, rows=list(map(_cells, saved))) if saved else nothing,),
     )
 
 
@@ -167,7 +161,17 @@ def graph(host: EmbeddedHost, workflow: str, *, html: Path | None, opened: bool)
     from pflow_mcp_plugin.host.rendering.mermaid import mermaid
     from pflow_mcp_plugin.host.rendering.svg_drawing import graph_page
 
-    drawn = DrawnWorkflow.of(read_sound_document(host, workflow), host.registry.upgrade)
+    # Well-formed, with a valid start; node types may be unknown.
+    findings = Findings()
+    document = read_document(normalise(find_workflow(host, workflow), host.registry.upgrade), findings)
+    ids = [node.id for node in document.nodes]
+    if document.start and document.start not in ids:
+        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
+        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
+    errors = errors_in(findings.problems)
+    if errors:
+        raise refusal(workflow, errors)
+    drawn = DrawnWorkflow.of(document, host.registry.upgrade)
     text = mermaid(drawn)
     if html is None and not opened:
         return Report(data={"mermaid": text}, text=text, is_data=True)
@@ -199,20 +203,6 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
         return Report(data={"python": text}, text=text, is_data=True)
     write_output(output, text.encode("utf-8", "replace"))
     return Report(data={"path": str(output)}, text=f"Wrote {output}")
-
-
-def read_sound_document(host: EmbeddedHost, word: str) -> WorkflowDocument:
-    """Read a workflow to draw: well-formed, with a valid start; node types may be unknown."""
-    findings = Findings()
-    document = read_document(normalise(find_workflow(host, word), host.registry.upgrade), findings)
-    ids = [node.id for node in document.nodes]
-    if document.start and document.start not in ids:
-        hint = did_you_mean(document.start, ids, f"The nodes are {listing(ids)}")
-        findings.error("$.start_node", f"start_node names unknown node {document.start}", hint)
-    errors = errors_in(findings.problems)
-    if errors:
-        raise refusal(word, errors)
-    return document
 
 
 def _cells(saved: SavedWorkflow) -> tuple[Cell, ...]:
