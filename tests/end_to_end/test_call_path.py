@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MOST_FRAMES = 24
+MOST_FRAMES = 22
 """Functions of the package that a reader passes on the way of one call."""
 
 

@@ -20,12 +20,7 @@ import attrs
 from pflow_mcp_plugin.contract import Entry, Field, NodeRef, PflowError
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted, foreign_code
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_report import (
-    input_not_given,
-    node_failure,
-    node_skipped,
-    value_unavailable,
-)
+from pflow_mcp_plugin.host.running.run_report import node_failure, node_skipped
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, passed_on
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -80,35 +75,36 @@ class Attempts:
         try:
             with foreign_code(failing):  # the values may be objects of other nodes
                 params = self._params(planned.ref, store)
-        except PflowError as failure:
-            return failed(planned, failure, store)
+        except PflowError as error:
+            return failed(planned, error, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
         if expression_params(planned.ref.entry):
             given[EVALUATE] = self.evaluate
-        pauses, retries = waits(retry), 0
+        pauses, retries = _waits(retry), 0
         while True:
             # The exception of an earlier failure must not be reported as the cause of this attempt's.
             self.values.root.pop("__error__", None)
             try:
                 with foreign_code(failing):
-                    result = self._returned(planned, _checked_action(prepare(given)(store)), store)
-            except PflowError as failure:
-                result = failed(planned, failure, store)
+                    result = self._returned(planned, prepare(given)(store), store)
+            except PflowError as error:
+                result = failed(planned, error, store)
             if result.failure is not None:
                 self.run.check()  # it failed because it was stopped
             pause = next(pauses, None)
-            if (
-                result.failure is None
-                or pause is None
-                or not is_safe_to_repeat(result.failure, planned.ref.entry)
-            ):
+            failure = result.failure
+            if failure is None or pause is None or not _is_safe_to_repeat(failure, planned.ref.entry):
                 return attrs.evolve(result, retries=retries)
-            self.run.pause(max(pause, asked_wait(result.failure)))
+            # The failure may ask for a longer wait; at most an hour.
+            self.run.pause(max(pause, min(failure.retry_after or 0.0, LONGEST_WAIT)))
             store.take_back()
             retries += 1
 
-    def _returned(self, planned: PlannedNode, action: str, store: NodeAwareSharedStore) -> Result:
+    def _returned(self, planned: PlannedNode, returned: object, store: NodeAwareSharedStore) -> Result:
+        if returned is not None and not isinstance(returned, str):
+            raise PflowError(f"its action must be a string, it returned {type(returned).__name__}")
+        action = returned or "default"
         reported = store.written.get("error")
         if not is_failure(action, reported):
             return Result(action)
@@ -172,10 +168,15 @@ class Attempts:
                 # `resolve` catches a missing value in permissive mode, and leaves the template as text.
                 if self.values.document.permissive:
                     raise
-                name = reference.root
+                name, template, why = reference.root, reference.text, str(missing)
+                steps: tuple[str, ...] = ()
+                details: dict[str, object] = {"template": template, "available": list(missing.available)}
                 if name in self.values.document.inputs and name not in self.values.root:
-                    raise input_not_given(reference.text, user, name) from missing
-                raise value_unavailable(reference.text, user, missing) from missing
+                    why = f"the run was not given the input {name}"
+                    details = {"template": template, "input": name}
+                    steps = (f"Pass {name}=..., or give the input a default",)
+                message = f"{user} needs {template}, but {why}"
+                raise PflowError(message, details=details, suggestions=steps) from missing
 
         return lookup
 
@@ -227,25 +228,11 @@ def _coerced(value: object, field: Field | None) -> object:
         ) from error
 
 
-def _checked_action(action: object) -> str:
-    if action is None:
-        return "default"
-    if isinstance(action, str):
-        return action or "default"
-    raise PflowError(f"its action must be a string, it returned {type(action).__name__}")
-
-
-def is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
-    """Return whether a retry after this failure does no harm."""
+def _is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
     return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
 
 
-def asked_wait(failure: PflowError) -> float:
-    """Return the wait, in seconds, that a failure asks for before a node is retried, at most an hour."""
-    return min(max(failure.retry_after or 0.0, 0.0), LONGEST_WAIT)
-
-
-def waits(retry: Retry) -> Iterator[float]:
+def _waits(retry: Retry) -> Iterator[float]:
     """Yield the seconds to wait before each retry that the workflow allows, at most an hour."""
     wait = retry.wait
     for _ in range(retry.max):

@@ -44,7 +44,7 @@ _Item = tuple[int, object]
 
 @attrs.frozen
 class _Done:
-    """The result of one item: outputs, failure if it failed, when it ran, and its step for the trace."""
+    """How one item ended: with the times of its beginning and end, and its step for the trace."""
 
     index: int
     item: object
@@ -175,20 +175,15 @@ class _Tally:
     """Collects the results of the items, in their order."""
 
     count: int
-    results: list[object] = attrs.field(init=False)
-    items: list[object] = attrs.field(init=False)
+    results: dict[int, object] = attrs.field(factory=dict)
+    items: dict[int, object] = attrs.field(factory=dict)
     errors: list[dict[str, object]] = attrs.field(factory=list)
     succeeded: int = 0
     retries: int = 0
     first: _Done | None = None
     times: list[ItemTime] = attrs.field(factory=list)
 
-    def __attrs_post_init__(self) -> None:
-        self.results = [None] * self.count
-        self.items = [None] * self.count
-
     def add(self, done: _Done) -> None:
-        """Add one item."""
         self.retries += done.result.retries
         self.times.append((done.index, done.began, done.ended, done.result.failure is None))
         entry: dict[str, object] = {"index": done.index, "item": done.item, "result": None, "error": None}
@@ -223,9 +218,9 @@ class _Tally:
 
     def close(self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore) -> Result:
         """Write the outputs and return how the batch ended."""
-        outputs = {"results": self.results, "errors": self.errors, **self.counts, "items": self.items}
-        for key, value in outputs.items():
-            store[key] = value
+        # None stands for an item that failed or did not run.
+        results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
+        store.update({"results": results, "errors": self.errors, **self.counts, "items": items})
         if self.first is None or not batch.fail_fast:
             # Every node has `error`: a template may name it whether or not the batch failed.
             store["error"] = None

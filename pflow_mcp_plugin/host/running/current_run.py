@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pflow_mcp_plugin.contract import (
     THE_USER,
@@ -52,7 +52,8 @@ class CurrentRun(Run):
         expected: int | None = None,
         watcher: RunWatcher | None = None,
     ) -> None:
-        self.run_id = new_run_id()
+        # Run ids sort by time.
+        self.run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
         self.workflow = workflow
         self.host = host
         self.origin = origin
@@ -70,7 +71,8 @@ class CurrentRun(Run):
             self.watcher,
         )
         expected = sum("/" not in node_id for node_id in workflow.certain) if expected is None else expected
-        self.progress: Progressing = RunProgress(control.report, self.redactor.text, expected, self._warn)
+        progress = RunProgress(control.report, self.redactor.text, expected, self._warn)
+        self.progress: RunProgress | ProgressInside = progress
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._threads = threading.Semaphore(MOST_CONCURRENT)
@@ -194,24 +196,6 @@ class CurrentRun(Run):
         self.host.report(Problem(message=message, severity="warning", kind="execution"))
 
 
-def new_run_id() -> str:
-    """Return a unique id for a run that becomes the current one; ids sort by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
-
-
-class Progressing(Protocol):
-    """Counts the progress of a run, or of what runs inside one of its nodes."""
-
-    def begin(self, node_id: str) -> None:
-        """A node begins."""
-
-    def end(self, node_id: str) -> None:
-        """A node has ended."""
-
-    def within(self, done: float, total: float | None, message: str) -> None:
-        """The node that runs now has come so far."""
-
-
 class RunProgress:
     """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
 
@@ -270,12 +254,12 @@ class RunProgress:
 
 
 class ProgressInside:
-    """Counts the progress of what runs inside a node, and reports it as that of the node.
+    """As `RunProgress` for what runs inside a node: reports it as how far the node has come.
 
     `expected` is the number of nodes that run there, 0 to report nothing.
     """
 
-    def __init__(self, outer: Progressing, expected: int) -> None:
+    def __init__(self, outer: RunProgress | ProgressInside, expected: int) -> None:
         self._outer = outer
         self._expected = expected
         self._ended = 0

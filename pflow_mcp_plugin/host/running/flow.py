@@ -16,10 +16,11 @@ import pocketflow
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.foreign_code import foreign_code
-from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
+from pflow_mcp_plugin.host.running.attempts import Attempts, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import endless, node_failure
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, Values
+from pflow_mcp_plugin.host.running.trace_recorder import Step
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode, load_node
 from pflow_mcp_plugin.host.workflow.constructs import Retry
 from pflow_mcp_plugin.host.workflow.findings import said
@@ -41,7 +42,7 @@ STEPS_PER_NODE = 10
 
 @attrs.frozen(eq=False, repr=False)
 class Steps:
-    """Performs and records the steps of one run.
+    """What the steps of one run share.
 
     `engine` opens the executor that runs the items of parallel batches, daemon threads by default. `reuse`
     has the results of earlier runs, if any node may use them.
@@ -57,99 +58,9 @@ class Steps:
         """What each step of the run calls to run its node, once or for each item."""
         return Attempts(self.run, self.values)
 
-    def perform(self, planned: PlannedNode, prepare: Prepare) -> Result:
-        """Perform a step: run a node, once or for each item; an exception it raises becomes a failure."""
-        self.run.check()
-        step = self.run.recorder.begin(planned.ref)
-        self.run.progress.begin(planned.ref.id)
-        store = NodeAwareSharedStore(
-            self.values.root,
-            planned.mapping.inputs,
-            planned.mapping.outputs,
-            namespaced=self.values.document.namespaced,
-            before=self.values.written.get(planned.id, {}),
-            lookup=self.values.find,
-            fit=argument_types(planned.ref.entry),
-        )
-        step.params = planned.ref.params  # as written, in case a template cannot be resolved
-        reuse = self.reuse.of(planned) if self.reuse and planned.ttl is not None else None
-        if reuse is not None:
-            prepare = reuse.through(prepare)
-        step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
-        try:
-            if (settled := self._unless_wanted(planned, store)) is not None:
-                result = settled
-            elif planned.constructs.batch is None:
-                note = partial(setattr, step, "params")
-                retry = planned.constructs.retry or Retry()
-                result = self.attempts.perform(planned, prepare, store, retry, note)
-            else:
-                from pflow_mcp_plugin.host.running.batch import run_batch
-
-                batch = planned.constructs.batch
-                result = run_batch(self.attempts, planned, batch, prepare, store, self.engine)
-            step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
-            if planned.constructs.batch and result.failure:  # it names the item
-                step.error = str(store.written["error"])
-            step.action = None if result.skipped else result.action
-            if result.skipped:
-                step.details["skipped"] = {"when": planned.constructs.when and planned.constructs.when.text}
-                self.values.skipped.add(planned.id)
-            else:
-                self.values.skipped.discard(planned.id)
-            if result.failure:
-                known = ("node", "node_type", "problems")
-                shown = cast("dict[str, Any]", result.failure.to_dict()["details"])
-                if details := {key: value for key, value in shown.items() if key not in known}:
-                    step.details["failure"] = self.run.recorder.excerpt(details)
-            if result.retries:
-                step.details["retries"] = result.retries
-        finally:
-            if reuse is not None and reuse.noted:
-                step.details["cache"] = reuse.noted
-            self.values.note(planned.id, store.written)
-            step.outputs = store.written
-            self.run.recorder.end(step)
-        self.run.check()
-        self.run.progress.end(planned.ref.id)
-        return result
-
-    def route(self, planned: PlannedNode, result: Result) -> str:
-        """Return the route of the edge that follows a step: its action, and the condition that holds.
-
-        Edges with a condition are tried in order, before the one without.
-        """
-        routes = [(route, *split_route(route)) for route in planned.successors]
-        if any(when for _, _, when in routes):
-            from pflow_mcp_plugin.host.workflow.expressions import is_true
-        for route, action, when in routes:
-            if not when or action != result.action:
-                continue
-            try:
-                holds = is_true(self.attempts.evaluate(when))
-            except PflowError as error:
-                raise node_failure(planned.ref, error, " at the condition of an edge") from error
-            if holds:
-                self.run.annotate(planned.ref.id, {"edge": {"to": planned.successors[route], "when": when}})
-                return route
-        return result.action
-
-    def _unless_wanted(self, planned: PlannedNode, store: NodeAwareSharedStore) -> Result | None:
-        """Return the result of a node whose condition is false, or fails; None if the node is to run."""
-        condition = planned.constructs.when
-        if condition is None:
-            return None
-        from pflow_mcp_plugin.host.workflow.expressions import is_true
-
-        try:
-            value = self.attempts.evaluate(condition.text)
-        except PflowError as error:
-            return failed(planned, node_failure(planned.ref, error), store)
-        return None if is_true(value) else Result("default", skipped=True)
-
 
 class StepNode(pocketflow.BaseNode):
-    """A node of any class as a node of the pocketflow flow.
+    """A node of any class as a node of the pocketflow flow: one step, which is recorded.
 
     pocketflow's `Flow` overwrites the params of each node with its own before the node runs. It does
     so to this object's params; the real node gets the compiled ones.
@@ -163,8 +74,45 @@ class StepNode(pocketflow.BaseNode):
         self._steps = steps
 
     def _run(self, shared: MutableMapping[str, Any]) -> str:
-        self.result = self._steps.perform(self.planned, self._prepared)
-        return self._steps.route(self.planned, self.result)
+        """Run the node, once or for each item; an exception that it raises becomes a failure."""
+        planned, steps = self.planned, self._steps
+        run, values, batch = steps.run, steps.values, planned.constructs.batch
+        run.check()
+        step = run.recorder.begin(planned.ref)
+        run.progress.begin(planned.ref.id)
+        store = NodeAwareSharedStore(
+            values.root,
+            planned.mapping.inputs,
+            planned.mapping.outputs,
+            namespaced=values.document.namespaced,
+            before=values.written.get(planned.id, {}),
+            lookup=values.find,
+            fit=argument_types(planned.ref.entry),
+        )
+        step.params = planned.ref.params  # as written, in case a template cannot be resolved
+        reuse = steps.reuse.of(planned) if steps.reuse and planned.ttl is not None else None
+        prepare = self._prepared if reuse is None else reuse.through(self._prepared)
+        step.error = "interrupted"  # kept only if a KeyboardInterrupt skips the lines below
+        try:
+            result = self._unless_wanted(store)
+            if result is None and batch is not None:
+                from pflow_mcp_plugin.host.running.batch import run_batch
+
+                result = run_batch(steps.attempts, planned, batch, prepare, store, steps.engine)
+            elif result is None:
+                retry, note = planned.constructs.retry or Retry(), partial(setattr, step, "params")
+                result = steps.attempts.perform(planned, prepare, store, retry, note)
+            self._record(step, result, store)
+        finally:
+            if reuse is not None and reuse.noted:
+                step.details["cache"] = reuse.noted
+            values.note(planned.id, store.written)
+            step.outputs = store.written
+            run.recorder.end(step)
+        run.check()
+        run.progress.end(planned.ref.id)
+        self.result = result
+        return self._route(result)
 
     def _prepared(self, params: Mapping[str, object]) -> Callable[[NodeAwareSharedStore], object]:
         # A copy for each execution, as pocketflow itself does: no state is left over from the last one.
@@ -179,6 +127,61 @@ class StepNode(pocketflow.BaseNode):
             return lambda store: asyncio.run(node._run_async(store))  # noqa: SLF001  # as pocketflow's flows do
         run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
         return cast(Callable[[NodeAwareSharedStore], object], run)
+
+    def _unless_wanted(self, store: NodeAwareSharedStore) -> Result | None:
+        """Return the result of a node whose condition is false, or fails; None if the node is to run."""
+        condition = self.planned.constructs.when
+        if condition is None:
+            return None
+        from pflow_mcp_plugin.host.workflow.expressions import is_true
+
+        try:
+            value = self._steps.attempts.evaluate(condition.text)
+        except PflowError as error:
+            return failed(self.planned, node_failure(self.planned.ref, error), store)
+        return None if is_true(value) else Result("default", skipped=True)
+
+    def _record(self, step: Step, result: Result, store: NodeAwareSharedStore) -> None:
+        """Take down how the step ended."""
+        planned, failure, skipped = self.planned, result.failure, self._steps.values.skipped
+        step.error = said(failure.__cause__ or failure) if failure else None
+        if planned.constructs.batch and failure:  # it names the item
+            step.error = str(store.written["error"])
+        step.action = None if result.skipped else result.action
+        if result.skipped:
+            step.details["skipped"] = {"when": planned.constructs.when and planned.constructs.when.text}
+            skipped.add(planned.id)
+        else:
+            skipped.discard(planned.id)
+        if failure:
+            known = ("node", "node_type", "problems")
+            shown = cast("dict[str, Any]", failure.to_dict()["details"])
+            if details := {key: value for key, value in shown.items() if key not in known}:
+                step.details["failure"] = self._steps.run.recorder.excerpt(details)
+        if result.retries:
+            step.details["retries"] = result.retries
+
+    def _route(self, result: Result) -> str:
+        """Return the route of the edge that follows the step: its action, and the condition that holds.
+
+        Edges with a condition are tried in order, before the one without.
+        """
+        planned = self.planned
+        routes = [(route, *split_route(route)) for route in planned.successors]
+        if any(when for _, _, when in routes):
+            from pflow_mcp_plugin.host.workflow.expressions import is_true
+        for route, action, when in routes:
+            if not when or action != result.action:
+                continue
+            try:
+                holds = is_true(self._steps.attempts.evaluate(when))
+            except PflowError as error:
+                raise node_failure(planned.ref, error, " at the condition of an edge") from error
+            if holds:
+                edge = {"to": planned.successors[route], "when": when}
+                self._steps.run.annotate(planned.ref.id, {"edge": edge})
+                return route
+        return result.action
 
 
 class RoutedFlow(pocketflow.Flow):
@@ -255,7 +258,19 @@ class SubRun:
         if planned is None or planned.sub is None or steps is None:
             raise PflowError("The node workflow can only run as a part of a workflow", ran="not ran")
         run = store["__run__"].inside(planned.ref.id, planned.sub.size, silent=planned.constructs.repeats)
-        given = self._inputs(planned.sub, store)
+        given = {key: value for key, value in self._params.items() if not is_reserved(key)}
+        for name in planned.sub.document.inputs:
+            if name not in given and name in store:
+                given[name] = store[name]
+        given, problems = bind_inputs(planned.sub.document, given)
+        if problems:
+            mistakes = "; ".join(problem.message for problem in problems)
+            raise PflowError(
+                f"workflow {planned.sub.name}: {mistakes}",
+                suggestions=tuple(dict.fromkeys(it.suggestion for it in problems if it.suggestion)),
+                problems=tuple(problems),
+                ran="not ran",
+            )
         if secrets := secret_values(planned.sub.document, given):
             run.add_secrets(secrets)
         values = Values(planned.sub.document, {**given, "__run__": run})
@@ -276,21 +291,6 @@ class SubRun:
         store.update({key: value for key, value in outputs.items() if not is_reserved(key)})
         return "default"
 
-    def _inputs(self, plan: Compiled, store: Mapping[str, Any]) -> dict[str, object]:
-        """Return the values that the sub-run begins with, unless one is missing or of the wrong type."""
-        given = {key: value for key, value in self._params.items() if not is_reserved(key)}
-        for name in plan.document.inputs:
-            if name not in given and name in store:
-                given[name] = store[name]
-        values, problems = bind_inputs(plan.document, given)
-        if problems:
-            said = "; ".join(problem.message for problem in problems)
-            steps = tuple(dict.fromkeys(problem.suggestion for problem in problems if problem.suggestion))
-            raise PflowError(
-                f"workflow {plan.name}: {said}", suggestions=steps, problems=tuple(problems), ran="not ran"
-            )
-        return values
-
 
 def collect_outputs(steps: Steps) -> dict[str, object]:
     """Return the outputs of a run: those declared, else what the last node wrote.
@@ -298,26 +298,25 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
     A declared output is None when it names a node that the run did not reach, or recovered from, or an
     optional input that was not given. That a node ran and did not write what an output names is an error.
     """
-    declared = steps.values.document.outputs
-    if declared:
-        return {name: _output(steps, output) for name, output in declared.items()}
-    values = steps.values
+    values, found = steps.values, dict[str, object]()
+    for name, output in values.document.outputs.items():
+        if any(values.is_absent(part) for part in named(output.source)):
+            found[name] = None
+            continue
+        unreadable = partial(_unreadable, output)
+        with foreign_code(unreadable, passing=(PflowError,)):  # nodes may write any objects
+            found[name] = steps.attempts.resolve(output.source, f"output {output.name}")
+    if found:
+        return found
     ran = (it for it in reversed(values.written.items()) if it[0] not in values.skipped)
     last, written = next(ran, ("", {}))
-    nodes = steps.values.document.nodes
+    nodes = values.document.nodes
     left_out = next((node.constructs.repeated_outputs for node in nodes if node.id == last), frozenset())
     return {
         key: value
         for key, value in written.items()
         if key not in left_out and not (key == "error" and value is None)
     }
-
-
-def _output(steps: Steps, output: OutputSpec) -> object:
-    if any(steps.values.is_absent(part) for part in named(output.source)):
-        return None
-    with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
-        return steps.attempts.resolve(output.source, f"output {output.name}")
 
 
 def _unreadable(output: OutputSpec, error: BaseException) -> PflowError:

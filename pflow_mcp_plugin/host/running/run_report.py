@@ -16,30 +16,16 @@ from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
 from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
-from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.redaction import Redactor
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.host.running.terminal_display import Detail, State
+    from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
 _LAST_DONE = 5
 """How many of the completed nodes the message names."""
 _NAMED = 5
 """How many failed items of a batch a warning names."""
-
-
-def value_unavailable(template: str, user: str, missing: MissingValue) -> PflowError:
-    """Return the error of a run in which the template of a node or output has no value."""
-    message = f"{user} needs {template}, but {missing}"
-    return PflowError(message, details={"template": template, "available": list(missing.available)})
-
-
-def input_not_given(template: str, user: str, name: str) -> PflowError:
-    """Return the error of a run whose template names an optional input that was not given."""
-    message = f"{user} needs {template}, but the run was not given the input {name}"
-    step = f"Pass {name}=..., or give the input a default"
-    return PflowError(message, details={"template": template, "input": name}, suggestions=(step,))
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
@@ -52,21 +38,17 @@ def node_failure(node: NodeRef, error: BaseException, where: str = "") -> PflowE
     """Return the error of a run that says which node failed and why; `where` names the item of its batch."""
     named = node.id if node.id == node.type else f"{node.id} ({node.type})"
     message = f"Node {named} failed{where}: {said(error)}"
-    details: dict[str, object] = {"node": node.id, "node_type": node.type}
-    if not isinstance(error, PflowError):
-        failure = PflowError(message, details=details)
-        failure.__cause__ = error
-        return failure
+    known = error if isinstance(error, PflowError) else PflowError("")
     failure = PflowError(
         message,
-        kind=error.kind,
-        details={**details, **error.details},
-        suggestions=error.suggestions,
-        problems=error.problems,
-        action=error.action,
-        ran=error.ran,
-        retryable=error.retryable,
-        retry_after=error.retry_after,
+        kind=known.kind,
+        details={"node": node.id, "node_type": node.type, **known.details},
+        suggestions=known.suggestions,
+        problems=known.problems,
+        action=known.action,
+        ran=known.ran,
+        retryable=known.retryable,
+        retry_after=known.retry_after,
     )
     failure.__cause__ = error
     return failure
@@ -120,8 +102,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
     `run_id` is that of the run if it has a trace, else empty.
     """
-    found = {name: batch for name, batch in _partly_failed(steps, "") if batch["failed"]}
-    for name, batch in found.items():  # the latest, where a batch ran several times
+    for name, batch in dict(_partly_failed(steps, "")).items():  # the latest, where a batch ran several times
         errors = [it for it in batch.get("errors", ()) if isinstance(it, Mapping) and "index" in it]
         named = [f"{name}[{it['index']}]" for it in errors[:_NAMED]]
         more = batch["failed"] - len(named)
@@ -136,13 +117,13 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 
 
 def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the counts of each batch that did not fail as a whole, by its name in the trace.
+    """Yield the counts of each batch that failed only in part, by its name in the trace.
 
     `items` are the indexes in the batches around these steps, such as `[0][2]`.
     """
     for step in steps:
         batch = step.details.get("batch")
-        if isinstance(batch, Mapping) and step.error is None:
+        if isinstance(batch, Mapping) and step.error is None and batch["failed"]:
             yield f"{step.node.id}{items}", batch
         yield from _partly_failed(step.steps, items)
         for index, item in step.items.items():
@@ -173,15 +154,12 @@ def shown_run(
     def ended(outcome: Outcome) -> None:
         display.close()
         error = outcome.error
-        state: State = "succeeded"
-        if error is not None:
-            state = "interrupted" if error.kind == "interrupted" else "failed"
+        if error is not None:  # its report names the trace itself
+            display.summarize("interrupted" if error.kind == "interrupted" else "failed", "")
+            return
         trace, home = outcome.trace_path, Path.home()
-        shown = str(trace or "")
-        if trace is not None and trace.is_relative_to(home):
-            shown = f"~/{trace.relative_to(home)}"
-        # The report of a failure names the trace itself.
-        display.summarize(state, shown if error is None else "")
+        at_home = trace.relative_to(home) if trace and trace.is_relative_to(home) else None
+        display.summarize("succeeded", f"~/{at_home}" if at_home else str(trace or ""))
 
     with around(display.paused):
         display.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -176,27 +176,65 @@ class WorkflowRunner(Runner):
         `run` is a run that has begun; without one, `watcher` and `control` are those of the new run.
         """
         run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
+        recorder = run.recorder
         for warning in compiled.advance_warnings:
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
         if not trace:
-            run.recorder.files = None  # nothing shows its values
-        run.recorder.given(values)
+            recorder.files = None  # nothing shows its values
+        recorder.given(values)
         reuse: ResultReuse | None = None
         if any(node.ttl is not None for node in compiled.every()):
             from pflow_mcp_plugin.host.running.result_reuse import open_reuse
 
             reuse = open_reuse(run, self._plugins)
+        outputs: Mapping[str, object] = {}
+        error: PflowError | None = None
         with EndingSignals() as signals:
-            outputs, error = self._attempt(compiled, run, values, reuse)
-            run.recorder.returned(outputs)
-            signals.no_more()
+            try:
+                run.check()
+                contexts = run_contexts(run, self._plugins)
+                # Twice: plugins must see an interruption of the nodes, and their clean-up may have one too.
+                with interrupts_kept(), contexts, interrupts_kept(), run.cancellable():
+                    # Late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
+                    from pflow_mcp_plugin.host.running.flow import Steps, build_flow, collect_outputs
+                    from pflow_mcp_plugin.host.running.shared_store import Values
+
+                    steps = Steps(
+                        run, Values(compiled.document, {**values, "__run__": run}), self._engine, reuse
+                    )
+                    build_flow(compiled, steps, self._max_steps).run(steps.values.root)
+                    outputs = collect_outputs(steps)
+            except PflowError as failure:
+                outputs, error = {}, _interrupted(run) if run.cancelled() else failure
+            except KeyboardInterrupt:
+                outputs, error = {}, _interrupted(run)
+            recorder.returned(outputs)
+            signals.over = True
             if reuse is not None:
                 reuse.close()
             # Still inside: a second signal must not end the program before the trace is written.
-            outcome = self._outcome(run, outputs, error, trace=trace)
-        return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
+            if error is not None:
+                redacted(with_done(error, recorder.done), run.redactor)
+            trace_path = self._write_trace(recorder, error) if trace else None
+            for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
+                self._host.report(warning)
+            settings = self._host.settings
+            remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
+            exit_code = _exit_code(error, recorder.steps)
+            checkpoint = {} if error is None else recorder.checkpoint()
+        return Outcome(
+            success=error is None,
+            outputs=outputs,
+            run_id=run.run_id,
+            trace_path=trace_path,
+            error=error,
+            steps=len(recorder.steps),
+            exit_code=signals.exit_code or exit_code,
+            checkpoint=checkpoint,
+            shown=recorder.shown,
+        )
 
     def run_node(
         self,
@@ -269,50 +307,6 @@ class WorkflowRunner(Runner):
         """Return a workflow in its normal form; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
-
-    def _attempt(
-        self, compiled: Compiled, run: CurrentRun, values: Mapping[str, object], reuse: ResultReuse | None
-    ) -> tuple[Mapping[str, object], PflowError | None]:
-        """Return the outputs, or the error; plugins learn of it before they clean up."""
-        try:
-            # Twice: plugins must see an interruption of the nodes, and their clean-up may be interrupted too.
-            run.check()
-            with interrupts_kept(), RunContexts(run, self._plugins), interrupts_kept(), run.cancellable():
-                # Imported late: servers that plugins started boot meanwhile, and pocketflow imports asyncio.
-                from pflow_mcp_plugin.host.running.flow import Steps, build_flow, collect_outputs
-                from pflow_mcp_plugin.host.running.shared_store import Values
-
-                known = Values(compiled.document, {**values, "__run__": run})
-                steps = Steps(run, known, self._engine, reuse)
-                build_flow(compiled, steps, self._max_steps).run(steps.values.root)
-                return collect_outputs(steps), None
-        except PflowError as error:
-            return {}, _interrupted(run) if run.cancelled() else error
-        except KeyboardInterrupt:
-            return {}, _interrupted(run)
-
-    def _outcome(
-        self, run: CurrentRun, outputs: Mapping[str, object], error: PflowError | None, *, trace: bool
-    ) -> Outcome:
-        recorder = run.recorder
-        settings = self._host.settings
-        if error is not None:
-            redacted(with_done(error, recorder.done), run.redactor)
-        trace_path = self._write_trace(recorder, error) if trace else None
-        for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
-            self._host.report(warning)
-        remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
-        return Outcome(
-            success=error is None,
-            outputs=outputs,
-            run_id=run.run_id,
-            trace_path=trace_path,
-            error=error,
-            steps=len(recorder.steps),
-            exit_code=_exit_code(error, recorder.steps),
-            checkpoint={} if error is None else recorder.checkpoint(),
-            shown=recorder.shown,
-        )
 
     def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:
         try:
@@ -392,65 +386,47 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
         yield Problem(message=message, suggestion=f"Give {lacking[0]}=...; run: {see}")
 
 
-class RunContexts:
-    """Enters the contexts that plugins offer for a run in the order of the plugins, leaves them in reverse.
+@contextmanager
+def run_contexts(run: CurrentRun, plugins: Plugins) -> Iterator[None]:
+    """Enter the contexts that plugins offer for a run in the order of the plugins, leave them in reverse.
 
     A plugin that fails to offer or to leave one is reported; the others are not affected. Ctrl-C cancels the
     run before the contexts are left.
     """
-
-    def __init__(self, run: CurrentRun, plugins: Plugins) -> None:
-        self._run = run
-        self._plugins = plugins
-        self._entered: list[tuple[Plugin, _Context]] = []
-
-    def __enter__(self) -> None:
-        """Enter the context of every plugin; if one cannot be entered, leave the others and raise."""
-        try:
-            for plugin, context in list(self._offers()):
-                preparing = partial(_failed, plugin, "could not prepare the run")
-                with foreign_code(preparing, passing=(PflowError,)):
-                    context.__enter__()
-                self._entered.append((plugin, context))
-        except BaseException as error:
-            self._leave_all(error)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the context of every plugin, with the run's error if it failed."""
-        self._leave_all(error)
-
-    def _leave_all(self, error: BaseException | None) -> None:
+    offers: list[tuple[Plugin, _Context]] = []
+    entered: list[tuple[Plugin, _Context]] = []
+    failure: PflowError | None = None
+    try:
+        for plugin, call in plugins.implementations("pflow_run_context"):
+            with plugins.reporting(plugin, "could not take part in the run"):
+                if (offer := call(run)) is not None:
+                    offers.append((plugin, offer))
+        for plugin, context in offers:
+            preparing = partial(_failed, plugin, "could not prepare the run")
+            with foreign_code(preparing, passing=(PflowError,)):
+                context.__enter__()
+            entered.append((plugin, context))
+        yield
+    except BaseException as error:
         failure = error if isinstance(error, PflowError) else None
-        if error is not None and failure is None:
-            self._run.cancel()
+        if failure is None:
+            run.cancel()
             failure = PflowError("The run was interrupted", kind="interrupted")
+        raise
+    finally:
         with ExitStack() as stack:  # each is left, even if leaving another one raises
-            for plugin, context in self._entered:
-                stack.callback(self._leave, plugin, context, failure)
-        self._entered.clear()
+            for plugin, context in entered:
+                stack.callback(_leave, run, plugin, context, failure)
 
-    def _offers(self) -> Iterator[tuple[Plugin, _Context]]:
-        for plugin, call in self._plugins.implementations("pflow_run_context"):
-            offer: _Context | None = None
-            with self._plugins.reporting(plugin, "could not take part in the run"):
-                offer = call(self._run)
-            if offer is not None:
-                yield plugin, offer
 
-    def _leave(self, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
-        run = self._run
-        try:
-            with foreign_code(partial(_failed, plugin, "failed to clean up after the run")):
-                context.__exit__(type(failure) if failure else None, failure, None)
-        except PflowError as error:  # the outcome of the run is decided by now
-            if error.__cause__ is not failure:
-                text = run.redactor.text(error.message)
-                run.host.report(
-                    Problem(message=text, severity="warning", kind="execution", source=plugin.name)
-                )
+def _leave(run: CurrentRun, plugin: Plugin, context: _Context, failure: PflowError | None) -> None:
+    try:
+        with foreign_code(partial(_failed, plugin, "failed to clean up after the run")):
+            context.__exit__(type(failure) if failure else None, failure, None)
+    except PflowError as error:  # the outcome of the run is decided by now
+        if error.__cause__ is not failure:
+            text = run.redactor.text(error.message)
+            run.host.report(Problem(message=text, severity="warning", kind="execution", source=plugin.name))
 
 
 def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
@@ -460,14 +436,15 @@ def _failed(plugin: Plugin, doing: str, error: BaseException) -> PflowError:
 class EndingSignals:
     """While entered, handles the ending signals: the first SIGTERM or SIGHUP raises KeyboardInterrupt.
 
-    Later ones are ignored. Only in the main thread, and only for a signal that would end the program: one
-    that is ignored, as SIGHUP is under `nohup`, or that the program handles itself, is left alone.
-    `exit_code` is that of a program ended by the signal received, None if none was.
+    Later ones are ignored, and so are all once the run is `over` and its outcome is being recorded. Only in
+    the main thread, and only for a signal that would end the program: one that is ignored, as SIGHUP is under
+    `nohup`, or that the program handles itself, is left alone. `exit_code` is that of a program ended by the
+    signal received, None if none was.
     """
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
-        self._over = False
+        self.over = False
         self._taken: list[signal.Signals] = []
 
     def __enter__(self) -> Self:
@@ -484,14 +461,10 @@ class EndingSignals:
         for number in self._taken:
             signal.signal(number, signal.SIG_DFL)
 
-    def no_more(self) -> None:
-        """Ignore ending signals from now on: the run is over, and its outcome is being recorded."""
-        self._over = True
-
     def _end(self, number: int, _frame: FrameType | None) -> None:
         # Once only: `timeout` and shells send theirs twice, and the second must not interrupt the clean-up.
-        if not self._over:
-            self._over = True
+        if not self.over:
+            self.over = True
             # The shell's convention for a program ended by a signal.
             self.exit_code = 128 + number
             raise KeyboardInterrupt

@@ -17,7 +17,7 @@ import attrs
 
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
 from pflow_mcp_plugin.host.trace_files import is_skipped, shown_type, step_words
-from pflow_mcp_plugin.terminal.human_units import duration_text, running_text
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, live_lines, spinner
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
 from pflow_mcp_plugin.terminal.printable_text import printable
@@ -27,6 +27,13 @@ Detail = Literal["brief", "usual", "verbose"]
 State = Literal["succeeded", "failed", "interrupted"]
 """How a run ended."""
 
+_MARKS: Mapping[str, Part] = {
+    "succeeded": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "interrupted": ("■", "warn"),
+    "handled": ("!", "warn"),
+}
+_SKIPPED: Part = ("○", "dim")
 _Drawn = Callable[[Callable[[], Iterator[list[Part]]]], LiveLines]
 _BARS = range(6, 21)
 """How wide a bar may be."""
@@ -47,14 +54,6 @@ _SMOOTHING = 4.0
 
 
 @attrs.define(eq=False)
-class _Waiting:
-    """A preparation that has not ended."""
-
-    preparation: Preparation
-    began: float = attrs.field(factory=time.monotonic)
-
-
-@attrs.define(eq=False)
 class _Running:
     """A step that has not ended, or whose line is still to be written; times are in seconds.
 
@@ -71,8 +70,9 @@ class _Running:
     said: str = ""
     headed: bool = False
 
-    def __attrs_post_init__(self) -> None:
-        self.remaining = RemainingTime(self.began)
+    @remaining.default
+    def _from_the_beginning(self) -> RemainingTime:
+        return RemainingTime(self.began)
 
     @property
     def done(self) -> int:
@@ -83,12 +83,6 @@ class _Running:
         """Return whether it waits for a preparation, itself or by what runs inside it."""
         inside = f"{self.step.node.id}/"
         return any(f"{node}/".startswith(inside) for node in preparation.nodes)
-
-    def has_waited(self, preparation: Preparation, began: float, now: float) -> None:
-        """Take note that a preparation it needs has ended: its own time, and that of its batch, begin now."""
-        if self.needs(preparation) and not self.done:
-            self.waited += now - max(began, self.began + self.waited)
-            self.remaining = RemainingTime(now)
 
     def bar(self, width: int) -> Iterator[Part]:
         """The bar of a batch, with its counts; nothing for any other step."""
@@ -107,8 +101,7 @@ class _Running:
 class TerminalDisplay(RunWatcher):
     """Shows a run on a terminal, or as plain lines where the cursor cannot be moved.
 
-    `names` are the ids of the nodes, for the width of their column. `lines` returns what draws the lines
-    about what happens now.
+    `names` are the ids of the nodes, for the width of their column. `lines` draws what happens now.
     """
 
     def __init__(self, names: Sequence[str], detail: Detail, lines: _Drawn) -> None:
@@ -119,7 +112,7 @@ class TerminalDisplay(RunWatcher):
         self._lock = self._lines.lock
         self._began = time.monotonic()
         self._running: list[_Running] = []
-        self._waiting: list[_Waiting] = []
+        self._waiting: dict[Preparation, float] = {}  # when each began that has not ended
         self._lost: list[Preparation] = []
         self._failed: list[_Running] = []
         self._ended = 0
@@ -149,14 +142,13 @@ class TerminalDisplay(RunWatcher):
         with self._lock:
             running = next((it for it in self._running if it.step is step), None) or _Running(step)
             self._running = [it for it in self._running if it is not running]
-            self._ended += _depth(step.node.id) == 0
+            self._ended += "/" not in step.node.id
             self._failed_items += running.counts.get("failed", 0) if step.error is None else 0
             if step.error is not None:
                 self._failed.append(running)
                 return
             self._settle("handled")
-            mark: Part = ("○", "dim") if is_skipped(_traced(step)) else ("✓", "good")
-            self._keep_step(running, *mark)
+            self._keep_step(running, *(_SKIPPED if is_skipped(_traced(step)) else _MARKS["succeeded"]))
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
         """Move the bar of a batch."""
@@ -178,20 +170,22 @@ class TerminalDisplay(RunWatcher):
     def preparing(self, preparation: Preparation) -> None:
         """Show that something begins which nodes wait for."""
         with self._lock:
-            self._waiting.append(_Waiting(preparation))
+            self._waiting[preparation] = time.monotonic()
 
     def prepared(self, preparation: Preparation) -> None:
         """Show that it has ended; a failure is reported by the node that needs it."""
         now = time.monotonic()
         with self._lock:
-            began = next((it.began for it in self._waiting if it.preparation is preparation), now)
-            self._waiting = [it for it in self._waiting if it.preparation is not preparation]
+            began = self._waiting.pop(preparation, now)
             for running in self._running:
-                running.has_waited(preparation, began, now)
+                # The time of what has waited for it, and that of its batch, begin now.
+                if running.needs(preparation) and not running.done:
+                    running.waited += now - max(began, running.began + running.waited)
+                    running.remaining = RemainingTime(now)
             if preparation.error:
                 self._lost.append(preparation)  # perhaps only because the run was interrupted
             else:
-                self._keep(self._start_line(preparation, "✓", "good"))
+                self._keep(self._start_line(preparation, *_MARKS["succeeded"]))
 
     def paused(self) -> AbstractContextManager[None]:
         """Let something else be written to the terminal: what happens now is erased, and drawn again."""
@@ -207,16 +201,12 @@ class TerminalDisplay(RunWatcher):
             self._settle("handled" if state == "succeeded" else state)
             if self._detail == "brief":
                 return
-            mark: Part = ("✓", "good") if state == "succeeded" else ("✗", "bad")
-            if state == "interrupted":
-                mark = ("■", "warn")
             how = "" if state == "succeeded" else f"{state} after "
-            steps = "1 step" if self._ended == 1 else f"{self._ended} steps"
             handled = f", {self._handled} failed and handled" if self._handled else ""
-            items = "item" if self._failed_items == 1 else "items"
-            lost = f", {self._failed_items} {items} failed" if self._failed_items else ""
+            lost = f", {count_text(self._failed_items, 'item')} failed" if self._failed_items else ""
             took = duration_text((time.monotonic() - self._began) * 1000)
-            self._keep([mark, (f" {how}{steps} in {took}", ""), (f"{handled}{lost}", "warn")])
+            told = f" {how}{count_text(self._ended, 'step')} in {took}"
+            self._keep([_MARKS[state], (told, ""), (f"{handled}{lost}", "warn")])
             if trace:
                 self._lines.keep([(f"  trace: {printable(trace)}", "dim")], whole=True)
 
@@ -227,18 +217,17 @@ class TerminalDisplay(RunWatcher):
         """Write the lines of what failed, now that it is known what came of it."""
         lost, self._lost = self._lost, []
         for preparation in lost:
-            mark: Part = ("■", "warn") if how == "interrupted" else ("✗", "bad")
+            mark = _MARKS["interrupted" if how == "interrupted" else "failed"]
             self._keep(self._start_line(preparation, *mark))
         failed, self._failed = self._failed, []
         self._handled += how == "handled" and bool(failed)
         for running in failed:  # the innermost first; the outermost is what was handled
             error = " ".join(printable(running.step.error or "").split())
             if how == "interrupted":
-                self._keep_step(running, "■", "warn", "interrupted")
-            elif how == "failed":
-                self._keep_step(running, "✗", "bad", error)
-            else:
-                self._keep_step(running, "!", "warn", f"handled: {error}" if running is failed[-1] else error)
+                error = how
+            elif how == "handled" and running is failed[-1]:
+                error = f"handled: {error}"
+            self._keep_step(running, *_MARKS[how], error)
 
     def _start_line(self, preparation: Preparation, mark: str, look: Look) -> list[Part]:
         took = duration_text(preparation.milliseconds or 0.0)
@@ -247,7 +236,7 @@ class TerminalDisplay(RunWatcher):
     def _keep_step(self, running: _Running, mark: str, look: Look, told: str = "") -> None:
         """Write the line of a step that has ended, with what is to be told about its failure."""
         step = running.step
-        took = "" if mark == "○" else duration_text(max(step.milliseconds - step.waited, 0.0))
+        took = "" if mark == _SKIPPED[0] else duration_text(max(step.milliseconds - step.waited, 0.0))
         words: list[Part] = [(it, "dim") for it in (step_words(_traced(step)),) if it]
         if self._detail == "verbose" and step.waited:
             words.append((f"after waiting {duration_text(step.waited)}", "dim"))
@@ -289,14 +278,14 @@ class TerminalDisplay(RunWatcher):
     def _now(self) -> Iterator[list[Part]]:
         now = time.monotonic()
         turn = spinner()
-        waiting = [it for it in self._waiting if now - it.began > SOON]
+        waiting = [it for it, began in self._waiting.items() if now - began > SOON]
         if waiting:
-            took = running_text(now - min(it.began for it in waiting))
-            labels = ", ".join(printable(it.preparation.label) for it in waiting)
+            took = running_text(now - min(self._waiting[it] for it in waiting))
+            labels = ", ".join(printable(it.label) for it in waiting)
             yield [*self._name(turn, "good", "start", took), (labels, "")]
         for running in self._running:
             # The steps inside it are shown, unless it is a batch.
-            if running.headed or any(running.needs(it.preparation) for it in waiting if not running.done):
+            if running.headed or any(running.needs(it) for it in waiting if not running.done):
                 continue
             own = now - running.began - running.waited
             if own > SOON:
@@ -316,13 +305,9 @@ def _width(parts: Sequence[Part]) -> int:
     return sum(text_width(text) for text, _ in parts)
 
 
-def _depth(node_id: str) -> int:
-    return node_id.count("/")
-
-
 def _shown_name(node_id: str) -> str:
     """Return the id of a node within its workflow, indented if that runs in another."""
-    return "  " * _depth(node_id) + node_id.rpartition("/")[2]
+    return "  " * node_id.count("/") + node_id.rpartition("/")[2]
 
 
 def display_on(stream: IO[str], names: Sequence[str], detail: Detail, *, terminal: bool) -> TerminalDisplay:

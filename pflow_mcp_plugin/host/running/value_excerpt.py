@@ -58,7 +58,13 @@ class ValueFiles:
         """Return a file that holds a value whose excerpt is cut; None if it cannot be written."""
         if isinstance(value, str) and (named := self.named(value)):
             return named
-        text, suffix = (value, ".txt") if isinstance(value, str) else (_json(value), ".json")
+        if isinstance(value, str):
+            text, suffix = value, ".txt"
+        else:
+            try:
+                text, suffix = json.dumps(value, ensure_ascii=False), ".json"
+            except (TypeError, ValueError, RecursionError):
+                text, suffix = to_json(value), ".json"
         known = self._redactor.known
         # `surrogatepass`: a lone surrogate is kept, for those who read the file in the same way.
         content = self._redactor.text(text).encode("utf-8", "surrogatepass")
@@ -154,15 +160,12 @@ class Excerpt:
                 break
             if depth == 0:
                 self._member = None if key == self._repeated else item
-            name = self._redactor.piece(key if isinstance(key, str) else self._name(key))
+            shown = key if isinstance(key, str) else self.of(key, 1)
+            name = self._redactor.piece(shown if isinstance(shown, str) else repr(shown))
             name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
             self._left -= len(name)
             copy[name] = self.of(item, depth + 1)
         return copy
-
-    def _name(self, key: object) -> str:
-        copy = self.of(key, 1)
-        return copy if isinstance(copy, str) else repr(copy)
 
     def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
         copy: list[JSON] = []
@@ -204,13 +207,6 @@ def is_larger(value: object, most: int) -> bool:
         if left < len(waiting):
             return True
     return False
-
-
-def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return to_json(value)
 
 
 def _key(text: str) -> tuple[int, int]:
