@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,7 +23,7 @@ from pflow_mcp_plugin.host.plugins import PluginFailed, own_distribution, plugin
 from pflow_mcp_plugin.host.standard_streams import is_of_output
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import CommandLike, Kind
+    from pflow_mcp_plugin.contract import CommandLike, Kind, Suggestion
     from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 
 PROGRAM = "pflow"
@@ -197,6 +197,32 @@ class Leaf(click.Command):
             _offer_general_options(command)
         return command
 
+    def suggestions(
+        self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
+    ) -> list[Suggestion]:
+        """Return what the command completes; nothing if its code cannot be imported or fails."""
+        from click.shell_completion import ShellComplete
+
+        from pflow_mcp_plugin.contract import Suggestion
+        from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption
+
+        try:
+            command = self.load(path)
+            with plugin_code(self.plugin, "could not complete"):
+                if hasattr(command, "complete_words"):
+                    found = list(command.complete_words(words, incomplete, obj=host))
+                    if wrong := next((it for it in found if not isinstance(it, Suggestion)), None):
+                        raise TypeError(f"complete_words returned a {type(wrong).__name__}, not a Suggestion")
+                    return found
+                if isinstance(command, click.Command):
+                    shell = ShellComplete(command, {"obj": host}, path, "")
+                    # click would take the word after an option that stands alone for its value.
+                    given = command.spelled_out(words) if isinstance(command, WithLoneOption) else list(words)
+                    return list(_whole_words(shell.get_completions(given, incomplete), incomplete))
+        except PflowError:  # its code, or a file that it reads, is damaged
+            pass
+        return []
+
     def _ended(self, path: str, code: object) -> Report:
         """Return the report of a command that ended by itself; exit code 2 means wrong usage."""
         if code is None or (isinstance(code, int) and code == 0):
@@ -237,13 +263,28 @@ class Fallback(Leaf):
         return self._branch.unknown(ctx.parent, ctx.args, error) if ctx.parent else error
 
 
+def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
+    """Yield click's items as whole words: of `--option=value` it completes the value alone."""
+    from pflow_mcp_plugin.contract import Suggestion
+
+    option, is_joined, value = incomplete.partition("=")
+    joined = f"{option}=" if is_joined and option.startswith("-") else ""
+    for item in items:
+        whole = str(item.value)
+        if item.type in {"file", "dir"}:
+            whole = joined  # click gives them the value that is typed so far
+        elif not whole.startswith(incomplete):
+            if not (joined and whole.startswith(value)):
+                continue
+            whole = joined + whole
+        yield Suggestion(value=whole, help=item.help or "", type=item.type)
+
+
 def _takes(host: object, path: str, command: click.Command, word: str) -> bool:
     """Return whether a leaf knows a word as its first argument, as completion would offer it."""
     if not isinstance(command, Leaf) or not isinstance(host, EmbeddedHost):
         return False
-    from pflow_mcp_plugin.host.cli.completion import leaf_suggestions
-
-    offered = leaf_suggestions(command, host, path, [], word)
+    offered = command.suggestions(host, path, [], word)
     if any(it.value == word for it in offered):
         return True
     return any(it.type in ("file", "dir") for it in offered) and Path(word).is_file()

@@ -11,19 +11,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import click
 import pluggy
-from click.shell_completion import ShellComplete
 
-from pflow_mcp_plugin.contract import PflowError, Report, Suggestion
-from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption
+from pflow_mcp_plugin.contract import Report, Suggestion
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
 from pflow_mcp_plugin.host.completion.installation import SHELLS, script
 from pflow_mcp_plugin.host.completion.shell_reply import Request, read_request, reply
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.plugins import plugin_code
 
 _INTERRUPTED = 130
 
@@ -66,7 +62,7 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
             continue  # an option of the branch; none of them takes a value
         path = f"{path} {word}"
         if isinstance(command, Leaf):
-            return leaf_suggestions(command, host, path, words, line.current)
+            return command.suggestions(host, path, words, line.current)
         if not isinstance(command, Branch):
             return _of_fallback(branch, host, path, [word, *words], line.current)
         branch = command
@@ -90,44 +86,7 @@ def _of_fallback(
     """Return what the fallback of a branch completes; its first word only once it is begun."""
     if branch.fallback is None or not (words or incomplete) or (not words and incomplete.startswith("-")):
         return []
-    return leaf_suggestions(branch.fallback, host, path, words, incomplete)
-
-
-def leaf_suggestions(
-    leaf: Leaf, host: EmbeddedHost, path: str, words: list[str], incomplete: str
-) -> list[Suggestion]:
-    """Return what a command completes; nothing if its code cannot be imported or fails."""
-    try:
-        command = leaf.load(path)
-        with plugin_code(leaf.plugin, "could not complete"):
-            if hasattr(command, "complete_words"):
-                found = list(command.complete_words(words, incomplete, obj=host))
-                if wrong := next((it for it in found if not isinstance(it, Suggestion)), None):
-                    raise TypeError(f"complete_words returned a {type(wrong).__name__}, not a Suggestion")
-                return found
-            if isinstance(command, click.Command):
-                shell = ShellComplete(command, {"obj": host}, path, "")
-                # click would take the word after an option that stands alone for its value.
-                given = command.spelled_out(words) if isinstance(command, WithLoneOption) else list(words)
-                return list(_whole_words(shell.get_completions(given, incomplete), incomplete))
-    except PflowError:  # its code, or a file that it reads, is damaged
-        pass
-    return []
-
-
-def _whole_words(items: Iterable[Any], incomplete: str) -> Iterator[Suggestion]:
-    """Yield click's items as whole words: of `--option=value` it completes the value alone."""
-    option, is_joined, value = incomplete.partition("=")
-    joined = f"{option}=" if is_joined and option.startswith("-") else ""
-    for item in items:
-        whole = str(item.value)
-        if item.type in {"file", "dir"}:
-            whole = joined  # click gives them the value that is typed so far
-        elif not whole.startswith(incomplete):
-            if not (joined and whole.startswith(value)):
-                continue
-            whole = joined + whole
-        yield Suggestion(value=whole, help=item.help or "", type=item.type)
+    return branch.fallback.suggestions(host, path, words, incomplete)
 
 
 @click.command()
