@@ -72,10 +72,10 @@ class ToolNode(MCPNode):
         self.set_params({})
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set params; a node imported from `nodes` keeps those it was made with, as a `Flow` sets its own."""
+        """Set params beside those that the node was made with; a `Flow` adds only what neither has."""
         config = tool_config(self.entry)
         tool = {"__mcp_server__": config["server_id"], "__mcp_tool__": config["tool_name"]}
-        self.params = {**self._given, **params, **tool}
+        super().set_params({**self._given, **params, **tool})
 
     def post(self, shared: MutableMapping[str, Any], prep_res: Job, exec_res: ToolResult | PflowError) -> str:
         """Write the outputs of a node imported from `nodes`; raise a failure that its flow does not route.

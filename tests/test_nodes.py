@@ -16,6 +16,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 ADD = Tool(
@@ -140,11 +141,43 @@ def test_a_batch_flow_gives_params_of_its_own(demo):
         def prep(self, shared):
             return [{"b": 1}, {"b": 2}]
 
-    add = nodes.McpDemoAddNode(a=10, b=0)
+    add = nodes.McpDemoAddNode(a=10)
     add >> Totals()
     with nodes.session():
         Each(start=add).run({})
     assert totals == [11, 12]
+
+
+class Again(Node):
+    """Leads back until the node before has run three times."""
+
+    def post(self, shared, prep_res, exec_res):
+        shared.setdefault("totals", []).append(shared["result"])
+        return "again" if len(shared["totals"]) < 3 else "done"
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["imported", "bare"])
+def test_what_was_set_on_a_node_survives_a_flow_that_loops_and_has_params_of_its_own(demo, bare):
+    node = MCPNode() if bare else nodes.McpDemoAddNode()
+    tool = {"__mcp_server__": "demo", "__mcp_tool__": "add"} if bare else {}
+    node.set_params({"a": 1})
+    node.set_params({"a": 2, **tool})
+    again = Again()
+    node >> again
+    again - "again" >> node
+    again - "done" >> Keep()
+    flow, shared = Flow(start=node), {}
+    flow.set_params({"a": 50, "b": 5})
+    with nodes.session():
+        flow.run(shared)
+    assert shared["totals"] == [7, 7, 7]
+
+
+def test_a_class_has_a_short_name_too(demo):
+    assert nodes.McpDemoAdd is nodes.McpDemoAddNode
+    assert "McpDemoAdd" not in dir(nodes)
+    with pytest.raises(ImportError, match="McpDemoAddNode"):
+        nodes.McpDemoAdds  # noqa: B018
 
 
 def test_in_a_session_nodes_share_the_server(demo, no_leftovers):

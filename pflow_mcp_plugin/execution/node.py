@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Container, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self
 
 import attrs
 from pocketflow import Node
@@ -60,8 +61,21 @@ class MCPNode(Node):
     the current host, or of an installed one, apply there too.
     """
 
+    _own: Mapping[str, Any] = MappingProxyType({})
+    """In a copy: the params that the node had when it was copied."""
+
     def __init__(self) -> None:
         super().__init__(max_retries=1)  # a single attempt; with 0, pocketflow never calls `exec`
+
+    def __copy__(self) -> Self:
+        """Copy the node as a `Flow` does, which then sets its own params beside the node's."""
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self), _own=self.params)
+        return made
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Set the params; in the copy that a `Flow` runs, those of the node go before the flow's."""
+        self.params = {**params, **self._own}
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
         """Return the job of the MCP node; its arguments are gathered later, when the tool is known."""

@@ -29,7 +29,11 @@ def class_name(node_type: str) -> str:
 
 
 def node_type(name: str) -> str | None:
-    """Return the node type that the name of a node class stands for, None if it is not such a name."""
+    """Return the node type that the name of a node class stands for, None if it is not such a name.
+
+    The `Node` at its end may be left out.
+    """
+    name = name if name.endswith("Node") else f"{name}Node"
     matched = _CLASS.fullmatch(name)
     parts = [digits or word for digits, word in _PART.findall(matched[1])] if matched else []
     found = "-".join(part.lower() for part in parts)
@@ -137,9 +141,12 @@ def _class(entry: Entry) -> Iterator[str]:
     arguments = [f"{field.key}: {hint(field)} = ..." for field in entry.interface.params if named(field)]
     keyword_only = ["*", *arguments] if arguments else []
     others = [f"**{rest(entry)}: Any"] if has_others(entry) else []
-    yield f"class {class_name(entry.node)}(ToolNode):"
+    name = class_name(entry.node)
+    yield f"class {name}(ToolNode):"
     yield from _quoted(docstring(entry))
     yield f"    def __init__({', '.join(['self', *keyword_only, *others])}) -> None: ..."
+    yield ""
+    yield f"{name.removesuffix('Node')} = {name}"
     yield ""
 
 
