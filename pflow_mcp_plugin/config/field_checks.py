@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal import printable_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -56,11 +56,11 @@ def join(path: str, key: str) -> str:
     return f"{path}.{quoted}" if path else quoted
 
 
-def nearest(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known word most similar to `word`, an empty string if none is."""
-    from difflib import get_close_matches
+    from difflib import get_close_matches  # not needed where nothing is wrong
 
-    return next(iter(get_close_matches(word.lower(), tuple(known), n=1, cutoff=0.6)), "")
+    return next(iter(get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)), "")
 
 
 def kind_of(value: object) -> str:
@@ -77,55 +77,33 @@ def kind_of(value: object) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "null")
 
 
-def text(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a string, in which every `${` is well formed."""
+def text(path: str, value: JSON, *, filled: bool = False, one_line: bool = False) -> Iterator[Problem]:
+    """Check that a value is a string, in which every `${` is well formed; also not blank, or one line."""
     if not isinstance(value, str):
         yield from _not_string(path, value)
         return
     piece = variable_references.malformed(value)
     if piece:
-        shown = one_line(piece)
+        shown = printable_text.one_line(piece)
         yield fault(path, f"{shown} is not a reference to a variable", variable_references.remedy(piece))
     if "\x00" in value:
         yield fault(path, "Must not contain a NUL character", "Remove it")
-
-
-def filled(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a string that is not blank."""
-    yield from text(path, value)
-    if isinstance(value, str) and not value.strip():
+    if filled and not value.strip():
         yield fault(path, "Must not be empty", f"Give {path.rpartition('.')[2]} a value, or remove the line")
-
-
-def line(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a string of one line."""
-    yield from text(path, value)
-    if isinstance(value, str) and has_control(value):
+    if one_line and has_control(value):
         yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
 
 
-def credential(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is a string of one line that is not blank."""
-    yield from filled(path, value)
-    if isinstance(value, str) and has_control(value):
-        yield fault(path, "Must not contain line breaks or control characters", "Write it on one line")
-
-
-def url(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is an http or https address, or one that begins with a reference."""
+def url(path: str, value: JSON, *, encrypted: bool = False) -> Iterator[Problem]:
+    """Check that a value is a web address, only of https if `encrypted`, or begins with a reference."""
+    if encrypted and isinstance(value, str) and value[:5].lower() == "http:":
+        yield fault(path, "Must be an https address", "Give the address that begins with https://")
+        return
     yield from text(path, value)
     if isinstance(value, str) and not is_url(value):
         yield fault(path, "Must be an address that begins with http:// or https://", "Give the whole address")
     elif isinstance(value, str) and not has_host_and_port(value):
         yield fault(path, "The host or port is invalid", "Correct what follows ://; a port is at most 65535")
-
-
-def https_url(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is an https address, or one that begins with a reference."""
-    if isinstance(value, str) and value[:5].lower() == "http:":
-        yield fault(path, "Must be an https address", "Give the address that begins with https://")
-    else:
-        yield from url(path, value)
 
 
 def is_url(value: str) -> bool:
@@ -161,16 +139,12 @@ def _fits(rule: Any, value: str) -> bool:
     )
 
 
-def _formed(rule: Any, wrong: str, step: str) -> Check:
-    """Return a field check for strings that fit a rule of the schema."""
-
-    def check(path: str, value: JSON) -> Iterator[Problem]:
-        if not isinstance(value, str):
-            yield from _not_string(path, value)
-        elif not _fits(rule, value):
-            yield fault(path, wrong, step)
-
-    return check
+def _formed(rule: Any, wrong: str, step: str, path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is a string that fits a rule of the schema."""
+    if not isinstance(value, str):
+        yield from _not_string(path, value)
+    elif not _fits(rule, value):
+        yield fault(path, wrong, step)
 
 
 def variable(path: str, value: JSON) -> Iterator[Problem]:
@@ -178,7 +152,7 @@ def variable(path: str, value: JSON) -> Iterator[Problem]:
     named = variable_references.references(value) if isinstance(value, str) else ()
     step = f'Write the bare name: "{named[0].name}"' if named else 'Write a name such as "API_TOKEN"'
     rule = _DEFS["auth"]["properties"]["token_env"]
-    yield from _formed(rule, "Must be the name of a variable, not a value", step)(path, value)
+    yield from _formed(rule, "Must be the name of a variable, not a value", step, path, value)
 
 
 def port(path: str, value: JSON) -> Iterator[Problem]:
@@ -189,34 +163,33 @@ def port(path: str, value: JSON) -> Iterator[Problem]:
         yield fault(path, "Must be the number of a port", f"Write a number from 1 to {last}")
 
 
-def flag(path: str, value: JSON) -> Iterator[Problem]:
-    """Check that a value is true or false."""
+def _flag(path: str, value: JSON) -> Iterator[Problem]:
     if not isinstance(value, bool):
         wrong = f"Must be true or false, not {kind_of(value)}"
         yield fault(path, wrong, "Write true or false, without quotes")
 
 
-def _number(rule: Any) -> Check:
-    """Return a field check for numbers within the bounds of a rule of the schema."""
-    above, least, most = rule.get("exclusiveMinimum"), rule.get("minimum"), rule["maximum"]
-    of = "" if above is not None else "of "
-    low = f"greater than {above:g}" if above is not None else f"at least {least:g}"
-    high = f"{most:.10g}"
+def _one_of(words: Sequence[str], path: str, value: JSON) -> Iterator[Problem]:
+    if value not in words:
+        yield fault(path, f"Must be {' or '.join(words)}", _STEPS[path.rpartition(".")[2]])
 
-    def check(path: str, value: JSON) -> Iterator[Problem]:
-        # In Python, True is an int.
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
-            return
-        high_enough = value > above if above is not None else value >= least
-        if not (high_enough and value <= most):
-            # Python refuses to format very long integers.
-            is_long = isinstance(value, int) and abs(value) >= 10**12
-            shown = "a number with many digits" if is_long else f"{value:g}"
-            wrong = f"Must be {low} and at most {high}, not {shown}"
-            yield fault(path, wrong, f"Write a number {of}{low}, at most {high}")
 
-    return check
+def _number(rule: Any, path: str, value: JSON) -> Iterator[Problem]:
+    """Check that a value is a number within the bounds of a rule of the schema."""
+    # In Python, True is an int.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield fault(path, f"Must be a number, not {kind_of(value)}", "Write a number, without quotes")
+        return
+    above, most = rule.get("exclusiveMinimum"), rule["maximum"]
+    is_high_enough = value >= rule["minimum"] if above is None else value > above
+    if not (is_high_enough and value <= most):
+        # Python refuses to format very long integers.
+        is_long = isinstance(value, int) and abs(value) >= 10**12
+        shown = "a number with many digits" if is_long else f"{value:g}"
+        low = f"at least {rule['minimum']:g}" if above is None else f"greater than {above:g}"
+        wrong = f"Must be {low} and at most {most:.10g}, not {shown}"
+        of = "of " if above is None else ""
+        yield fault(path, wrong, f"Write a number {of}{low}, at most {most:.10g}")
 
 
 def environment(path: str, value: JSON) -> Iterator[Problem]:
@@ -230,7 +203,7 @@ def environment(path: str, value: JSON) -> Iterator[Problem]:
 
 def headers(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a table of HTTP headers and their values."""
-    yield from _table_of(line, path, value)
+    yield from _table_of(partial(text, one_line=True), path, value)
     for key in value if isinstance(value, Mapping) else ():
         yield from _header_name(join(path, key), key)
 
@@ -238,11 +211,11 @@ def headers(path: str, value: JSON) -> Iterator[Problem]:
 def pins(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a list of pinned keys, or the file with them."""
     if isinstance(value, str):
-        yield from filled(path, value)
+        yield from text(path, value, filled=True)
         return
     step = "Write 44 characters of base64; a refused connection shows the pin of the server's key"
-    pin = _formed(_DEFS["tls_pins"]["else"]["items"], "Not a SHA-256 hash in base64", step)
-    yield from _list_of(pin, path, value)
+    rule = _DEFS["tls_pins"]["else"]["items"]
+    yield from _list_of(partial(_formed, rule, "Not a SHA-256 hash in base64", step), path, value)
     if value == []:
         yield fault(path, "Must not be empty", "Remove it, or add the pin of the server's key")
 
@@ -250,7 +223,7 @@ def pins(path: str, value: JSON) -> Iterator[Problem]:
 def client_cert(path: str, value: JSON) -> Iterator[Problem]:
     """Check that a value is a file with certificate and key, or a table of two files."""
     if isinstance(value, str):
-        yield from filled(path, value)
+        yield from text(path, value, filled=True)
         return
     if not isinstance(value, Mapping):
         wrong = f"Must be a file, or a table of two files, not {kind_of(value)}"
@@ -309,31 +282,23 @@ def unknown(path: str, key: str, known: Mapping[str, object], *, strict: bool = 
 def checks_of(properties: Any, own: Mapping[str, Check] | None = None) -> dict[str, Check]:
     """Return the check of each field that a table may have; `own` holds those that the schema cannot tell."""
     special = {**_BY_FIELD, **(own or {})}
-    return {
-        key: special.get(key) or _check_of(key, rule) for key, rule in properties.items() if rule is not False
-    }
+    return {key: special.get(key) or _check_of(rule) for key, rule in properties.items() if rule is not False}
 
 
-def _check_of(key: str, rule: Any) -> Check:
+def _check_of(rule: Any) -> Check:
     """Return the check of a value by its rule in the JSON Schema."""
     if "$ref" in rule:
         name = rule["$ref"].rpartition("/")[2]
-        return _BY_DEFINITION.get(name) or _check_of(key, _DEFS[name])
+        return _BY_DEFINITION.get(name) or _check_of(_DEFS[name])
     if "enum" in rule:
-        words = rule["enum"]
-
-        def one_of(path: str, value: JSON) -> Iterator[Problem]:
-            if value not in words:
-                yield fault(path, f"Must be {' or '.join(words)}", _STEPS[key])
-
-        return one_of
+        return partial(_one_of, rule["enum"])
     if rule["type"] == "boolean":
-        return flag
+        return _flag
     if rule["type"] == "number":
-        return _number(rule)
+        return partial(_number, rule)
     if rule["type"] == "array":
-        return partial(_list_of, _check_of(key, rule["items"]))
-    return partial(_table_of, _check_of(key, rule["additionalProperties"]))
+        return partial(_list_of, _check_of(rule["items"]))
+    return partial(_table_of, _check_of(rule["additionalProperties"]))
 
 
 def _list_of(check: Check, path: str, value: JSON) -> Iterator[Problem]:
@@ -377,7 +342,8 @@ def refuse_errors(subject: str, problems: Sequence[Problem], *, server: str = ""
         raise refusal(subject, errors, server=server)
 
 
-_header_name = _formed(
+_header_name = partial(
+    _formed,
     _DEFS["headerName"],
     "Not the name of an HTTP header",
     "Use letters, digits and hyphens, as in X-API-Key",
@@ -385,15 +351,16 @@ _header_name = _formed(
 
 _BY_DEFINITION: Mapping[str, Check] = {
     "text": text,
-    "filled": filled,
-    "line": line,
-    "credential": credential,
+    "filled": partial(text, filled=True),
+    "line": partial(text, one_line=True),
+    "credential": partial(text, filled=True, one_line=True),
     "url": url,
     "headerName": _header_name,
     "hosts": partial(_list_of, _host),
     "tls_pins": pins,
     "client_cert": client_cert,
-    "protocol": _formed(
+    "protocol": partial(
+        _formed,
         _DEFS["protocol"],
         "Must be auto, handshake or a protocol version",
         'Write "auto", or a version such as "2025-11-25"',
@@ -406,7 +373,7 @@ _BY_FIELD: Mapping[str, Check] = {
     "env": environment,
     "headers": headers,
     "token_env": variable,
-    "client_metadata_url": https_url,
+    "client_metadata_url": partial(url, encrypted=True),
     "redirect_port": port,
 }
 """The same, of fields."""

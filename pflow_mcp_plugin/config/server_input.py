@@ -45,16 +45,17 @@ class Fitted:
 def fitted(tables: JSONObject) -> Fitted:
     """Adapt server tables of another client to our names and fields."""
     names = fitted_names(tables)
-    servers = [fitted_table(names[given], table) for given, table in tables.items()]
-    renamed = [
+    notes = [
         advice(server_schema.server_path(name), f"The server {given!r} is renamed to {name}")
         for given, name in names.items()
         if name != given
     ]
-    return Fitted(
-        tables={name: table for server in servers for name, table in server.tables.items()},
-        notes=(*renamed, *(note for server in servers for note in server.notes)),
-    )
+    adapted: dict[str, JSON] = {}
+    for given, table in tables.items():
+        server = fitted_table(names[given], table)
+        adapted |= server.tables
+        notes += server.notes
+    return Fitted(tables=adapted, notes=tuple(notes))
 
 
 def fitted_table(name: str, table: JSON) -> Fitted:
@@ -117,16 +118,11 @@ FORMS = (
     'pflow mcp add \'{"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}\'',
 )
 
+_STRICT = "in double quotes, has no comments and no comma before a closing bracket"
 _HINTS = (
     ("Illegal trailing comma", "Remove the comma before the closing bracket"),
-    (
-        "property name",
-        "JSON puts names in double quotes, has no comments and no comma before a closing bracket",
-    ),
-    (
-        "Expecting value",
-        "JSON puts strings in double quotes, has no comments and no comma before a closing bracket",
-    ),
+    ("property name", f"JSON puts names {_STRICT}"),
+    ("Expecting value", f"JSON puts strings {_STRICT}"),
     ("delimiter", "A comma, colon or closing bracket is missing before this position"),
     ("Unterminated string", "A closing double quote is missing"),
     ("Invalid \\", "Write each backslash twice"),
@@ -141,8 +137,6 @@ _NAMES = ("name", "server_id")
 """The fields in which a server may have its name; the second is of an older pflow."""
 
 _OLDER_FILES = ("mcp-servers.json", "mcp.json")
-
-_DESCRIBING = ("command", "url", "path", *URLS)
 
 
 @attrs.frozen(kw_only=True)
@@ -175,9 +169,12 @@ def is_preset_name(words: Sequence[str]) -> bool:
     return len(words) == 1 and naming.is_server_name(words[0])
 
 
-def refuse_flags(flags: Flags, what: str) -> None:
-    """Refuse options that describe a server, where `what` already does."""
-    _refuse(flags, [field.name for field in attrs.fields(Flags)], what)
+def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
+    """Refuse these options, by default all that describe a server, for `what` has no place for them."""
+    for name in names or [field.name for field in attrs.fields(Flags)]:
+        if getattr(flags, name):
+            option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
+            raise PflowError(f"{option} cannot be used with {what}", suggestions=FORMS, kind="usage")
 
 
 def read(words: Sequence[str], flags: Flags) -> Fitted:
@@ -198,15 +195,38 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
         raise PflowError(f"{about}; add a server in one of these forms", suggestions=FORMS, kind="usage")
     if words[1].lstrip().startswith(("{", "[")):
         _refuse_others(words[1:], flags, "JSON")
-        table = _decoded(words[1], "The JSON")
-        if _tables(table, "The JSON"):
+        document = _decoded(words[1], "The JSON")
+        if _tables(document, "The JSON"):
             message = "The JSON already contains the names of its servers"
             raise PflowError(message, suggestions=("Leave NAME out",), kind="usage")
-        return fitted_table(words[0], table)
+        return fitted_table(words[0], document)
     if words[0] in _LAUNCHERS:
         raise nameless(words)
-    made = _remote(words, flags) if _is_url(words[1]) else _local(words, flags)
-    return Fitted(tables={words[0]: made})
+    return Fitted(tables={words[0]: _described(words, flags)})
+
+
+def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
+    """Return the table of a server that is given by its command or URL, and options."""
+    table: dict[str, JSON]
+    if not _is_url(words[1]):
+        refuse_flags(flags, "a command", ("headers", "bearer", "type", "insecure"))
+        table = {"command": words[1], "args": list(words[2:]), "cwd": flags.cwd}
+    elif words[2:]:
+        message = f"Unexpected argument after the URL: {words[2]}"
+        raise PflowError(message, suggestions=(_URL_FORM,), kind="usage")
+    else:
+        refuse_flags(flags, "a URL", ("cwd",))
+        if flags.insecure:
+            require_plain_http(words[1])
+        table = {
+            "type": flags.type or "http",
+            "url": words[1],
+            "headers": dict(_pair(text, ":", "--header") for text in flags.headers),
+            "auth": {"type": "bearer", "token": flags.bearer} if flags.bearer else None,
+            "insecure": flags.insecure,
+        }
+    table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
+    return {key: value for key, value in table.items() if value} | decided(flags)
 
 
 def nameless(command: Sequence[str]) -> PflowError:
@@ -225,22 +245,17 @@ def nameless(command: Sequence[str]) -> PflowError:
 
 
 def from_file(path: Path) -> Fitted:
-    """Turn a JSON or TOML file into server tables."""
-    return servers_in(document(path), str(path))
-
-
-def document(path: Path) -> JSON:
-    """Return the decoded content of a JSON or TOML file, which must exist."""
+    """Turn a JSON or TOML file, which must exist, into server tables."""
     content = storage.read_bytes(path)
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
-        return toml_text.decode(path, content)
+        return servers_in(toml_text.decode(path, content), str(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PflowError(f"{path} is not UTF-8", suggestions=("Save it as UTF-8",), kind="usage") from error
-    return _decoded(text, str(path))
+    return from_json(text, str(path))
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
@@ -282,16 +297,16 @@ def tables_in(document: JSON, origin: str) -> JSONObject:
     server, or a list of servers, with a `name` field each.
     """
     tables = _tables(document, origin)
+    if tables:
+        return tables
+    wrong, steps = f"{origin} contains no server", FORMS
     if tables is None and isinstance(document, Mapping) and _is_server(document):
-        step = 'Put it under a name: {"NAME": {"command": ...}}'
-        raise PflowError(f"{origin} describes a server without a name", suggestions=(step,), kind="usage")
-    if tables is None:
+        wrong = f"{origin} describes a server without a name"
+        steps = ('Put it under a name: {"NAME": {"command": ...}}',)
+    elif tables is None:
         wrong = f"{origin} is not a server config in any known form"
-        step = 'Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}'
-        raise PflowError(wrong, suggestions=(step,), kind="usage")
-    if not tables:
-        raise PflowError(f"{origin} contains no server", suggestions=FORMS, kind="usage")
-    return tables
+        steps = ('Write {"mcpServers": {"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}}',)
+    raise PflowError(wrong, suggestions=steps, kind="usage")
 
 
 def _decoded(text: str, origin: str) -> JSON:
@@ -318,7 +333,8 @@ def _tables(document: JSON, origin: str) -> JSONObject | None:
         return _listed(document, origin)
     if not isinstance(document, Mapping):
         return None
-    if _names_itself(document):
+    has_type = any(isinstance(document.get(key), str) for key in ("type", "transport"))
+    if isinstance(_own_name(document), str) and (has_type or _is_server(document)):
         return _listed([document], origin)
     for key in (server_schema.SERVERS, "servers"):
         inner = document.get(key)
@@ -345,28 +361,21 @@ def _listed(servers: list[JSON], origin: str) -> dict[str, JSON]:
     return tables
 
 
-def _names_itself(table: JSONObject) -> bool:
-    return isinstance(_own_name(table), str) and (
-        _is_server(table) or any(isinstance(table.get(key), str) for key in ("type", "transport"))
-    )
-
-
 def _own_name(table: JSONObject) -> JSON:
     return next((table[key] for key in _NAMES if key in table), None)
 
 
 def _is_server(table: JSONObject) -> bool:
-    return any(isinstance(table.get(key), str) for key in _DESCRIBING)
+    return any(isinstance(table.get(key), str) for key in ("command", "url", "path", *URLS))
 
 
 def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise PflowError(
-            f'"{repeated}" occurs twice in one JSON object', suggestions=("Keep one of them",), kind="usage"
-        )
+    table: dict[str, JSON] = {}
+    for key, value in pairs:
+        if key in table:
+            message = f'"{key}" occurs twice in one JSON object'
+            raise PflowError(message, suggestions=("Keep one of them",), kind="usage")
+        table[key] = value
     return table
 
 
@@ -375,38 +384,11 @@ def _is_url(word: str) -> bool:
 
 
 def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:
-    """Refuse options and further words, where the first word describes servers in full."""
+    # The first word describes servers in full.
     if len(words) > 1:
         step = "Put the whole JSON in single quotes" if what == "JSON" else _FILE_FORM
         raise PflowError(f"Unexpected argument after {what}", suggestions=(step,), kind="usage")
     refuse_flags(flags, what)
-
-
-def _local(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
-    _refuse(flags, ("headers", "bearer", "type", "insecure"), "a command")
-    table: dict[str, JSON] = {"command": words[1]}
-    if words[2:]:
-        table["args"] = list(words[2:])
-    if flags.cwd:
-        table["cwd"] = flags.cwd
-    return table | _shared(flags)
-
-
-def _remote(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
-    _refuse(flags, ("cwd",), "a URL")
-    if words[2:]:
-        raise PflowError(
-            f"Unexpected argument after the URL: {words[2]}", suggestions=(_URL_FORM,), kind="usage"
-        )
-    table: dict[str, JSON] = {"type": flags.type or "http", "url": words[1]}
-    if flags.headers:
-        table["headers"] = dict(_pair(text, ":", "--header") for text in flags.headers)
-    if flags.bearer:
-        table["auth"] = {"type": "bearer", "token": flags.bearer}
-    if flags.insecure:
-        require_plain_http(words[1])
-        table["insecure"] = True
-    return table | _shared(flags)
 
 
 def require_plain_http(url: str) -> None:
@@ -415,13 +397,6 @@ def require_plain_http(url: str) -> None:
         step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
         message = "--insecure allows plain http only, and the URL uses https"
         raise PflowError(message, suggestions=(step,), kind="usage")
-
-
-def _shared(flags: Flags) -> dict[str, JSON]:
-    table: dict[str, JSON] = {}
-    if flags.env:
-        table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
-    return table | decided(flags)
 
 
 def decided(flags: Flags) -> dict[str, JSON]:
@@ -440,10 +415,3 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
         form = "NAME=VALUE" if separator == "=" else "'NAME: VALUE'"
         raise PflowError(f"{option} takes {form}", suggestions=(f"Write {option} {form}",), kind="usage")
     return name.strip(), value if separator == "=" else value.strip()
-
-
-def _refuse(flags: Flags, names: Sequence[str], what: str) -> None:
-    for name in names:
-        if getattr(flags, name):
-            option = "--" + {"headers": "header"}.get(name, name).replace("_", "-")
-            raise PflowError(f"{option} cannot be used with {what}", suggestions=FORMS, kind="usage")
