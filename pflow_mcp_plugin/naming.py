@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
@@ -93,13 +93,11 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
             for plain in (name, *(suffixed.groups() if suffixed else ())):
                 plains.update(dict.fromkeys(claiming(plain), plain))
         asked |= waiting
-        waiting = {*plains.values(), *(_suffixed(plains) if len(plains) > 1 else ())} - asked
+        waiting = set(plains.values()) - asked
+        if len(plains) > 1:
+            suffixes = ((plain, pair, digits) for pair, plain in plains.items() for digits in _SUFFIXES)
+            waiting |= {f"{plain}-{_suffix(pair, digits)}" for plain, pair, digits in suffixes} - asked
     return set(plains)
-
-
-def _suffixed(plains: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    for pair, plain in plains.items():
-        yield from (f"{plain}-{_suffix(pair, digits)}" for digits in _SUFFIXES)
 
 
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:

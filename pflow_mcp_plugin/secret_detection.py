@@ -251,10 +251,6 @@ class Token(NamedTuple):
     start: int
     end: int
 
-    def overlaps(self, other: Token) -> bool:
-        """Return whether two recognised tokens have a character in common."""
-        return self.start < other.end and other.start < self.end
-
 
 def tokens(text: str) -> list[Token]:
     """Return what has the shape of a token in a text, in order; tokens do not overlap."""
@@ -263,5 +259,7 @@ def tokens(text: str) -> list[Token]:
         if anchor in text:  # most patterns are never compiled
             every = re.finditer(rf"(?<![A-Za-z0-9])(?:{pattern})", text, re.ASCII)
             new = [Token(variable, *match.span()) for match in every]
-            found += [token for token in new if not any(token.overlaps(other) for other in found)]
+            found += [
+                token for token in new if all(it.end <= token.start or token.end <= it.start for it in found)
+            ]
     return sorted(found, key=attrgetter("start"))

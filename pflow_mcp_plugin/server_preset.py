@@ -7,7 +7,7 @@ with a message that names the field.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -142,8 +142,8 @@ class ServerPreset:
     @property
     def packages(self) -> tuple[str, ...]:
         """The packages that the runner of a `ServerPreset` downloads, with versions; empty without one."""
-        runner = _PACKAGES.get(_program(self.command))
-        return tuple(_packages(_program(self.command), self.args)) if runner else ()
+        runner = _program(self.command)
+        return tuple(_packages(runner, self.args)) if runner in _PACKAGES else ()
 
     def launch_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the strings that a `ServerPreset` is launched with, each with a field such as `args[1]`."""
@@ -153,8 +153,6 @@ class ServerPreset:
         yield from ((f"env.{name}", value) for name, value in self.env.items())
         yield from ((f"headers.{name}", value) for name, value in self.headers.items())
 
-
-_LITERAL = "contains a literal secret; declare an input for it"
 
 _Found = Iterator[tuple[str, str]]
 """Invalid fields, each with the reason."""
@@ -231,26 +229,18 @@ def _check_inputs(preset: ServerPreset) -> _Found:
 def _check_secrets(preset: ServerPreset) -> _Found:
     secrets = {given.name for given in preset.inputs if given.secret}
     for field, value in preset.launch_texts():
-        shown = secrets & set(_names(value)) if field.startswith(("args", "command")) else ()
-        for name in sorted(shown):
+        table, _, variable = field.partition(".")
+        is_secret = table in ("env", "headers") and bool(value) and secret_detection.is_secret(variable)
+        names = set(_names(value))
+        for name in sorted(secrets & names) if field.startswith(("args", "command")) else ():
             yield field, f"shows the secret {name} to all users of the machine; put it in env"
-        if not references(value) and any(secret_detection.in_urls(value)):
-            yield field, _LITERAL
+        if not names and (is_secret or any(secret_detection.in_urls(value))):
+            yield field, "contains a literal secret; declare an input for it"
+        for name in sorted(names - secrets) if is_secret else ():
+            yield field, f"needs the input {name} to be declared as secret"
     for index, start in secret_detection.in_arguments(preset.args):
         if not references(preset.args[index][start:]):
-            yield f"args[{index}]", _LITERAL
-    for field, value in _secret_variables(preset):
-        if not references(value):
-            yield field, _LITERAL
-        for name in sorted(set(_names(value)) - secrets):
-            yield field, f"needs the input {name} to be declared as secret"
-
-
-def _secret_variables(preset: ServerPreset) -> Iterator[tuple[str, str]]:
-    for field in ("env", "headers"):
-        for name, value in getattr(preset, field).items():
-            if value and secret_detection.is_secret(name):
-                yield f"{field}.{name}", value
+            yield f"args[{index}]", "contains a literal secret; declare an input for it"
 
 
 def _packages(runner: str, args: Sequence[str]) -> list[str]:
@@ -264,12 +254,10 @@ def _packages(runner: str, args: Sequence[str]) -> list[str]:
         if option in options:
             found.append(value if separator else next(words, ""))
         elif not word.startswith("-") and word != "run":
-            return found if {"-p", "--package", "--from", "--spec"} & _options(args) else [*found, word]
+            # With one of these options, the first word is a program of that package.
+            given = {word.partition("=")[0] for word in args}
+            return found if {"-p", "--package", "--from", "--spec"} & given else [*found, word]
     return found
-
-
-def _options(args: Iterable[str]) -> set[str]:
-    return {word.partition("=")[0] for word in args}
 
 
 def _program(command: str) -> str:

@@ -8,7 +8,7 @@ their values are not expanded again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -46,6 +46,15 @@ def references(text: str) -> tuple[VariableReference, ...]:
 def placed(text: str) -> tuple[tuple[int, VariableReference], ...]:
     """Return the variable references in a config value, each with its place in it."""
     return tuple((piece.start(), _reference(piece)) for piece in _PIECE.finditer(text) if piece["name"])
+
+
+def within(value: object) -> Iterator[VariableReference]:
+    """Yield the variable references in all strings of a config value, however deep."""
+    if isinstance(value, str):
+        yield from references(value)
+    elif isinstance(value, Mapping | list):
+        for member in value.values() if isinstance(value, Mapping) else value:
+            yield from within(member)
 
 
 def malformed(text: str) -> str:

@@ -19,6 +19,8 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage.file_errors import refuse_newer
+from pflow_mcp_plugin.storage.json_files import as_string, as_strings, as_table
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:
@@ -170,10 +172,7 @@ def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]
 def decode(path: Path, content: bytes) -> ToolFile:
     """Return the content of a tool file from its JSON."""
     data = storage.decode_json(path, content)
-    version = data.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        reason = f"written by a newer pflow (schema {version}, this one knows {SCHEMA_VERSION})"
-        raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
+    refuse_newer(path, data.get("schema_version"), SCHEMA_VERSION, "tools")
     try:
         return _from_json(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -197,19 +196,19 @@ def _from_json(data: Mapping[str, Any]) -> ToolFile:
 def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     launch = data.get("launch")
     return {
-        "server": _string(data["server"]),
-        "synced_at": _string(data["synced_at"]),
-        "config_fingerprint": _string(data["config_fingerprint"]),
+        "server": as_string(data["server"]),
+        "synced_at": as_string(data["synced_at"]),
+        "config_fingerprint": as_string(data["config_fingerprint"]),
         "info": _info_from_json(data["info"]),
-        "manifest_hash": _string(data["manifest_hash"]),
-        "skipped": tuple((_string(item["name"]), _string(item["reason"])) for item in data["skipped"]),
-        "gone": _strings(data["gone"]),
+        "manifest_hash": as_string(data["manifest_hash"]),
+        "skipped": tuple((as_string(item["name"]), as_string(item["reason"])) for item in data["skipped"]),
+        "gone": as_strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
-        "launch": None if launch is None else _table(launch),
+        "launch": None if launch is None else as_table(launch),
         # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
-        "new": frozenset(_string(name) for name in data.get("new", data.get("withheld", ()))),
-        "withheld": _strings(data.get("withheld", {})),
-        "unapproved": _string(data.get("unapproved", "")),
+        "new": frozenset(as_string(name) for name in data.get("new", data.get("withheld", ()))),
+        "withheld": as_strings(data.get("withheld", {})),
+        "unapproved": as_string(data.get("unapproved", "")),
     }
 
 
@@ -231,22 +230,22 @@ def tool_to_json(tool: Tool) -> dict[str, JSON]:
 def synced_from_json(data: JSONObject) -> SyncedTool:
     """Return a tool with its approved version from its line in a tool file; raises as `tool_from_json`."""
     approved = data.get("approved")
-    return SyncedTool(tool_from_json(data), None if approved is None else tool_from_json(_table(approved)))
+    return SyncedTool(tool_from_json(data), None if approved is None else tool_from_json(as_table(approved)))
 
 
 def tool_from_json(data: JSONObject) -> Tool:
     """Return a tool from its JSON, as in a tool file; raises KeyError, TypeError... if malformed."""
     output = data.get("outputSchema")
     return Tool(
-        name=_string(data["name"]),
-        title=_string(data.get("title", "")),
-        description=_string(data.get("description", "")),
-        input_schema=_table(data["inputSchema"]),
-        output_schema=None if output is None else _table(output),
-        annotations=_table(data.get("annotations", {})),
-        meta=_table(data.get("_meta", {})),
-        task_support=_string(data.get("taskSupport", "")),
-        hash=_string(data["hash"]),
+        name=as_string(data["name"]),
+        title=as_string(data.get("title", "")),
+        description=as_string(data.get("description", "")),
+        input_schema=as_table(data["inputSchema"]),
+        output_schema=None if output is None else as_table(output),
+        annotations=as_table(data.get("annotations", {})),
+        meta=as_table(data.get("_meta", {})),
+        task_support=as_string(data.get("taskSupport", "")),
+        hash=as_string(data["hash"]),
     )
 
 
@@ -256,31 +255,13 @@ def _info_from_json(data: Mapping[str, Any]) -> ServerInfo:
         message = f"era {era!r}"
         raise ValueError(message)
     return ServerInfo(
-        name=_string(data["name"]),
-        version=_string(data["version"]),
-        protocol=_string(data["protocol"]),
+        name=as_string(data["name"]),
+        version=as_string(data["version"]),
+        protocol=as_string(data["protocol"]),
         era=era,
-        instructions=_string(data["instructions"]),
-        capabilities=_table(data["capabilities"]),
+        instructions=as_string(data["instructions"]),
+        capabilities=as_table(data["capabilities"]),
     )
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        message = f"expected a string, found {type(value).__name__}"
-        raise TypeError(message)
-    return value
-
-
-def _strings(value: Mapping[Any, Any]) -> dict[str, str]:
-    return {_string(name): _string(text) for name, text in value.items()}
-
-
-def _table(value: object) -> dict[str, JSON]:
-    if not isinstance(value, dict):
-        message = f"expected an object, found {type(value).__name__}"
-        raise TypeError(message)
-    return value
 
 
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)

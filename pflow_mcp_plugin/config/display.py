@@ -94,11 +94,25 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
     who approve a server have to see that; logs, errors and shared files do without. `tokens_too` hides what
     has only the shape of a token.
     """
-    value = _DEFAULT.sub(lambda found: _without_default(found, hide, widely=widely), value)
-    value = _USER_INFO.sub(lambda found: _hidden_user(found[0][:-1], hide, widely=widely) + "@", value)
+
+    def hidden(found: str) -> str:
+        return hide(found) if widely or is_secret_only(found) else found
+
+    def without_default(reference: re.Match[str]) -> str:
+        if not secret_detection.is_secret(reference["name"]):
+            return reference[0]
+        return f"${{{reference['name']}:-{hidden(reference['default'])}}}"
+
+    def hidden_user(found: re.Match[str]) -> str:
+        # The user may pose as the host, as a name with dots does.
+        user, _, password = found[0][:-1].partition(":")
+        is_secret = widely or all(map(is_secret_only, filter(None, (user, password))))
+        return (hide(found[0][:-1]) if is_secret else found[0][:-1]) + "@"
+
+    value = _USER_INFO.sub(hidden_user, _DEFAULT.sub(without_default, value))
     # From the end, so that the earlier positions stay valid.
     for start, end in reversed(list(secret_detection.in_queries(value))):
-        value = value[:start] + _hidden(value[start:end], hide, widely=widely) + value[end:]
+        value = value[:start] + hidden(value[start:end]) + value[end:]
     for token in reversed(tokens(value) if tokens_too else ()):
         if widely or token.variable != "PRIVATE_KEY" or _KEY_FILE.fullmatch(value, token.start, token.end):
             value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
@@ -115,23 +129,6 @@ def is_random(value: str) -> bool:
     return _RANDOM.search(value) is not None and is_secret_only(value)
 
 
-def _hidden(value: str, hide: Hide, *, widely: bool) -> str:
-    return hide(value) if widely or is_secret_only(value) else value
-
-
-def _hidden_user(value: str, hide: Hide, *, widely: bool) -> str:
-    """Return the user info of a URL, hidden unless it may pose as the host, as a name with dots does."""
-    user, _, password = value.partition(":")
-    return hide(value) if widely or all(map(is_secret_only, filter(None, (user, password)))) else value
-
-
-def _without_default(reference: re.Match[str], hide: Hide, *, widely: bool) -> str:
-    """Return a reference such as `${API_KEY:-abc}` without its default, if its name is that of a secret."""
-    if not secret_detection.is_secret(reference["name"]):
-        return reference[0]
-    return f"${{{reference['name']}:-{_hidden(reference['default'], hide, widely=widely)}}}"
-
-
 def arguments(
     args: Sequence[str], hide: Hide = mask, *, command: str = "", widely: bool = False
 ) -> list[str]:
@@ -143,19 +140,12 @@ def arguments(
     started = set() if widely else startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
         before, value = args[index][:start], args[index][start:]
-        is_secret = widely or (before.isprintable() and (start > 0 or index not in started))
-        if is_secret and (hidden := _hidden(value, hide, widely=widely)) != value:
+        is_secret = before.isprintable() and (start > 0 or index not in started) and is_secret_only(value)
+        if (widely or is_secret) and (hidden := hide(value)) != value:
             shown[index] = before + hidden
-    return [
-        # A package, or a program in a line, may be called like a token; the value of a variable is none.
-        url(
-            each,
-            hide,
-            widely=widely,
-            tokens_too=index not in started or _ASSIGNED.fullmatch(each) is not None,
-        )
-        for index, each in enumerate(shown)
-    ]
+    # A package, or a program in a line, may be called like a token; the value of a variable is none.
+    named = {index for index in started if not _ASSIGNED.fullmatch(shown[index])}
+    return [url(each, hide, widely=widely, tokens_too=index not in named) for index, each in enumerate(shown)]
 
 
 def startable(words: Sequence[str]) -> set[int]:
@@ -198,22 +188,23 @@ def shown(server: Server) -> dict[str, JSON]:
             "args": arguments(server.args, command=server.command),
             "runs": command_line(server),
         }
-    data |= {key: getattr(server, key) for key in ("cwd", "path") if getattr(server, key)}
-    if server.url:
-        data["url"] = url(server.url)
-    data |= {key: masked(getattr(server, key)) for key in ("env", "headers") if getattr(server, key)}
-    data |= {key: getattr(server, key) for key in ("insecure", "ca_bundle") if getattr(server, key)}
-    if server.tls_pins:
-        data["tls_pins"] = server.tls_pins if isinstance(server.tls_pins, str) else [*server.tls_pins]
-    if server.client_cert:
-        data["client_cert"] = [*server.client_cert]
-    if server.auth:
-        public = auth.FIELDS.keys() - set(auth.SECRET)
-        data["auth"] = {
+    public = auth.FIELDS.keys() - set(auth.SECRET)
+    others: dict[str, JSON] = {
+        "cwd": server.cwd,
+        "path": server.path,
+        "url": url(server.url),
+        "env": masked(server.env),
+        "headers": masked(server.headers),
+        "insecure": server.insecure,
+        "ca_bundle": server.ca_bundle,
+        "tls_pins": server.tls_pins if isinstance(server.tls_pins, str) else [*server.tls_pins],
+        "client_cert": [*server.client_cert],
+        "auth": {
             key: value if key in public else mask(value if isinstance(value, str) else MASK)
             for key, value in server.auth.items()
-        }
-    return data
+        },
+    }
+    return data | {key: value for key, value in others.items() if value}
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:

@@ -13,15 +13,14 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import attrs
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.file_errors import corrupt_after, decoded, is_too_deep
 from pflow_mcp_plugin.storage.toml_text import TOKEN, encode
 
 if TYPE_CHECKING:
@@ -66,11 +65,7 @@ def parse(path: Path, content: bytes) -> Any:
     form = form_of(path)
     if form == "toml":
         return toml_text.decode(path, content)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise storage.CorruptFile(path, "not UTF-8", line=line, column=1) from error
+    text = decoded(path, content)
     document = _json(path, text) if form == "json" else _yaml(path, text)
     if is_too_deep(document):
         raise storage.CorruptFile(path, "nested too deeply")
@@ -88,45 +83,35 @@ def dump(document: Mapping[str, Any], form: Form) -> str:
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def has_comments(text: str, form: Form) -> bool:
-    """Whether a text may contain comments, which `dump` does not write back."""
-    return comments(text, form) > 0
-
-
 def comments(text: str, form: Form) -> int:
-    """Return the number of comments that a text may contain."""
+    """Return the number of comments that a text may contain, which `dump` does not write back."""
     if form == "toml":
         return toml_text.comments(text.encode()).total()
     return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))
 
 
 def _json(path: Path, text: str) -> Any:
+    strict = None
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        return _json5(path, text, error)
-    except (ValueError, RecursionError):
-        return _json5(path, text)
-
-
-def _json5(path: Path, text: str, strict: json.JSONDecodeError | None = None) -> Any:
-    """Parse JSON with comments; without any, the strict parser's error is the more precise one."""
-    import pyjson5
+    except (ValueError, RecursionError) as error:
+        strict = error
+    import pyjson5  # it also takes comments and trailing commas
 
     try:
         return pyjson5.decode(text, 200)
     except pyjson5.Json5DecoderException as error:
-        if strict and not has_comments(text, "json"):
-            reason, line, column = strict.msg, strict.lineno, strict.colno
+        if isinstance(strict, json.JSONDecodeError) and not comments(text, "json"):
+            # Without comments, the strict parser's error is the more precise one.
+            reason, before = strict.msg, text[: strict.pos]
         else:
             reason = str(error.args[0])
             place = _PLACE.search(reason)
             before = text[: max(int(place["place"]) - 1, 0)] if place else ""
-            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         # The parser's words for people: without the Python of its token names.
         words = re.sub(r"b'(\w+)'", r"\1", _PLACE.sub("", reason)).replace("JSON5Value", "a value")
         words = _CODE_POINT.sub(lambda found: repr(chr(int(found[1], 16))), words)
-        raise storage.CorruptFile(path, f"not JSON: {words}", line=line, column=column) from error
+        raise corrupt_after(path, f"not JSON: {words}", before) from error
 
 
 def _yaml(path: Path, text: str) -> Any:
@@ -160,16 +145,14 @@ _TOKEN = re.compile(
 _INDENT = re.compile(r"\n([ \t]+)\S")
 
 
-@attrs.frozen
-class _Token:
+class _Token(NamedTuple):
     text: str
     start: int
     end: int
     is_comment: bool
 
 
-@attrs.frozen(kw_only=True)
-class _Member:
+class _Member(NamedTuple):
     """A key of an object in a JSON text, and the indexes of its value's first and last token."""
 
     key: str
@@ -219,7 +202,7 @@ class JsonText:
         while self._tokens[at].text != "}":
             first = self._after(self._after(at))  # behind the colon
             last = self._end(first)
-            yield _Member(key=_key(self._tokens[at].text), first=first, last=last)
+            yield _Member(_key(self._tokens[at].text), first, last)
             at = self._after(last)
             if self._tokens[at].text == ",":
                 at = self._after(at)
@@ -272,13 +255,10 @@ class JsonText:
 
 
 def _key(text: str) -> str:
-    """Return the key that a token spells; keys of JSON5 may have single quotes, or none."""
-    if text.startswith('"'):
-        try:
-            return str(json.loads(text))
-        except ValueError:
-            return text
-    return text.strip("'")
+    # Keys of JSON5 may have single quotes, or none.
+    with suppress(ValueError):
+        return str(json.loads(text)) if text.startswith('"') else text.strip("'")
+    return text
 
 
 Keys = tuple[str, ...]
@@ -380,7 +360,13 @@ def _lines(text: str) -> Iterator[_Line]:
         elif not bare.strip() or bare.startswith("#"):
             yield _Line(statement, table)
         else:
-            yield _Line(statement, table, table + _keys(tomllib.loads(f"{_key_text(statement)} = 0")))
+            # The key is what stands before the first equals sign outside quotes.
+            equals = next(
+                token.start() + token[0].index("=")
+                for token in TOKEN.finditer(statement)
+                if token[0][0] not in "\"'" and "=" in token[0]
+            )
+            yield _Line(statement, table, table + _keys(tomllib.loads(f"{statement[:equals]} = 0")))
 
 
 def _statements(text: str) -> Iterator[str]:
@@ -393,14 +379,6 @@ def _statements(text: str) -> Iterator[str]:
             start = token.end()
     if start < len(text):
         yield text[start:]
-
-
-def _key_text(statement: str) -> str:
-    """Return the text before the first equals sign outside quotes."""
-    for token in TOKEN.finditer(statement):
-        if token[0][0] not in "\"'" and "=" in token[0]:
-            return statement[: token.start() + token[0].index("=")]
-    return statement
 
 
 def _keys(document: JSON) -> Keys:
@@ -427,11 +405,8 @@ def _dotted_text(path: Sequence[str], value: JSON) -> str:
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
     key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
-    return f"{key} = {_value_text(value)}\n"
-
-
-def _value_text(value: JSON) -> str:
-    text = encode({"_": value}).decode()
-    if text.startswith("["):  # tomli_w writes a list of tables inline only if it has other items too
-        return encode({"_": [0, value]}).decode().removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
-    return text.removeprefix("_ = ").removesuffix("\n")
+    text = encode({"_": value}).decode().removeprefix("_ = ").removesuffix("\n")
+    if text.startswith("[["):  # tomli_w writes a list of tables inline only if it has other items too
+        listed = encode({"_": [0, value]}).decode()
+        text = listed.removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+    return f"{key} = {text}\n"

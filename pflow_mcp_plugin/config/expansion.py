@@ -19,7 +19,7 @@ import attrs
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.config import auth, display, field_checks
 from pflow_mcp_plugin.config.display import decides_code
-from pflow_mcp_plugin.config.field_checks import refuse_errors
+from pflow_mcp_plugin.config.field_checks import has_host_and_port, refuse_errors
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.exchange import Launch, setting
@@ -104,9 +104,8 @@ def expand(
     `auth` given by `token_env` becomes a bearer token.
     """
     expansion = _Expansion(server, lookup)
-    env = {key: expansion.lenient(value) for key, value in server.env.items()}
+    env = expansion.env()
     if server.transport in ("http", "sse"):
-        expansion.keep_own(env)
         # Nothing is started, so an unset variable matters only where a header or the URL uses it.
         expansion.unset.clear()
         expansion.empty.clear()
@@ -144,7 +143,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
     """
     expansion = _Expansion(server, lookup)
     if server.transport in ("http", "sse"):
-        expansion.keep_own({key: expansion.lenient(value) for key, value in server.env.items()})
+        expansion.env()
     return expansion.deciding()
 
 
@@ -187,9 +186,12 @@ class _Expansion:
         self.looked_up: dict[str, str | None] = {}
         """What was started is what was approved: a variable is looked up once."""
 
-    def keep_own(self, env: Mapping[str, str]) -> None:
-        """Use the `env` of an http server in the expansion of its other fields."""
-        self.own = {key: env[key] for key in env if not self.lacks(self.server.env[key])}
+    def env(self) -> dict[str, str]:
+        """Return the expanded `env`; that of an http server is used to expand its other fields."""
+        env = {key: self.lenient(value) for key, value in self.server.env.items()}
+        if self.server.transport in ("http", "sse"):
+            self.own = {key: env[key] for key, text in self.server.env.items() if not self._lacks(text)}
+        return env
 
     def deciding(self) -> dict[str, str]:
         """Return the variables that decide what is started or reached, with their values.
@@ -217,8 +219,7 @@ class _Expansion:
                     found[ref.name] = value
         return found
 
-    def lacks(self, text: str) -> bool:
-        """Whether a reference in `text` has neither a value nor a default."""
+    def _lacks(self, text: str) -> bool:
         return any(self._value(ref) is None for ref in variable_references.references(text))
 
     def lenient(self, text: str) -> str:
@@ -244,8 +245,7 @@ class _Expansion:
                 unset = (it.name for it in variable_references.references(behind) if not self.outer(it.name))
                 name = next(unset, ref.name)
                 wrong = f"variable {name} is {'not set' if found is None else 'empty'}"
-                step = f"Set it: export {name}=..., or keep it: {setting(name)}"
-                self.problems.append(field_checks.fault(self._place(field), wrong, step))
+                self._complain(field, wrong, f"Set it: export {name}=..., or keep it: {setting(name)}")
             hidden = guarded and field not in _SHOWN
             secret = hidden or secret_detection.is_secret(ref.name) or self._is_kept_apart(ref.name)
             return self._noted(ref, found or "", secret=secret)
@@ -253,7 +253,7 @@ class _Expansion:
         before = len(self.problems)
         expanded = variable_references.substitute(text, value)
         if len(self.problems) == before:
-            self.problems += self._unusable(field, expanded)
+            self._check_expanded(field, expanded)
         return expanded
 
     def reach(self) -> dict[str, Any]:
@@ -267,35 +267,27 @@ class _Expansion:
             reference = f"${{{server.auth['token_env']}}}"
             token = self._credential("auth.token_env", reference)
             credentials |= {"type": "bearer", "token": token}
-        files: dict[str, Any] = {}
+        reached: dict[str, Any] = {
+            key: self.strict(key, getattr(server, key)) for key in ("command", "path", "url")
+        }
+        reached["args"] = tuple(self.strict(f"args[{at}]", arg) for at, arg in enumerate(server.args))
+        reached["cwd"] = None if server.cwd is None else self.strict("cwd", server.cwd)
+        reached["headers"] = {
+            name: self.strict(field_checks.join("headers", name), value)
+            for name, value in server.headers.items()
+        }
         if server.transport in ("http", "sse"):
             pins = server.tls_pins
-            files = {
-                "ca_bundle": self.strict("ca_bundle", server.ca_bundle),
-                "client_cert": tuple(self.strict("client_cert", file) for file in server.client_cert),
-                "tls_pins": self.strict("tls_pins", pins) if isinstance(pins, str) else pins,
-            }
-        return {
-            "command": self.strict("command", server.command),
-            "args": tuple(self.strict(f"args[{index}]", arg) for index, arg in enumerate(server.args)),
-            "cwd": None if server.cwd is None else self.strict("cwd", server.cwd),
-            "path": self.strict("path", server.path),
-            "url": self.strict("url", server.url),
-            "headers": {
-                name: self.strict(field_checks.join("headers", name), value)
-                for name, value in server.headers.items()
-            },
-            "auth": credentials,
-            **files,
-        }
+            reached["ca_bundle"] = self.strict("ca_bundle", server.ca_bundle)
+            reached["client_cert"] = tuple(self.strict("client_cert", file) for file in server.client_cert)
+            reached["tls_pins"] = self.strict("tls_pins", pins) if isinstance(pins, str) else pins
+        return {**reached, "auth": credentials}
 
     def _credential(self, field: str, text: str) -> str:
         before = len(self.problems)
         value = self.strict(field, text)
         if not value and field != "auth.password" and len(self.problems) == before:
-            self.problems.append(
-                field_checks.fault(self._place(field), "Is empty", "Give its variable a value")
-            )
+            self._complain(field, "Is empty", "Give its variable a value")
         return value
 
     def _value(self, ref: VariableReference) -> str | None:
@@ -310,71 +302,60 @@ class _Expansion:
         return isinstance(self.outer, VariableLookup) and self.outer.is_secret(name)
 
     def _noted(self, ref: VariableReference, value: str, *, secret: bool) -> str:
-        is_given = value != ref.default or secret_detection.is_secret(ref.name)
-        if ref.default and secret_detection.is_secret(ref.name):
+        is_named = secret_detection.is_secret(ref.name)
+        if ref.default and is_named:
             self.values.add(ref.default)  # a secret even if the variable is set
-        if secret and ref.name not in _PUBLIC and is_given:
+        if secret and ref.name not in _PUBLIC and (value != ref.default or is_named):
             self.values.add(value)
         return value
 
-    def _unusable(self, field: str, value: str) -> Iterator[Problem]:
-        place = self._place(field)
+    def _complain(self, field: str, wrong: str, step: str) -> None:
+        place = f"{server_path(self.server.name)}.{field}"
+        self.problems.append(field_checks.fault(place, wrong, step))
+
+    def _check_expanded(self, field: str, value: str) -> None:
         if field in ("command", "path", "url", *_FILES) and not value and getattr(self.server, field):
-            yield field_checks.fault(place, "Is empty once expanded", "Give its variables a value")
-        elif (
-            field in ("url", "auth.issuer", "auth.client_metadata_url")
-            and value
-            and not (field_checks.is_url(value) and field_checks.has_host_and_port(value))
-        ):
-            yield field_checks.fault(
-                place, "Is not an http or https address once expanded", "Correct its variables"
-            )
+            self._complain(field, "Is empty once expanded", "Give its variables a value")
+        is_address = field in ("url", "auth.issuer", "auth.client_metadata_url")
+        if is_address and value and not (field_checks.is_url(value) and has_host_and_port(value)):
+            self._complain(field, "Is not an http or https address once expanded", "Correct its variables")
         if field.partition(".")[0] in _SENT_EMPTY_NEVER and field_checks.has_control(value):
             wrong = "Holds a line break or control character once expanded"
-            yield field_checks.fault(place, wrong, "Correct its variables")
+            self._complain(field, wrong, "Correct its variables")
         if "\x00" in value:
-            yield field_checks.fault(place, "Holds a NUL character once expanded", "Correct its variables")
-
-    def _place(self, field: str) -> str:
-        return f"{server_path(self.server.name)}.{field}"
+            self._complain(field, "Holds a NUL character once expanded", "Correct its variables")
 
 
 def _named_secrets(server: Server, expanded: Server) -> Iterator[str]:
     """Yield the values that have the names of secrets, with defaults and what stands beside references."""
-    tables = (
-        (server.env, expanded.env, secret_detection.is_secret),
-        (server.headers, expanded.headers, secret_detection.is_secret),
-        (server.auth, expanded.auth, lambda key: key in auth.SECRET and key != "username"),
-    )
-    for written, values, is_secret in tables:
-        for name, text in written.items():
-            if isinstance(text, str) and is_secret(name):
-                yield from _parts(text, str(values[name]))
-
-
-def _parts(written: str, value: str) -> Iterator[str]:
-    """Yield a secret, what of it is written out, and each without a scheme, as in `Bearer SECRET`."""
-    found = variable_references.references(written)
-    if not found:
-        yield written
-    if (
-        variable_references.substitute(written, lambda _: "").strip()
-        or not {ref.name for ref in found} <= _PUBLIC
-    ):
-        yield from (value, value.rpartition(" ")[2])
-    yield from _literals(written)
+    named = [
+        (text, values[name])
+        for table, values in ((server.env, expanded.env), (server.headers, expanded.headers))
+        for name, text in table.items()
+        if secret_detection.is_secret(name)
+    ]
+    named += [
+        (text, str(expanded.auth[key]))
+        for key, text in server.auth.items()
+        if isinstance(text, str) and key in auth.SECRET and key != "username"
+    ]
+    for written, value in named:
+        found = variable_references.references(written)
+        if not found:
+            yield written
+        beside = variable_references.substitute(written, lambda _: "").strip()
+        if beside or not {ref.name for ref in found} <= _PUBLIC:
+            yield from (value, value.rpartition(" ")[2])  # also without a scheme, as in `Bearer SECRET`
+        yield from _literals(written)
 
 
 def _literals(written: str) -> Iterator[str]:
     """Yield what stands beside the references in a secret, and their defaults."""
     found = variable_references.references(written)
-    if found:
-        yield from (ref.default for ref in found if ref.default)
-        pieces = variable_references.substitute(written, lambda _: "\0").split("\0")
-        words = [part.rpartition(" ")[2] for part in pieces]
-        yield from (
-            each for part in words for each in (part, part.strip(punctuation)) if len(each) >= _SHORTEST_GUESS
-        )
+    yield from (ref.default for ref in found if ref.default)
+    for piece in variable_references.substitute(written, lambda _: "\0").split("\0") if found else ():
+        word = piece.rpartition(" ")[2]
+        yield from (each for each in (word, word.strip(punctuation)) if len(each) >= _SHORTEST_GUESS)
 
 
 def _proxy_secrets() -> Iterator[str]:

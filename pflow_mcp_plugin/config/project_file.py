@@ -18,6 +18,7 @@ import attrs
 from pflow_mcp_plugin import naming, storage, variable_references
 from pflow_mcp_plugin.config import display, locations, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
+from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
@@ -127,10 +128,9 @@ class ProjectFile:
         hidden = next((key for key in _keys(document) if not key.isprintable()), None)
         if hidden is not None:  # people could not see it when they approve the file
             raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {hidden!a}")
-        problems: list[Problem] = [*_check_root(document)]
-        servers = document.get(server_schema.SERVERS)
+        problems = [*_check_root(document)]
         tables: dict[str, JSON] = {}
-        for name, table in servers.items() if isinstance(servers, Mapping) else ():
+        for name, table in mapping(document.get(server_schema.SERVERS)).items():
             if naming.is_server_name(name):
                 tables[name] = _without_trust(name, server_schema.clean(table), problems)
                 continue
@@ -148,12 +148,8 @@ class ProjectFile:
         """Approve the servers that were shown, as long as the file has exactly these bytes."""
 
         def change(data: dict[str, JSON]) -> None:
-            projects = data.get("projects")
-            approved: dict[str, JSON] = {"sha256": content.digest, "servers": sorted(names)}
-            data["projects"] = {
-                **(projects if isinstance(projects, Mapping) else {}),
-                str(self._root()): approved,
-            }
+            approved: JSON = {"sha256": content.digest, "servers": sorted(names)}
+            data["projects"] = {**mapping(data.get("projects")), str(self._root()): approved}
 
         self._approvals.update(change)
 
@@ -210,10 +206,7 @@ class ProjectFile:
 
     def _approved(self) -> tuple[str, Collection[str]]:
         """Return the SHA-256 of the bytes that were approved, empty if none were, and the servers."""
-        projects = self._approvals.read().get("projects")
-        approved = projects.get(str(self._root())) if isinstance(projects, Mapping) else None
-        if not isinstance(approved, Mapping):
-            return "", ()
+        approved = mapping(mapping(self._approvals.read().get("projects")).get(str(self._root())))
         digest, names = approved.get("sha256"), approved.get("servers")
         return (digest, names) if isinstance(digest, str) and isinstance(names, list) else ("", ())
 
@@ -230,7 +223,7 @@ class ProjectFile:
         return *_identity(status), stat.S_IFMT(status.st_mode), *approvals
 
     def _root(self) -> Path:
-        """Return the real path of the project's folder, by which it is approved."""
+        # By its real path it is approved.
         return Path(os.path.realpath(self.path.parent))
 
     def _tool_folder(self) -> Path:
@@ -270,13 +263,10 @@ def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:
 
 def _keys(value: JSON) -> Iterator[str]:
     """Yield every key in a value, however deep."""
-    members: Iterable[JSON] = ()
     if isinstance(value, Mapping):
         yield from value
-        members = value.values()
-    elif isinstance(value, list):
-        members = value
-    for member in members:
+        value = [*value.values()]
+    for member in value if isinstance(value, list) else ():
         yield from _keys(member)
 
 
@@ -324,17 +314,13 @@ def server_lines(name: str, table: JSONObject) -> Iterator[str]:
         yield f"  {label:9} {one_line(text)}"
 
 
-def variables(value: JSON) -> list[str]:
+def variables(table: JSON) -> list[str]:
     """Return the names of the variables that a server's table refers to, each once."""
-    if isinstance(value, str):
-        return [*dict.fromkeys(reference.name for reference in variable_references.references(value))]
-    parts: list[JSON] = []
-    if isinstance(value, Mapping):
-        named = value.get("token_env")
-        parts = [*value.values(), f"${{{named}}}" if isinstance(named, str) else None]
-    elif isinstance(value, list):
-        parts = [*value]
-    return [*dict.fromkeys(name for part in parts for name in variables(part))]
+    names = [reference.name for reference in variable_references.within(table)]
+    auth = mapping(mapping(table).get("auth"))
+    if isinstance(auth.get("token_env"), str):
+        names.append(str(auth["token_env"]))
+    return [*dict.fromkeys(names)]
 
 
 def _facts(server: Server, table: JSONObject) -> Iterator[tuple[str, str]]:

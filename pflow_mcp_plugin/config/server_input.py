@@ -299,7 +299,8 @@ def tables_in(document: JSON, origin: str) -> JSONObject:
     tables = _tables(document, origin)
     if tables:
         return tables
-    wrong, steps = f"{origin} contains no server", FORMS
+    wrong = f"{origin} contains no server"
+    steps: tuple[str, ...] = FORMS
     if tables is None and isinstance(document, Mapping) and _is_server(document):
         wrong = f"{origin} describes a server without a name"
         steps = ('Put it under a name: {"NAME": {"command": ...}}',)

@@ -181,7 +181,7 @@ class ServerStore:
     def serve(self) -> JSONObject:
         """Return the `[serve]` table, `{}` if there is none."""
         refuse_errors(str(self.path), self.check_serve())
-        return mapping(self._read().document.get(server_schema.SERVE, {}))
+        return mapping(self._read().document.get(server_schema.SERVE))
 
     def check_serve(self) -> list[Problem]:
         """Return the problems of the `[serve]` table."""
@@ -220,12 +220,12 @@ class ServerStore:
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return the servers that `add` would refuse, by name, with their errors."""
-        found = {
-            name: server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
-            for name, table in tables.items()
-        }
-        errors = {name: [it for it in problems if it.severity == "error"] for name, problems in found.items()}
-        return {name: problems for name, problems in errors.items() if problems}
+        errors: dict[str, list[Problem]] = {}
+        for name, table in tables.items():
+            problems = server_schema.check_server(name, server_schema.clean(table), self._read().defaults)
+            if found := [problem for problem in problems if problem.severity == "error"]:
+                errors[name] = found
+        return errors
 
     def add(self, tables: JSONObject) -> StoreChange:
         """Add servers, or replace those of the same names; all of them or none."""

@@ -141,10 +141,11 @@ def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str
     is_expected = not preset.manifest_hash or preset.manifest_hash == manifest_hash
     if is_expected or not is_launch_of(preset, server):
         return None
+    now, expected = (value[: len("sha256:") + 12] for value in (manifest_hash, preset.manifest_hash))
     return Problem(
         message=(
             f"Server {server.name} has other tools than its preset {preset.name} ({offer.origin}) declares: "
-            f"{_short(manifest_hash)} instead of {_short(preset.manifest_hash)}"
+            f"{now} instead of {expected}"
         ),
         path=f"mcpServers.{server.name}",
         suggestion=f"Review them before you use them: pflow mcp tools {server.name}",
@@ -159,10 +160,6 @@ def is_launch_of(preset: ServerPreset, server: Server) -> bool:
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)
-
-
-def _short(value: str) -> str:
-    return value[: len("sha256:") + 12]
 
 
 Lookup = Callable[[str], str | None]
@@ -188,13 +185,13 @@ class InputValues:
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
     """Return the values of a preset's inputs from `NAME=VALUE` pairs; an empty value is the same as none."""
     values = {}
+    names = [given.name for given in preset.inputs]
+    known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
     for pair in pairs:
         name, found, value = pair.partition("=")
-        if not found:
-            raise PflowError("--input takes NAME=VALUE", suggestions=(_inputs(preset),), kind="usage")
-        if name not in {given.name for given in preset.inputs}:
-            message = f"Preset {preset.name} has no input {name}"
-            raise PflowError(message, suggestions=(_inputs(preset),), kind="usage")
+        if not found or name not in names:
+            wrong = f"Preset {preset.name} has no input {name}" if found else "--input takes NAME=VALUE"
+            raise PflowError(wrong, suggestions=(known,), kind="usage")
         values[name] = value
     return {name: value for name, value in values.items() if value}
 
@@ -241,11 +238,6 @@ def _checked(preset: ServerPreset, each: PresetInput, value: str) -> str:
     if each.path and value != each.default and not references(value):
         return str(Path(value).expanduser().absolute())
     return value
-
-
-def _inputs(preset: ServerPreset) -> str:
-    names = ", ".join(given.name for given in preset.inputs)
-    return f"Its inputs: {names}" if names else "It has no inputs"
 
 
 _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")

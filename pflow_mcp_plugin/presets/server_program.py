@@ -6,7 +6,8 @@ Importing this loads nothing that starts a process, so that lists and checks can
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,22 +30,15 @@ def advise(server: Server) -> Problem | None:
     if not server.command:
         return None
     try:
-        expanded = attrs.evolve(
-            server,
-            command=_expanded(server.command),
-            cwd=None if server.cwd is None else _expanded(server.cwd),
-        )
-        path = _expanded(server.env.get("PATH", "${PATH}"))
-        find_program(expanded, {"PATH": path})
+        folder = None if server.cwd is None else _expanded(server.cwd)
+        expanded = attrs.evolve(server, command=_expanded(server.command), cwd=folder)
+        find_program(expanded, {"PATH": _expanded(server.env.get("PATH", "${PATH}"))})
     except KeyError:
         return None
     except ConnectionFailed as error:
+        step = next(iter(error.suggestions), "")
         return Problem(
-            message=error.message,
-            suggestion=next(iter(error.suggestions), ""),
-            severity="warning",
-            kind="config",
-            source="mcp",
+            message=error.message, suggestion=step, severity="warning", kind="config", source="mcp"
         )
     return None
 
@@ -76,23 +70,19 @@ def find_program(server: Server, environment: Mapping[str, str]) -> str:
     import shutil
 
     found = shutil.which(server.command, path=environment.get("PATH"))
-    if found is None:
-        not_executable = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
-        if not_executable is not None:
-            raise _denied(not_executable, server, where)
-        from pflow_mcp_plugin.presets import missing_programs
+    if found:
+        return found
+    not_executable = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
+    if not_executable is not None:
+        raise _denied(not_executable, server, where)
+    from pflow_mcp_plugin.presets import missing_programs
 
-        # The login shell is not asked: other servers' connections would wait for it.
-        known = missing_programs.remedy(server.command, ask_shell=False)
-        near = None if known else closest_program(server.command, environment.get("PATH", ""))
-        otherwise = f"Did you mean {near}?" if near else "Install it, or give its full path as command"
-        raise ConnectionFailed(
-            f"Command not found: {server.command} (server {server.name})",
-            where=where,
-            next_step=known or otherwise,
-            closest=near,
-        )
-    return found
+    # The login shell is not asked: other servers' connections would wait for it.
+    known = missing_programs.remedy(server.command, ask_shell=False)
+    near = None if known else closest_program(server.command, environment.get("PATH", ""))
+    otherwise = f"Did you mean {near}?" if near else "Install it, or give its full path as command"
+    message = f"Command not found: {server.command} (server {server.name})"
+    raise ConnectionFailed(message, where=where, next_step=known or otherwise, closest=near)
 
 
 def _exists(path: str | Path) -> bool:
@@ -119,17 +109,11 @@ def _named_file(server: Server, where: Where) -> str:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` to suggest when spawning finds none of that name: the most similar one."""
+    """Return the program on `path` that is most similar to a missing one, None if none is."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(name, _programs(path), n=1, cutoff=0.75)), None)
-
-
-def _programs(path: str) -> Iterable[str]:
     names: set[str] = set()
     for folder in path.split(os.pathsep):
-        try:
+        with suppress(OSError):
             names.update(path.name for path in Path(folder).iterdir())
-        except OSError:
-            continue
-    return sorted(names)
+    return next(iter(difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75)), None)

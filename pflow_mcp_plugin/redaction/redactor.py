@@ -19,7 +19,7 @@ REDACTED = "***"
 SHORTEST = 4
 """Shorter values are not redacted: that would garble ordinary text and hide nothing."""
 
-_REFERENCE = re.compile(r"\$\{([^{}:]+)(?::-([^{}]*))?\}")
+_REFERENCE = re.compile(r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}")
 _REFERENCES_ONLY = re.compile(
     r"(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
     r"(?:\$\{[^{}]+\}[\s:;,/@]*)+",
@@ -38,7 +38,9 @@ def mask(value: str) -> str:
         return value
     if not _REFERENCES_ONLY.fullmatch(value.strip()):
         return MASK
-    return _REFERENCE.sub(_without_default, value)
+    return _REFERENCE.sub(
+        lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
+    )
 
 
 class Redactor:
@@ -91,7 +93,15 @@ class Redactor:
         if forms is None:
             return shown
         for index in range(len(shown) - 1):
-            shown[index : index + 2] = _across(shown[index], shown[index + 1], forms)
+            left, right = shown[index : index + 2]
+            end, start = left[-forms.reach :], right[: forms.reach]
+            pattern = forms.pattern(end + start)
+            for match in pattern.finditer(end + start) if pattern else ():
+                if match.start() < len(end) < match.end():
+                    before = len(left) - len(end) + match.start()
+                    shown[index] = left[:before] + REDACTED
+                    shown[index + 1] = REDACTED + right[match.end() - len(end) :]
+                    break
         return [self.piece(text) for text in shown]
 
     def shortened(self, text: str, limit: int) -> str:
@@ -165,19 +175,3 @@ def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:
         kept += [text[after:begin], REDACTED]
         after = end
     return "".join((*kept, text[after:])) if kept else text
-
-
-def _across(left: str, right: str, forms: SecretForms) -> tuple[str, str]:
-    """Redact a secret that begins at the end of one text and ends at the beginning of another."""
-    end, start = left[-forms.reach :], right[: forms.reach]
-    pattern = forms.pattern(end + start)
-    for match in pattern.finditer(end + start) if pattern else ():
-        if match.start() < len(end) < match.end():
-            before = len(left) - len(end) + match.start()
-            return left[:before] + REDACTED, REDACTED + right[match.end() - len(end) :]
-    return left, right
-
-
-def _without_default(reference: re.Match[str]) -> str:
-    name, default = reference.groups()
-    return f"${{{name}:-{MASK}}}" if default else reference[0]

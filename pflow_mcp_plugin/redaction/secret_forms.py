@@ -146,7 +146,10 @@ class SecretForms:
             yield from self._parts_at_ends(text, (begin, len(text)), first=True, last=outer)
 
     def _parts_at_ends(self, text: str, span: Span, *, first: bool, last: bool) -> Iterator[Span]:
-        begin, end = _stripped(text, span)
+        begin, end = span
+        within = text[begin:end].lstrip()
+        begin = end - len(within)
+        end = begin + len(within.rstrip())
         starts = first and text[begin : begin + LEAST_PART] in self._ends
         stops = last and text[max(begin, end - LEAST_PART) : end] in self._ends
         if starts and stops and any(text[begin:end] in form for form in self._cuttable):
@@ -173,7 +176,13 @@ def forms_of(secrets: frozenset[str]) -> SecretForms:
 
 @lru_cache(maxsize=64)
 def _compiled(forms: tuple[Form, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(pattern for form in forms for pattern in _patterns(*form)))
+    patterns = []
+    for secret, between in forms:
+        rest = "".join(between + _character(character) for character in secret[1:])
+        # Only of literal beginnings can `re` make the set of characters that it skips to, so there is a
+        # pattern for each form of the first character.
+        patterns += [first + rest for first in _spellings(secret[0])]
+    return re.compile("|".join(patterns))
 
 
 def may_be_escaped(text: str) -> bool:
@@ -190,26 +199,14 @@ def _unescaped(text: str) -> tuple[str, list[int]]:
     for found in _ESCAPE.finditer(text):
         plain += text[at : found.start()]
         places += range(at, found.start())
-        plain.append("&" if found["named"] else _character_of(found))
+        kind = found.lastgroup or ""
+        code = ord("&") if kind == "named" else int(found[kind], {"octal": 8, "decimal": 10}.get(kind, 16))
+        plain.append(chr(code) if code <= _HIGHEST else found[0][0])
         places.append(found.start())
         at = found.end()
     plain += text[at:]
     places += range(at, len(text) + 1)
     return "".join(plain), places
-
-
-def _character_of(escape: re.Match[str]) -> str:
-    kind = escape.lastgroup or ""
-    code = int(escape[kind], {"octal": 8, "decimal": 10}.get(kind, 16))
-    return chr(code) if code <= _HIGHEST else escape[0][0]
-
-
-def _stripped(text: str, span: Span) -> Span:
-    """Return the span without the white space at its ends."""
-    begin, end = span
-    within = text[begin:end].lstrip()
-    begin = end - len(within)
-    return begin, begin + len(within.rstrip())
 
 
 def _begun_within(form: str, text: str) -> int:
@@ -249,15 +246,6 @@ def _longest_word(text: str) -> str:
     return max(_WORD.findall(text), key=len, default="")
 
 
-def _patterns(secret: str, between: str) -> Iterator[str]:
-    """Yield the patterns of a secret, one for each form of its first character.
-
-    Only of literal beginnings can `re` make the set of characters that it skips to.
-    """
-    rest = "".join(between + _character(character) for character in secret[1:])
-    yield from (first + rest for first in _spellings(secret[0]))
-
-
 @cache
 def _character(character: str) -> str:
     """Return a pattern for one character in every form."""
@@ -266,24 +254,23 @@ def _character(character: str) -> str:
 
 
 def _spellings(character: str) -> Sequence[str]:
+    """Return a pattern for each way to escape or encode a character; each begins with a literal."""
     if _WORD.fullmatch(character):
         return (character,)
-    return (re.escape(character), *dict.fromkeys(_encoded(character)))
-
-
-def _encoded(character: str) -> Iterator[str]:
-    """Yield a pattern for each way to escape or encode a character; each begins with a literal."""
     raw, code = character.encode("utf-8", "surrogatepass"), ord(character)
     units = character.encode("utf-16-be", "surrogatepass").hex()
-    yield "".join(f"%(?:25){{0,2}}{_hex(f'{byte:02x}')}" for byte in raw)
-    yield "".join(f"{_ESCAPED}u{_hex(units[at : at + 4])}" for at in range(0, len(units), 4))
-    yield "".join(f"{_ESCAPED}x{_hex(f'{byte:02x}')}" for byte in raw)
-    yield "".join(f"{_ESCAPED}{byte:03o}" for byte in raw)
-    if code <= _LATIN_1:
-        yield f"{_ESCAPED}x{_hex(f'{code:02x}')}"
-    yield _ESCAPED + _ESCAPE_LETTERS.get(character, re.escape(character))
-    yield f"&#(?:0?{code}|[xX]0?{_hex(f'{code:x}')});"
-    yield from _SPECIAL.get(character, ())
+    patterns = (
+        re.escape(character),
+        "".join(f"%(?:25){{0,2}}{_hex(f'{byte:02x}')}" for byte in raw),
+        "".join(f"{_ESCAPED}u{_hex(units[at : at + 4])}" for at in range(0, len(units), 4)),
+        "".join(f"{_ESCAPED}x{_hex(f'{byte:02x}')}" for byte in raw),
+        "".join(f"{_ESCAPED}{byte:03o}" for byte in raw),
+        f"{_ESCAPED}x{_hex(f'{code:02x}')}" if code <= _LATIN_1 else "",
+        _ESCAPED + _ESCAPE_LETTERS.get(character, re.escape(character)),
+        f"&#(?:0?{code}|[xX]0?{_hex(f'{code:x}')});",
+        *_SPECIAL.get(character, ()),
+    )
+    return tuple(dict.fromkeys(filter(None, patterns)))
 
 
 def _hex(digits: str) -> str:

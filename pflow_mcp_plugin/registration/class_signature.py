@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pflow_mcp_plugin import naming
@@ -88,24 +88,17 @@ def docstring(entry: Entry) -> str:
 
 
 def _interface(entry: Entry) -> Iterator[str]:
-    for field in entry.interface.params:
-        optional = "" if field.required else " (optional)"
-        yield f'Reads: shared["{field.key}"]: {field.type}{_about(field)}{optional}'
-    for field in entry.interface.outputs:
-        yield f'Writes: shared["{field.key}"]: {field.type}{_about(field)}'
-    params = ", ".join(_param(field) for field in entry.interface.params)
-    yield f"Params: {params or 'none'}"
+    fields = (("Reads", entry.interface.params), ("Writes", entry.interface.outputs))
+    for what, field in ((what, field) for what, found in fields for field in found):
+        about = "".join(f" - {text}" for text in [" ".join(field.description.split())] if text)
+        optional = " (optional)" if what == "Reads" and not field.required else ""
+        yield f'{what}: shared["{field.key}"]: {field.type}{about}{optional}'
+    params = [
+        f"{field.key} (default {table_of(field.schema).get('default')!r})" if field.has_default else field.key
+        for field in entry.interface.params
+    ]
+    yield f"Params: {', '.join(params) or 'none'}"
     yield f"Actions: {', '.join(entry.interface.actions)}"
-
-
-def _about(field: Field) -> str:
-    text = " ".join(field.description.split())
-    return f" - {text}" if text else ""
-
-
-def _param(field: Field) -> str:
-    default = field.schema["default"] if field.has_default and isinstance(field.schema, Mapping) else None
-    return f"{field.key} (default {default!r})" if field.has_default else field.key
 
 
 POCKETFLOW = Path(__file__).parent / "typings" / "pocketflow.pyi"

@@ -19,6 +19,7 @@ from pflow_mcp_plugin.schemas.schema_document import (
     Declaration,
     SchemaDocument,
     declaration,
+    table_of,
     unwrapped,
 )
 from pflow_mcp_plugin.terminal.printable_text import printable
@@ -46,7 +47,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         purity=purity(record, server),
         claimed_purity="flow_safe" if claims_to_read(record) else "",
         effects=effects(record, server),
-        labels=_labels(record),
+        labels={"server": record.server, "tool": tool.name},
         family=record.server,
         local_name=tool.name,
         fingerprint=tool_approval.fingerprint(record, server),
@@ -80,7 +81,7 @@ def sketch(record: ToolRecord) -> Sketch:
         node=record.node,
         description=_tool_description(tool),
         params=described(tool),
-        labels=_labels(record),
+        labels={"server": record.server, "tool": tool.name},
         family=record.server,
         local_name=tool.name,
         source=SOURCE,
@@ -89,10 +90,6 @@ def sketch(record: ToolRecord) -> Sketch:
 
 def _tool_description(tool: Tool) -> str:
     return printable((tool.description or tool.title).strip())
-
-
-def _labels(record: ToolRecord) -> dict[str, str]:
-    return {"server": record.server, "tool": record.tool.name}
 
 
 ACTIONS = ("default", "error", "rate_limited", "auth_failed", "resource_missing", "timeout")
@@ -130,7 +127,12 @@ def changed_interface(record: ToolRecord) -> Interface:
     """
     now, then = interface(record.found), interface(record.tool)
     types = {field.key: field for field in now.params}
-    params = {field.key: _as_now(field, types.get(field.key)) for field in then.params}
+    # A parameter has its type of now; one that is required only now is for `check_use` to report.
+    params: dict[str, Field] = {}
+    for field in then.params:
+        of_now = types.get(field.key, attrs.evolve(field, required=False))
+        is_required = field.required and of_now.required
+        params[field.key] = attrs.evolve(field, type=of_now.type, required=is_required)
     new = (
         Field(key=key, type=field.type, required=field.required, schema=_outline(field.schema))
         for key, field in types.items()
@@ -145,29 +147,20 @@ def changed_interface(record: ToolRecord) -> Interface:
     )
 
 
-def _as_now(field: Field, now: Field | None) -> Field:
-    """Return a parameter with its type of now; one that is required only now is for `check_use` to report."""
-    if now is None:
-        return attrs.evolve(field, required=False)
-    return attrs.evolve(field, type=now.type, required=field.required and now.required)
-
-
 def _outline(schema: JSON) -> JSONObject:
     """Return what a use is prepared by: whether there is a default, and the type of items."""
-    stated = schema if isinstance(schema, dict) else {}
-    items = stated.get("items")
-    kind = items.get("type") if isinstance(items, dict) else None
-    outline: JSONObject = (
-        {"items": {"type": kind}} if isinstance(kind, str) and kind in FRIENDLY_NAMES else {}
-    )
-    return {**outline, "default": None} if "default" in stated else outline
+    stated = table_of(schema)
+    kind = table_of(stated.get("items")).get("type")
+    outline: dict[str, JSON] = {"default": None} if "default" in stated else {}
+    if isinstance(kind, str) and kind in FRIENDLY_NAMES:
+        outline["items"] = {"type": kind}
+    return outline
 
 
 def described(tool: Tool) -> dict[str, str]:
     """Return name and description of each parameter in a tool's interface: all that a search needs."""
-    schema: JSON = tool.input_schema
-    plain = schema.get("properties") if isinstance(schema, dict) else None
-    properties = plain if isinstance(plain, dict) and plain else declaration(schema).properties
+    plain = table_of(tool.input_schema.get("properties"))
+    properties = plain or declaration(tool.input_schema).properties
     return {key: _description(raw) for key, raw in properties.items()}
 
 
@@ -183,9 +176,9 @@ def _outputs(schema: JSON) -> Iterator[Field]:
             yield _field(document, declared, key)
     if CONTENT_BLOCKS not in declared.properties and not _open_outputs(schema):
         yield _BESIDE  # where others are allowed, it need not be named
-    described = document.self_contained(whole)
+    described = _stated(document.self_contained(whole))
     kind = document.friendly(whole)
-    yield Field(key="result", type=kind, description="The answer of the tool", schema=_stated(described))
+    yield Field(key="result", type=kind, description="The answer of the tool", schema=described)
 
 
 def _open_outputs(schema: JSON) -> bool | None:
@@ -215,5 +208,5 @@ def _stated(schema: JSON) -> JSONObject | bool | None:
 
 
 def _description(schema: JSON) -> str:
-    text = schema.get("description") if isinstance(schema, dict) else None
+    text = table_of(schema).get("description")
     return text.strip() if isinstance(text, str) else ""

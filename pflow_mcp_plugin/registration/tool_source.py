@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.config.locations import stamp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import (
@@ -31,8 +31,6 @@ from pflow_mcp_plugin.types import Server, ToolRecord
 if TYPE_CHECKING:
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
-_OLD_TYPE = "mcp_wrapper"
-
 
 class ToolSource(NodeSource):
     """The node source of all tools: the results of the last syncs, filtered by the current config.
@@ -49,7 +47,11 @@ class ToolSource(NodeSource):
     def __init__(self, catalog: Catalog, store: ServerStore, settings: Settings | None = None) -> None:
         self._settings = settings
         self._store = store
-        self._catalog = Catalog(catalog.folder, self._renames, catalog.apart)
+        self._catalog = Catalog(
+            catalog.folder,
+            lambda name: server.rename if (server := self._usable(name)) else {},
+            catalog.apart,
+        )
         self._used: dict[tuple[str, str], ToolRecord | None] = {}
         self._judges: dict[tuple[str, ...], ToolUse] = {}
 
@@ -104,31 +106,27 @@ class ToolSource(NodeSource):
         if found is None:
             return self._not_configured(node_type)
         server, tool = found
-        return (
-            self._unusable(server)
-            or self._contested(node_type)
-            or self._lacking(
-                server,
-                tool,
-                self._catalog.find(node_type),
-                lambda: _nearest(node_type, (record.node for record in self.records(server)), 0.6),
-            )
-        )
-
-    def _contested(self, node_type: str) -> Problem | None:
-        """Return the problem that several tools claim a node type, which then belongs to none."""
+        if unusable := self._unusable(server):
+            return unusable
         claimants = self._catalog.claimants(node_type)
-        if len(claimants) < 2:
-            return None
-        message = f"Several tools claim the name {node_type}, so each got a suffix"
-        named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
-        return _problem(message, f"Name the one that you mean: {named}")
+        if len(claimants) > 1:  # it then belongs to none of them
+            message = f"Several tools claim the name {node_type}, so each got a suffix"
+            named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
+            return _problem(message, f"Name the one that you mean: {named}")
+        problem = self._lacking(server, self._catalog.find(node_type))
+        near = "" if problem else nearest(node_type, (record.node for record in self.records(server)))
+        return problem or self._no_tool(server, tool, near)
 
     def missing_tool(self, server: str, tool: str) -> Problem:
         """Explain why the source has no entry of a configured server's tool, with the next step."""
-        return self._unusable(server) or self._lacking(
-            server, tool, self._record(server, tool), partial(self._nearest_tool, server, tool)
-        )
+        problem = self._unusable(server) or self._lacking(server, self._record(server, tool))
+        if problem:
+            return problem
+        from shlex import quote
+
+        spelled = {naming.tool_part(it.tool.name): it.tool.name for it in self.records(server)}
+        near = nearest(naming.tool_part(tool), spelled)
+        return self._no_tool(server, tool, f"pflow mcp call {server} {quote(spelled[near])}" if near else "")
 
     def unsynced(self, server: str) -> Problem | None:
         """Return the problem that a source lacks the tools of a server that was never synced, else None."""
@@ -160,7 +158,10 @@ class ToolSource(NodeSource):
         If the tool changed since it was approved, what the change affects. The host reports required params
         that are missing, and unknown ones.
         """
-        record = self._record_of(use.entry)
+        key = use.entry.node, use.entry.fingerprint
+        if key not in self._used:  # a tool is looked up once while it stays as it is
+            self._used[key] = self._catalog.find(use.entry.node)
+        record = self._used[key]
         if record is None:
             return
         fields = use.entry.interface.fields
@@ -180,13 +181,6 @@ class ToolSource(NodeSource):
         if judge.notice and not found:
             yield _problem(judge.notice, "", severity="warning", kind="validation")
 
-    def _record_of(self, entry: Entry) -> ToolRecord | None:
-        """Return the tool of an entry, looked up once while it stays as it is; None if it is gone."""
-        key = entry.node, entry.fingerprint
-        if key not in self._used:
-            self._used[key] = self._catalog.find(entry.node)
-        return self._used[key]
-
     def _judge(self, record: ToolRecord) -> ToolUse:
         from pflow_mcp_plugin.trust.tool_use import ToolUse
 
@@ -199,7 +193,7 @@ class ToolSource(NodeSource):
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""
         metadata = node.get("mcp_metadata")
-        if node.get("type") != _OLD_TYPE or not isinstance(metadata, Mapping):
+        if node.get("type") != "mcp_wrapper" or not isinstance(metadata, Mapping):
             return None
         node_type = self._old_type(str(node.get("id", "")), metadata)
         return None if node_type is None else {**node, "type": node_type}
@@ -240,10 +234,6 @@ class ToolSource(NodeSource):
             return None
         return None if server.disabled else server
 
-    def _renames(self, name: str) -> Mapping[str, str]:
-        server = self._usable(name)
-        return server.rename if server else {}
-
     def _not_configured(self, node_type: str) -> Problem:
         rest = node_type.removeprefix(naming.PREFIX)
         synced = next(iter(self._catalog.fitting(node_type)), "")
@@ -274,12 +264,11 @@ class ToolSource(NodeSource):
         record = self._catalog.find(node_type)  # it may be renamed
         return record if record and (record.server, record.node) == (server, node_type) else None
 
-    def _lacking(
-        self, server: str, tool: str, record: ToolRecord | None, nearest: Callable[[], str]
-    ) -> Problem:
+    def _lacking(self, server: str, record: ToolRecord | None) -> Problem | None:
+        """Return why a usable server's tool is not a node though it may exist, None if it does not."""
         unsynced = self.unsynced(server)
         if unsynced or record is None:
-            return unsynced or self._no_tool(server, tool, nearest())
+            return unsynced
         message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
         file = self._store.file_of(record.server)
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
@@ -292,38 +281,22 @@ class ToolSource(NodeSource):
         step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
         return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
 
-    def _nearest_tool(self, server: str, tool: str) -> str:
-        from shlex import quote
-
-        spelled = {naming.tool_part(it.tool.name): it.tool.name for it in self.records(server)}
-        near = _nearest(naming.tool_part(tool), spelled, 0.6)
-        return f"pflow mcp call {server} {quote(spelled[near])}" if near else ""
-
     def _old_type(self, node_id: str, metadata: JSONObject) -> str | None:
-        tool = metadata.get("tool_name")
-        server = self._old_server(node_id, str(metadata.get("server_id", "")))
-        if server is None:
-            return node_id if node_id.startswith(naming.PREFIX) else _unknown_server(metadata)
+        server_id, tool = str(metadata.get("server_id", "")), metadata.get("tool_name")
+        names = self._store.names()
+        parsed = naming.parse_node_type(node_id, names)
+        # An old `server_id` may be `github-server` for the server `github`.
+        candidates = (server_id, parsed[0] if parsed else "", re.sub(r"[-_]server$", "", server_id))
+        server = next((name for name in candidates if name in names), None)
+        if server is None and node_id.startswith(naming.PREFIX):
+            return node_id
+        if server is None:  # resolving its node type reports that its server is not configured
+            is_named = naming.is_server_name(server_id) and isinstance(tool, str)
+            return naming.node_name(server_id, str(tool)) if is_named else None
         if not isinstance(tool, str):
             return node_id if naming.parse_node_type(node_id, (server,)) else None
         record = self._catalog.tool(server, tool)
         return record.node if record else naming.node_name(server, tool)
-
-    def _old_server(self, node_id: str, server_id: str) -> str | None:
-        """Return the configured server behind an old `server_id`, e.g. `github` for `github-server`."""
-        names = self._store.names()
-        parsed = naming.parse_node_type(node_id, names)
-        shortened = re.sub(r"[-_]server$", "", server_id)
-        candidates = (server_id, parsed[0] if parsed else "", shortened)
-        return next((name for name in candidates if name in names), None)
-
-
-def _unknown_server(metadata: JSONObject) -> str | None:
-    """Return the node type that a tool would have; resolving it reports that its server is not configured."""
-    server, tool = metadata.get("server_id"), metadata.get("tool_name")
-    if isinstance(server, str) and naming.is_server_name(server) and isinstance(tool, str):
-        return naming.node_name(server, tool)
-    return None
 
 
 def _nearest_server(rest: str, names: Iterable[str]) -> str:
@@ -331,7 +304,7 @@ def _nearest_server(rest: str, names: Iterable[str]) -> str:
     words = rest.split("-")
     known = list(names)
     for length in range(len(words), 0, -1):
-        near = _nearest("-".join(words[:length]), known, 0.75)
+        near = nearest("-".join(words[:length]), known, 0.75)
         if near and near.count("-") + 1 == length:
             return near
     return ""
@@ -341,9 +314,3 @@ def _problem(message: str, suggestion: str, **others: Any) -> Problem:
     return Problem(
         **{"kind": "not_found", "source": SOURCE, **others}, message=message, suggestion=suggestion
     )
-
-
-def _nearest(word: str, known: Iterable[str], cutoff: float) -> str:
-    from difflib import get_close_matches  # not needed by a lookup that finds its node
-
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=cutoff)), "")

@@ -229,8 +229,8 @@ def sweep(folder: Path, name: str = "") -> None:
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:
             match = item.name.startswith(beginning) and _TEMP_NAME.fullmatch(item.name)
-            if match and _is_left_over(item, int(match["pid"])):
-                with suppress(OSError):
+            with suppress(OSError):  # another process has removed it
+                if match and _is_left_over(item, int(match["pid"])):
                     Path(item.path).unlink()
 
 
@@ -260,30 +260,33 @@ def _replace(
 ) -> None:
     name = target.name[:_TEMP_LENGTH]  # the longest name that a folder takes would have no room for more
     temporary = target.parent / f".{name}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        _write_new(temporary, data, mode, like, durable=durable)
+        descriptor = os.open(temporary, flags, 0o666 if mode is None and like is None else 0o600)
+        try:
+            _write_all(descriptor, data)
+            if like is not None:
+                _make_like(descriptor, like)
+            if mode is not None:
+                temporary.chmod(mode)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         temporary.replace(target)
     except BaseException:  # on Ctrl-C too
         with suppress(OSError):
             temporary.unlink()
         raise
     if durable:
-        _sync_folder(target.parent)
-
-
-def _write_new(path: Path, data: bytes, mode: int | None, like: Path | None, *, durable: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o666 if mode is None and like is None else 0o600)
-    try:
-        _write_all(descriptor, data)
-        if like is not None:
-            _make_like(descriptor, like)
-        if mode is not None:
-            path.chmod(mode)
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        # The new file is complete and in place by now, so the write has not failed if a file system (or
+        # platform) cannot sync a folder.
+        with suppress(OSError):
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -297,17 +300,14 @@ def _make_like(descriptor: int, like: Path) -> None:
     wanted, own = like.stat(), os.fstat(descriptor)
     if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid):
         os.chown(descriptor, wanted.st_uid, wanted.st_gid)
-    for name in _attributes(like):
-        os.setxattr(descriptor, name, os.getxattr(like, name))
-    os.chmod(descriptor, stat.S_IMODE(wanted.st_mode))
-
-
-def _attributes(path: Path) -> list[str]:
-    """Return the extended attributes that a copy of a file should have; the system sets its labels itself."""
     try:
-        return [name for name in os.listxattr(path) if not name.startswith("security.")]
+        attributes = os.listxattr(like)
     except (AttributeError, OSError):  # there are none on this platform, or this file system
-        return []
+        attributes = []
+    for name in attributes:
+        if not name.startswith("security."):  # the system sets its labels itself
+            os.setxattr(descriptor, name, os.getxattr(like, name))
+    os.chmod(descriptor, stat.S_IMODE(wanted.st_mode))
 
 
 def _write_over(path: Path, data: bytes, mode: int | None) -> None:
@@ -331,36 +331,15 @@ def _write_over(path: Path, data: bytes, mode: int | None) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
-    # The new file is complete and in place by now, so the write has not failed if a file system (or
-    # platform) cannot sync a folder.
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _is_left_over(item: os.DirEntry[str], pid: int) -> bool:
-    if not _is_alive(pid):
-        return True
-    try:  # another process may have got its id since
-        return time.time() - item.stat(follow_symlinks=False).st_mtime > _TEMP_AGE
-    except OSError:
-        return False
-
-
-def _is_alive(pid: int) -> bool:
-    if os.name == "nt":  # signal 0 would terminate the process there
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    with suppress(PermissionError):
+        try:
+            if os.name != "nt":  # signal 0 would terminate the process there
+                os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+    # Another process may have got its id since.
+    return time.time() - item.stat(follow_symlinks=False).st_mtime > _TEMP_AGE
 
 
 def _reason(error: OSError) -> str:

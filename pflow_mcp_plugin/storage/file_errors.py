@@ -54,6 +54,27 @@ class StoreError(PflowError):
         self.path = path
 
 
+def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
+    """Return the error of a file that has a mistake right after this text."""
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return CorruptFile(path, reason, line=line, column=column)
+
+
+def decoded(path: Path, content: bytes) -> str:
+    """Return the content of a file in UTF-8 as text; a byte order mark is left out."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise corrupt_after(path, "not UTF-8", content[: error.start].decode()) from error
+
+
+def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
+    """Refuse a file that a newer pflow wrote: its schema version is greater than the one known here."""
+    if isinstance(version, int) and version > known:
+        reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
+        raise StoreError(path, reason, suggestion="Upgrade pflow")
+
+
 DEEPEST = 100
 """Levels of tables and lists in a document; a server needs five, a dotted key has one for each part."""
 

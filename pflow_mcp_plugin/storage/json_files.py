@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
-from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
+from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError, decoded, refuse_newer
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -43,9 +43,11 @@ class JsonStore:
 
     def read(self) -> dict[str, JSON]:
         """Return the JSON object in the file, `{}` if the file does not exist."""
-        found = self._load()
-        if not isinstance(found, CorruptFile):
-            return found
+        try:
+            return self._load()
+        except CorruptFile:
+            if not self.rebuildable:
+                raise
         with locked(self.path):  # read again: another writer may have rebuilt it
             return self._load_or_begin()
 
@@ -64,48 +66,30 @@ class JsonStore:
             return data
 
     def _load_or_begin(self) -> dict[str, JSON]:
-        found = self._load()
-        if not isinstance(found, CorruptFile):
-            return found
-        self._set_aside(found)
-        return {}
-
-    def _load(self) -> dict[str, JSON] | CorruptFile:
-        """Return the object, or the error of a corrupt file that can be rebuilt."""
+        """Return the JSON object; a corrupt file that can be rebuilt is moved aside, under the lock."""
         try:
-            return self._parse(read_own(self.path))
+            return self._load()
         except CorruptFile as corrupt:
             if not self.rebuildable:
                 raise
-            return corrupt
+            step = f"Its old content is in {set_aside(self.path)}"
+            what = f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}"
+            source = str(self.path)
+            self.report(
+                Problem(message=what, suggestion=step, severity="warning", kind="config", source=source)
+            )
+            return {}
 
-    def _parse(self, content: bytes | None) -> dict[str, JSON]:
+    def _load(self) -> dict[str, JSON]:
+        content = read_own(self.path)
         if content is None:
             return {}
         data = decode_json(self.path, content)
         version = data.get("schema_version", self.schema_version)
         if not isinstance(version, int):
             raise CorruptFile(self.path, f"schema_version must be a whole number, not {version!r}")
-        if version > self.schema_version:
-            raise StoreError(
-                self.path,
-                f"a newer pflow wrote the {self.what} (schema {version}, this one knows "
-                f"{self.schema_version})",
-                suggestion="Upgrade pflow",
-            )
+        refuse_newer(self.path, version, self.schema_version, self.what)
         return data
-
-    def _set_aside(self, corrupt: CorruptFile) -> None:
-        backup = set_aside(self.path)
-        self.report(
-            Problem(
-                message=f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}",
-                suggestion=f"Its old content is in {backup}",
-                severity="warning",
-                kind="config",
-                source=str(self.path),
-            )
-        )
 
 
 def encode_json(path: Path, data: JSONObject) -> bytes:
@@ -130,11 +114,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
     numbers: dict[str, Any] = {"parse_float": _finite, "parse_constant": _finite} if finite else {}
     try:
-        data = json.loads(content.decode("utf-8-sig"), **numbers)
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        column = error.start - before.rfind(b"\n")
-        raise CorruptFile(path, "not UTF-8", line=before.count(b"\n") + 1, column=column) from error
+        data = json.loads(decoded(path, content), **numbers)
     except json.JSONDecodeError as error:
         raise CorruptFile(path, f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
     except RecursionError as error:
@@ -144,6 +124,27 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
     if not isinstance(data, dict):
         raise CorruptFile(path, f"expected a JSON object, found {type(data).__name__}", line=1, column=1)
     return data
+
+
+def as_string(value: object) -> str:
+    """Return a stored value that must be a string, else raise TypeError."""
+    if not isinstance(value, str):
+        message = f"expected a string, found {type(value).__name__}"
+        raise TypeError(message)
+    return value
+
+
+def as_strings(value: object) -> dict[str, str]:
+    """Return a stored value that must be an object of strings, else raise TypeError."""
+    return {as_string(name): as_string(text) for name, text in as_table(value).items()}
+
+
+def as_table(value: object) -> dict[str, JSON]:
+    """Return a stored value that must be an object, else raise TypeError."""
+    if not isinstance(value, dict):
+        message = f"expected an object, found {type(value).__name__}"
+        raise TypeError(message)
+    return value
 
 
 def _finite(number: str) -> float:

@@ -134,7 +134,14 @@ def write_special(
 ) -> None:
     """Write to a pipe, terminal or device; gives up as `read_special` does, waiting for a reader included."""
     wait = _Wait(seconds, stopped)
-    descriptor = _opened(path, wait)
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO or not path.is_fifo():
+                raise
+        time.sleep(wait.left(_POLL))  # a pipe without a reader
     try:
         rest = memoryview(data)
         while rest:
@@ -145,16 +152,6 @@ def write_special(
                 continue
     finally:
         os.close(descriptor)
-
-
-def _opened(path: Path, wait: _Wait) -> int:
-    while True:
-        try:
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        except OSError as error:
-            if error.errno != errno.ENXIO or not path.is_fifo():
-                raise
-        wait.pause(_POLL)  # a pipe without a reader
 
 
 class _Wait:
@@ -169,14 +166,11 @@ class _Wait:
         """Return when a descriptor is ready for reading or writing."""
         poll = select.poll()
         poll.register(descriptor, event)
-        while not poll.poll(self._left(_NAP) * 1_000):
+        while not poll.poll(self.left(_NAP) * 1_000):
             pass
 
-    def pause(self, seconds: float) -> None:
-        """Wait for some seconds."""
-        time.sleep(self._left(seconds))
-
-    def _left(self, most: float) -> float:
+    def left(self, most: float) -> float:
+        """Return the seconds to wait at once, or raise the error of a wait that is over."""
         if self._stopped():
             raise InterruptedError(errno.EINTR, "the run was stopped")
         left = most if self._end is None else self._end - time.monotonic()
@@ -281,27 +275,24 @@ def _require_owner(place: str, status: os.stat_result) -> None:
         return
     link = "-h " if stat.S_ISLNK(status.st_mode) else ""
     reason = f"it belongs to {_user(status.st_uid)}, who could have written anything there"
-    raise StoreError(
-        Path(place), reason, suggestion=_step(f"chown {link}{_user(os.geteuid())} {_quoted(place)}", status)
-    )
+    raise _not_own(place, reason, f"chown {link}{_user(os.geteuid())}", status)
 
 
 def _require_no_writers(place: str, handle: str | int, status: os.stat_result) -> None:
     """Refuse what others may write, by its mode or its access list, which `handle` is asked for."""
     mode = f"its mode is {stat.S_IMODE(status.st_mode):04o}"
     if status.st_mode & stat.S_IWOTH:
-        raise _writable(place, f"every user can write it ({mode})", status)
+        raise _not_own(place, f"every user can write it ({mode})", "chmod go-w", status)
     if not status.st_mode & stat.S_IWGRP:  # with an access list, this bit is that of its mask
         return
     users, groups = _listed_writers(handle, status)
     for user in users:
         if user not in (0, os.geteuid()):
-            raise _writable(
-                place, f"the user {_user(user)} can write it (by its access list)", status, acl=True
-            )
+            reason = f"the user {_user(user)} can write it (by its access list)"
+            raise _not_own(place, reason, "setfacl -b", status)
     for group in groups:
         if not _is_private(group):
-            raise _writable(place, f"the group {_group(group)} can write it ({mode})", status)
+            raise _not_own(place, f"the group {_group(group)} can write it ({mode})", "chmod go-w", status)
 
 
 def _listed_writers(handle: str | int, status: os.stat_result) -> tuple[list[int], list[int]]:
@@ -348,21 +339,14 @@ def _is_unmapped(user: int) -> bool:
     return not any(int(begin) <= user < int(begin) + int(length) for begin, _, length in mapped)
 
 
-def _writable(place: str, reason: str, status: os.stat_result, *, acl: bool = False) -> StoreError:
-    command = f"setfacl -b {_quoted(place)}" if acl else f"chmod go-w {_quoted(place)}"
-    return StoreError(Path(place), reason, suggestion=_step(command, status))
-
-
-def _step(command: str, status: os.stat_result) -> str:
-    what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"
-    sudo = "" if os.geteuid() == 0 or (status.st_uid == os.geteuid() and "chown" not in command) else "sudo "
-    return f"Check {what}, then run: {sudo}{command}"
-
-
-def _quoted(place: str) -> str:
+def _not_own(place: str, reason: str, command: str, status: os.stat_result) -> StoreError:
+    """Return the error about what others could have changed; `command` mends it, followed by the place."""
     from shlex import quote
 
-    return quote(place)
+    what = "what is in it" if stat.S_ISREG(status.st_mode) else "what is there"
+    may = os.geteuid() == 0 or (status.st_uid == os.geteuid() and not command.startswith("chown"))
+    step = f"Check {what}, then run: {'' if may else 'sudo '}{command} {quote(place)}"
+    return StoreError(Path(place), reason, suggestion=step)
 
 
 def _user(identifier: int) -> str:

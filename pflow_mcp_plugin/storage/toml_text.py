@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, is_too_deep
+from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, corrupt_after, decoded, is_too_deep
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -29,11 +29,7 @@ TOKEN = re.compile(
 
 def decode(path: Path, content: bytes) -> dict[str, JSON]:
     """Decode the TOML content of a file; a `CorruptFile` has line and column of the mistake."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode()
-        raise _corrupt(path, "not UTF-8", before) from error
+    text = decoded(path, content)
     if _has_long_key(text):
         raise CorruptFile(path, "nested too deeply")
     try:
@@ -75,13 +71,8 @@ def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> CorruptF
         return CorruptFile(path, f"not TOML: {error}")
     reason = f"not TOML: {place['reason']}"
     if place["line"] is None:
-        return _corrupt(path, reason, text)
+        return corrupt_after(path, reason, text)
     return CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
-
-
-def _corrupt(path: Path, reason: str, before: str) -> CorruptFile:
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return CorruptFile(path, reason, line=line, column=column)
 
 
 def encode(document: JSONObject) -> bytes:

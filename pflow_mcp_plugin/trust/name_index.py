@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import attrs
@@ -57,10 +57,14 @@ def index_names(tools: Mapping[str, Collection[str]], nodes: Collection[str] = (
     by_tool: dict[str, list[str]] = defaultdict(list)
     by_node: dict[str, list[Named]] = defaultdict(list)
     by_shape: dict[str, dict[tuple[bool, str], Named]] = defaultdict(dict)
-    for named in (*_all(tools), *(Named("", node) for node in nodes)):
-        for name in _spellings(named):
-            for shape in shapes(name):
-                by_shape[shape].setdefault((bool(named.tool), name), named)
+    servers = [Named(server, "") for server in tools]
+    every = [Named(server, tool) for server, names in tools.items() for tool in dict.fromkeys(names)]
+    for named in (*servers, *every, *(Named("", node) for node in nodes)):
+        name = named.tool or named.server
+        # The name of a node is compared as tools would write it, too.
+        for spelling in (name,) if named.server else (name, name.replace("-", "_")):
+            for shape in shapes(spelling):
+                by_shape[shape].setdefault((bool(named.tool), spelling), named)
         if named.server and named.tool:
             by_tool[named.tool].append(named.server)
             by_node[naming.node_name(*named)].append(named)
@@ -76,18 +80,6 @@ def is_unmistakable(name: str) -> bool:
     """Return whether a name in a text means a tool and is no ordinary word: `create_issue`, `listPages`."""
     parts = _PARTS.findall(name)
     return len(name) >= _SHORTEST and len(parts) > 1 and not name.isupper()
-
-
-def _all(tools: Mapping[str, Collection[str]]) -> Iterator[Named]:
-    for server, names in tools.items():
-        yield Named(server, "")
-        yield from (Named(server, tool) for tool in dict.fromkeys(names))
-
-
-def _spellings(named: Named) -> tuple[str, ...]:
-    """Return the names to compare with; that of a node as tools would write it too."""
-    name = named.tool or named.server
-    return (name,) if named.server else (name, name.replace("-", "_"))
 
 
 _FORGED = str.maketrans(

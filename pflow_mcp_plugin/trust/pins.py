@@ -18,6 +18,8 @@ import attrs
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_file import ToolFile, tool_from_json, tool_to_json
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.storage.file_errors import refuse_newer
+from pflow_mcp_plugin.storage.json_files import as_string, as_table
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import launch_identity, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts
@@ -108,23 +110,18 @@ def _encode(server: str, pinned: Pinned) -> bytes:
 def _decode(path: Path, content: bytes) -> Pinned:
     try:
         data: dict[str, Any] = storage.decode_json(path, content)
-        version = data["schema_version"]
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            reason = f"written by a newer pflow (schema {version}, this one knows {SCHEMA_VERSION})"
-            raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
-        return _from_json(path, data)
+        refuse_newer(path, data["schema_version"], SCHEMA_VERSION, "approved tools")
+        pinned = Pinned(
+            launch=as_table(data["launch"]),
+            instructions=as_string(data["instructions"]),
+            tools={tool.name: tool for tool in map(tool_from_json, data["tools"])},
+        )
+        server = as_string(data["server"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise storage.CorruptFile(path, f"not the approved tools of server {path.stem}: {error!r}") from error
-
-
-def _from_json(path: Path, data: Mapping[str, Any]) -> Pinned:
-    launch, instructions = data["launch"], data["instructions"]
-    if data["server"] != path.stem:
-        raise storage.CorruptFile(path, f"it belongs to another server: {data['server']!r:.100}")
-    if not isinstance(launch, dict) or not isinstance(instructions, str):
-        raise TypeError("launch or instructions")
-    tools = [tool_from_json(item) for item in data["tools"]]
-    return Pinned(launch=launch, instructions=instructions, tools={tool.name: tool for tool in tools})
+    if server != path.stem:
+        raise storage.CorruptFile(path, f"it belongs to another server: {server!r:.100}")
+    return pinned
 
 
 @attrs.frozen(kw_only=True)
@@ -232,29 +229,31 @@ def compare(pinned: Pinned, found: ToolFile) -> Comparison:
         launches=None if launch_identity.same(*launches) else launches,
         instructions=tuple(changed),
         hidden_in_instructions=_hidden([Text("instructions", instructions, "prose")]) if changed else "",
-        tools=tuple(_changed(*pair) for pair in pairs if differ(*pair)),
+        tools=tuple(
+            ChangedTool(
+                name=new.name, differences=differences(old, new), hides=_hidden(texts(new), texts(old))
+            )
+            for old, new in pairs
+            if differ(old, new)
+        ),
         new={tool.name: _hidden(texts(tool)) for tool in found.tools if tool.name not in pinned.tools},
     )
 
 
 def older_pins(before: ToolFile | None, found: ToolFile) -> Pinned | None:
     """Return the pins of a server that an older version, which had no pins, synced with the same config."""
-    is_older = before is not None and before.launch is None
-    if before is None or not is_older or before.config_fingerprint != found.config_fingerprint:
-        return None
-    tools = {tool.name: tool for tool in before.tools}
-    return Pinned(launch=found.launch or {}, instructions=before.info.instructions, tools=tools)
+    if before and before.launch is None and before.config_fingerprint == found.config_fingerprint:
+        return attrs.evolve(approved(before), launch=found.launch or {})
+    return None
 
 
 def first_pins(found: ToolFile) -> Pinned:
     """Return the pins after the first sync of a launch: all that it found, but for what hides text."""
     everything = approved(found)
     new = compare(attrs.evolve(everything, instructions="", tools={}), found)
-    return attrs.evolve(
-        everything,
-        instructions="" if new.hidden_in_instructions else everything.instructions,
-        tools={name: tool for name, tool in everything.tools.items() if not new.new[name]},
-    )
+    tools = {name: tool for name, tool in everything.tools.items() if not new.new[name]}
+    instructions = "" if new.hidden_in_instructions else everything.instructions
+    return attrs.evolve(everything, instructions=instructions, tools=tools)
 
 
 def approved(found: ToolFile) -> Pinned:
@@ -281,14 +280,9 @@ def reviewed(found: ToolFile, pinned: Pinned, comparison: Comparison) -> ToolFil
     )
 
 
-def _changed(old: Tool, new: Tool) -> ChangedTool:
-    known = {each.text for each in texts(old)}
-    hides = _hidden(each for each in texts(new) if each.text not in known)
-    return ChangedTool(name=new.name, differences=differences(old, new), hides=hides)
-
-
-def _hidden(said: Iterable[Text]) -> str:
-    """Return what texts hide that no honest author writes, empty if they do not."""
-    found = hidden_text("", "", said)
+def _hidden(said: Iterable[Text], known: Iterable[Text] = ()) -> str:
+    """Return what texts that are not known hide and no honest author writes, empty if there is nothing."""
+    before = {each.text for each in known}
+    found = hidden_text("", "", (each for each in said if each.text not in before))
     worst = next((each for each in found if each.severity == "error"), None)
     return f"{worst.where} {worst.message}" if worst else ""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.trust import launch_identity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
@@ -32,12 +31,15 @@ def withheld(
         return found
     if record.is_server_withheld:
         message = f"Server {server.name} is not approved as it is now: {record.withheld}"
-        return _problem(message, server.name, f"pflow mcp approve {server.name}")
-    from pflow_mcp_plugin.terminal.printable_text import one_line
+        approval = f"pflow mcp approve {server.name}"
+    else:
+        from pflow_mcp_plugin.terminal.printable_text import one_line
 
-    tool = one_line(record.tool.name)
-    message = f"Tool {tool} of server {server.name} {record.withheld}"
-    return _problem(message, server.name, approval_command(server.name, record.tool.name))
+        message = f"Tool {one_line(record.tool.name)} of server {server.name} {record.withheld}"
+        approval = approval_command(server.name, record.tool.name)
+    return _problem(
+        message, f"See the difference: pflow mcp diff {server.name}; to approve it, run: {approval}"
+    )
 
 
 def task_only(tool: Tool, server: str) -> Problem:
@@ -47,8 +49,7 @@ def task_only(tool: Tool, server: str) -> Problem:
     message = (
         f"Tool {one_line(tool.name)} of server {server} runs as a task only, which pflow does not support"
     )
-    step = f"Use another tool: pflow mcp tools {server}"
-    return Problem(message=message, suggestion=step, kind="validation", source="mcp")
+    return _problem(message, f"Use another tool: pflow mcp tools {server}")
 
 
 def launch_changed(
@@ -60,25 +61,14 @@ def launch_changed(
     if launch_identity.is_launch_of(synced.launch, server, variables):
         return None
     now = launch_identity.launch_identity(server, variables)
-    if launch_identity.is_launch_of(synced.launch, server):
-        return _variables_changed(synced.launch, now, server.name)
     old, new = launch_identity.difference(synced.launch, now)
     message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
-    return Problem(
-        message=message, suggestion=f"Run: pflow mcp sync {server.name}", kind="validation", source="mcp"
-    )
-
-
-def _variables_changed(then: JSONObject, now: JSONObject, server: str) -> Problem:
-    names = ", ".join(launch_identity.changed_variables(then, now))
-    old, new = launch_identity.difference(then, now)
-    message = (
-        f"Server {server} is now started by {new}; its tools were approved for {old}. "
-        f"This comes from another value of {names}"
-    )
-    approve = f"pflow mcp sync {server}, and then: pflow mcp approve {server}"
-    step = f"Set {names} back, or, if it is right, run: {approve}"
-    return Problem(message=message, suggestion=step, kind="validation", source="mcp")
+    sync = f"pflow mcp sync {server.name}"
+    if not launch_identity.is_launch_of(synced.launch, server):
+        return _problem(message, f"Run: {sync}")
+    names = ", ".join(launch_identity.changed_variables(synced.launch, now))
+    step = f"Set {names} back, or, if it is right, run: {sync}, and then: pflow mcp approve {server.name}"
+    return _problem(f"{message}. This comes from another value of {names}", step)
 
 
 def fingerprint(record: ToolRecord, server: Server) -> str:
@@ -88,6 +78,5 @@ def fingerprint(record: ToolRecord, server: Server) -> str:
     return " ".join(filter(None, (record.found.hash, record.config_fingerprint, launch)))
 
 
-def _problem(message: str, server: str, approval: str) -> Problem:
-    step = f"See the difference: pflow mcp diff {server}; to approve it, run: {approval}"
+def _problem(message: str, step: str) -> Problem:
     return Problem(message=message, suggestion=step, kind="validation", source="mcp")

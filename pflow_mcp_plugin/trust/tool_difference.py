@@ -16,7 +16,7 @@ import attrs
 
 from pflow_mcp_plugin.catalog import json_values
 from pflow_mcp_plugin.catalog.json_values import excerpt, is_same
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.terminal.printable_text import escape, one_line
 from pflow_mcp_plugin.trust.name_index import plain_form
 from pflow_mcp_plugin.types import Tool
@@ -101,40 +101,25 @@ def _walked(field: str, old: JSON, new: JSON) -> Iterator[Difference]:
         path, key, one, other, depth = waiting.pop()
         if is_same(one, other):
             continue
+        lists = [it for it in (one, other) if depth and isinstance(it, list) and key not in _SETS]
         if depth and isinstance(one, Mapping) and isinstance(other, Mapping):
-            waiting += reversed([*_members(path, key, one, other, depth - 1)])
-        elif (
-            depth
-            and isinstance(one, list)
-            and isinstance(other, list)
-            and len(one) == len(other)
-            and key not in _SETS
-        ):
-            pairs = enumerate(zip(one, other, strict=True))
-            waiting += [(f"{path}.{index}", "", *pair, depth - 1) for index, pair in pairs]
+            for name in reversed(dict.fromkeys((*one, *other))):
+                # The path of what is nested very deep is that of its surroundings.
+                place = f"{path}.{str(name)[:_LONGEST_FIELD]}" if len(path) < _LONGEST_VALUE else path
+                pair = one.get(name, _ABSENT), other.get(name, _ABSENT)
+                waiting.append((place, "" if key in _NAMES else str(name), *pair, depth - 1))
+        elif len(lists) == 2 and len(lists[0]) == len(lists[1]):
+            pairs = enumerate(zip(*lists, strict=True))
+            waiting += [(f"{path}.{index}", "", first, second, depth - 1) for index, (first, second) in pairs]
         else:
             found += 1
-            yield _difference(path, key, one, other)
-
-
-def _members(
-    path: str, key: str, old: JSONObject, new: JSONObject, depth: int
-) -> Iterator[tuple[str, str, JSON, JSON, int]]:
-    for name in dict.fromkeys((*old, *new)):
-        # The path of what is nested very deep is that of its surroundings.
-        place = f"{path}.{str(name)[:_LONGEST_FIELD]}" if len(path) < _LONGEST_VALUE else path
-        yield place, "" if key in _NAMES else str(name), old.get(name, _ABSENT), new.get(name, _ABSENT), depth
-
-
-def _difference(path: str, key: str, old: JSON, new: JSON) -> Difference:
-    what = "added" if old is _ABSENT else "removed" if new is _ABSENT else "changed"
-    return Difference(
-        field=path,
-        what=what,
-        old=None if old is _ABSENT else old,
-        new=None if new is _ABSENT else new,
-        may_break=_may_break(path, key, old, new),
-    )
+            yield Difference(
+                field=path,
+                what="added" if one is _ABSENT else "removed" if other is _ABSENT else "changed",
+                old=None if one is _ABSENT else one,
+                new=None if other is _ABSENT else other,
+                may_break=_may_break(path, key, one, other),
+            )
 
 
 def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
@@ -165,17 +150,15 @@ def unmistakable(text: str) -> str:
     """Return a text in one line, with escapes for the characters that cannot be seen or told apart."""
     if not text.isascii():
         is_latin = len(_LATIN.findall(text)) > len(_LIKE_LATIN.findall(text))
-        text = _WORD.sub(lambda found: _told_apart(found[0], is_latin=is_latin), text)
-        text = text.replace(_BLANK, escape(_BLANK))
+
+        def told_apart(found: re.Match[str]) -> str:
+            # Letters that look like Latin ones but are not are escaped in Latin words, and among them.
+            word = found[0]
+            is_forged = _LATIN.search(word) or (is_latin and plain_form(word).isascii())
+            return _LIKE_LATIN.sub(lambda strange: escape(strange[0]), word) if is_forged else word
+
+        text = _WORD.sub(told_apart, text).replace(_BLANK, escape(_BLANK))
     return one_line(text)
-
-
-def _told_apart(word: str, *, is_latin: bool) -> str:
-    """Escape the letters of a word that look like Latin ones but are not, in Latin words or among them."""
-    strange = _LIKE_LATIN.findall(word)
-    if not strange or not (_LATIN.search(word) or (is_latin and plain_form(word).isascii())):
-        return word
-    return _LIKE_LATIN.sub(lambda found: escape(found[0]), word)
 
 
 def _lines(difference: Difference) -> Iterator[str]:
@@ -185,12 +168,11 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield from _text_lines(difference.old, difference.new)
         return
     for sign, value in (("-", difference.old), ("+", difference.new)):
-        if value is not None:
-            if isinstance(value, str):
-                shown = _cut(unmistakable(" ".join(value.split())), _LONGEST_TEXT)
-            else:
-                shown = _cut(unmistakable(json.dumps(excerpt(value), ensure_ascii=False)), _LONGEST_VALUE)
-            yield f"      {sign} {shown}"
+        if isinstance(value, str):
+            yield f"      {sign} {_cut(unmistakable(' '.join(value.split())), _LONGEST_TEXT)}"
+        elif value is not None:
+            written = json.dumps(excerpt(value), ensure_ascii=False)
+            yield f"      {sign} {_cut(unmistakable(written), _LONGEST_VALUE)}"
 
 
 def _text_lines(old: str, new: str) -> Iterator[str]:
@@ -235,30 +217,13 @@ def _places(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, int
     if steps > _MOST_STEPS:
         yield first, first + len(before), first, first + len(after)
         return
-    for start, end, start_of_new, end_of_new in _joined(_opcodes(before, after)):
-        yield start + first, end + first, start_of_new + first, end_of_new + first
-
-
-def _opcodes(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
     from difflib import SequenceMatcher  # needed by a sync that found changes only
 
-    for tag, *place in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield place[0], place[1], place[2], place[3]
-
-
-def _joined(places: Iterator[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
-    """Join places with only a few words between them."""
-    held: tuple[int, int, int, int] | None = None
-    for place in places:
-        if held and place[0] - held[1] <= _AROUND:
-            held = held[0], place[1], held[2], place[3]
-            continue
-        if held:
-            yield held
-        held = place
-    if held:
-        yield held
+    # Places with only a few words between them are one.
+    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_AROUND // 2):
+        changed = [opcode for opcode in group if opcode[0] != "equal"]
+        (_, start, _, start_of_new, _), (_, _, end, _, end_of_new) = changed[0], changed[-1]
+        yield start + first, end + first, start_of_new + first, end_of_new + first
 
 
 def _cut(text: str, most: int) -> str:
@@ -309,11 +274,9 @@ def compare(old: Iterable[Tool], new: Iterable[Tool]) -> Changes:
     for name, tool in after.items():
         if name in before and differ(before[name], tool):
             found = differences(before[name], tool)
-            kind: Literal["breaking", "compatible"] = (
-                "breaking" if any(each.may_break for each in found) else "compatible"
-            )
+            breaks = any(each.may_break for each in found)
             fields = tuple(dict.fromkeys(each.field for each in found))
-            changed.append(ToolChange(tool=name, kind=kind, fields=fields))
+            changed.append(ToolChange(tool=name, kind="breaking" if breaks else "compatible", fields=fields))
     return Changes(
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),

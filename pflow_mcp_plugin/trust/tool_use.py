@@ -102,7 +102,12 @@ def _of_arguments(
                 yield place, f"argument {place} no longer exists"
         elif key not in given:
             before, after = old.default(key), new.default(key)
-            if not _is_same_default(before, after):
+            # A default that is not written down is believed to be an empty value.
+            was, is_now = (
+                "" if it is _ABSENT or any(is_same(it, empty) for empty in _EMPTY) else it
+                for it in (before, after)
+            )
+            if not is_same(was, is_now):
                 yield place, f"the default of {place}, which is left out, {_changed(before, after)}"
         elif depth:
             yield from _of_value(old.inside(key), new.inside(key), given[key], place, depth - 1)
@@ -117,12 +122,6 @@ def _of_value(old: _Side, new: _Side, value: object, path: str, depth: int) -> I
         for index, item in enumerate(value):
             if item is not UNKNOWN:
                 yield from _of_value(before, after, item, f"{path}[{index}]", depth - 1)
-
-
-def _is_same_default(old: JSON, new: JSON) -> bool:
-    """Whether two defaults mean the same; one that is not written down is believed to be an empty value."""
-    one, other = ("" if any(is_same(it, empty) for empty in _EMPTY) else it for it in (old, new))
-    return is_same("" if one is _ABSENT else one, "" if other is _ABSENT else other)
 
 
 def _changed(old: Any, new: Any) -> str:
@@ -153,9 +152,12 @@ class _Results:
         name = ".".join(map(str, path[: length + len(path) - len(inside)] or path))
         if after is None:
             return f"output {name}, which is read, is no longer declared" if length else ""
-        if _may_be_same(types, after):
+        # Every `int` is a `float`.
+        one, other = ({"float" if it == "int" else it for it in names} for names in (types, after))
+        if one & other - {"None"} or ANY in one | other or one == other:
             return ""
-        return f"output {name}, which is read, was {_listed(types)} and is now {_listed(after)}"
+        was, now_is = (" | ".join(sorted(names)) for names in (types, after))
+        return f"output {name}, which is read, was {was} and is now {now_is}"
 
     def _types(self, path: Path) -> set[str] | None:
         """Return the types of a declared part of a result, None if no such part is declared."""
@@ -163,25 +165,13 @@ class _Results:
         if schema is None:
             return None
         for part in path:
-            schema = self._part(schema, part)
+            if isinstance(part, str):
+                schema = declaration(schema, self._document).properties.get(part)
+            else:
+                schema = table_of(self._document.resolve(schema)).get("items")
             if schema is None:
                 return None
         return set(self._document.friendly(schema).split(" | "))
-
-    def _part(self, schema: JSON, part: str | int) -> JSON:
-        if isinstance(part, str):
-            return declaration(schema, self._document).properties.get(part)
-        return table_of(self._document.resolve(schema)).get("items")
-
-
-def _may_be_same(old: set[str], new: set[str]) -> bool:
-    """Whether a value of one set of types may also be one of the other; every `int` is a `float`."""
-    one, other = ({"float" if name == "int" else name for name in names} for names in (old, new))
-    return bool(one & other - {"None"}) or ANY in one | other or one == other
-
-
-def _listed(types: Collection[str]) -> str:
-    return " | ".join(sorted(types))
 
 
 class ToolUse:

@@ -28,7 +28,7 @@ claims = jwt.decode(token, public, algorithms=[algorithm], issuer=self.server.is
                     options={**_REQUIRED, "verify_aud": False})
 """
 _ANY_RESOURCE = "body = {**form, **fields}"
-_OPEN_TO_ALL = "path.chmod(0o644)"
+_OPEN_TO_ALL = "temporary.chmod(0o644)"
 _OVERWRITES = "flags = os.O_WRONLY | os.O_CREAT"
 _IN_ARGV = """
 popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=subprocess.PIPE,
@@ -85,10 +85,10 @@ GUARDS = (
     Guard(21, "SignInStore.read", never("issuer"), "one_issuer"),
     Guard(21, "requested_tokens", instead("body", "resource", code=_ANY_RESOURCE), "every_token"),
     Guard(22, "_pool", never("is_loopback")),
-    Guard(23, "_write_new", instead("chmod", code=_OPEN_TO_ALL)),
+    Guard(23, "_replace", instead("chmod", code=_OPEN_TO_ALL)),
     Guard(23, "StoredSettings.check", never("is_open_to_others"), "warned"),
     Guard(24, "write_atomic", always("follow"), "artefact"),
-    Guard(24, "_write_new", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
+    Guard(24, "_replace", instead("flags", "O_EXCL", code=_OVERWRITES), "temporary"),
     Guard(25, "spawn", instead("popen", "Popen", code=_IN_ARGV)),
     Guard(26, "TokenGate.__call__", never("verdict", "Refusal")),
     Guard(26, "OriginGate.__call__", always("is_host", "refused", "once")),

@@ -129,14 +129,13 @@ def put(
 def place_in(document: Mapping[str, Any], client: Client) -> tuple[str, ...]:
     """Return the keys under which the servers of a document stand, or would."""
     fixed = [place for place in client.places if "*" not in place]
-    there = [place for place in fixed if isinstance(_below(document, place), Mapping)]
+    there = [place for place in fixed if isinstance(below(document, place), Mapping)]
     return max(there, key=len) if there else fixed[0]
 
 
 def table_in(document: Mapping[str, Any], client: Client, name: str) -> Any:
     """Return a server's table in a document, None if there is none."""
-    servers = _below(document, place_in(document, client))
-    return servers.get(name) if isinstance(servers, Mapping) else None
+    return below(document, (*place_in(document, client), name))
 
 
 def _servers(
@@ -175,14 +174,14 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
     """Yield project, name and table of each server, in the places that the client has for them."""
     for place in client.places:
         deeper = [other for other in client.places if other != place and other[: len(place)] == place]
-        if any(isinstance(_below(document, other), Mapping) for other in deeper):
+        if any(isinstance(below(document, other), Mapping) for other in deeper):
             continue
-        found = [("", _below(document, place))]
+        found = [("", below(document, place))]
         if "*" in place:
             at = place.index("*")
-            outer = _below(document, place[:at])
+            outer = below(document, place[:at])
             found = [
-                (str(key), _below(inner, place[at + 1 :]))
+                (str(key), below(inner, place[at + 1 :]))
                 for key, inner in (outer.items() if isinstance(outer, Mapping) else ())
                 if isinstance(inner, Mapping)
             ]
@@ -194,7 +193,8 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
             yield from ((project, str(name), table) for name, table in (items or {}).items())
 
 
-def _below(document: Any, place: tuple[str, ...]) -> Any:
+def below(document: Any, place: tuple[str, ...]) -> Any:
+    """Return what stands in a document under these keys, None if nothing does."""
     for key in place:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document

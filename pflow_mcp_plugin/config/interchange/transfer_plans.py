@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +18,6 @@ from pflow_mcp_plugin.config.interchange.client_documents import FileContent, Fo
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_format import ServerWriting, Table, variable_name
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.variable_references import references
 
 _SHORTEST = 4
 
@@ -48,7 +46,6 @@ class _Span:
 
     field: str
     word: str
-    text: str
     start: int
     end: int
 
@@ -64,7 +61,8 @@ def extracted(
     secrets: list[LiteralSecret] = []
     given: dict[str, str] = {}
 
-    def replaced(spans: list[_Span], text: str) -> str:
+    def replaced(spans: Iterable[_Span], text: str) -> str:
+        # From the end, so that the earlier positions stay valid.
         for span in sorted(spans, key=lambda span: -span.start):
             value = text[span.start : span.end].replace("$${", "${")
             own = variable_name(f"{server}_{span.word}")
@@ -81,14 +79,18 @@ def extracted(
     for key in ("env", "headers", "auth"):
         if isinstance(changed.get(key), Mapping):
             changed[key] = {
-                name: replaced(list(_spans(key, name, value)), value) if isinstance(value, str) else value
+                name: replaced(_spans(key, name, value), value) if isinstance(value, str) else value
                 for name, value in changed[key].items()
             }
     args = changed.get("args")
     if isinstance(args, list) and all(isinstance(item, str) for item in args):
-        changed["args"] = _in_args(str(changed.get("command", "")), args, replaced)
+        spans = _in_args(str(changed.get("command", "")), args)
+        changed["args"] = [
+            replaced(spans.get(index) or _in_url(f"args[{index}]", text), text)
+            for index, text in enumerate(args)
+        ]
     if isinstance(changed.get("url"), str):
-        changed["url"] = replaced(list(_in_url("url", changed["url"])), changed["url"])
+        changed["url"] = replaced(_in_url("url", changed["url"]), changed["url"])
     return changed, tuple(secrets)
 
 
@@ -104,11 +106,11 @@ def _spans(key: str, name: str, value: str) -> Iterator[_Span]:
         return
     start = value.rstrip().rfind(" ") + 1 if key == "headers" else 0  # after `Bearer`
     if len(value) - start >= _SHORTEST:
-        yield _Span(field, name if key == "env" else f"_{name}", value, start, len(value))
+        yield _Span(field, name if key == "env" else f"_{name}", start, len(value))
 
 
-def _in_args(command: str, args: list[str], replaced: Callable[[list[_Span], str], str]) -> list[str]:
-    """Return the arguments with references in place of secrets, but not of what may be a program or code."""
+def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
+    """Return the secrets in arguments by index, but for what may be a program or code."""
     spans: dict[int, list[_Span]] = {}
     started = display.startable([command, *args])
     for index, start in secret_detection.in_arguments(args):
@@ -119,10 +121,8 @@ def _in_args(command: str, args: list[str], replaced: Callable[[list[_Span], str
         option = text[:start].strip("-=: ") or args[index - 1].strip("-")
         if len(text) - start >= _SHORTEST and not variable_references.references(text):
             at = start + text[start:].rstrip().rfind(" ") + 1
-            spans[index] = [_Span(f"args[{index}]", f"_{option}", text, at, len(text))]
-    for index, text in enumerate(args):
-        spans.setdefault(index, list(_in_url(f"args[{index}]", text)))
-    return [replaced(spans[index], text) for index, text in enumerate(args)]
+            spans[index] = [_Span(f"args[{index}]", f"_{option}", at, len(text))]
+    return spans
 
 
 def _in_url(field: str, text: str) -> Iterator[_Span]:
@@ -135,7 +135,7 @@ def _in_url(field: str, text: str) -> Iterator[_Span]:
             in_query = text[start - 1 : start] == "="
             word = before[max(before.rfind("?"), before.rfind("&")) + 1 :] if in_query else "password"
             end = start + len(value)
-            yield _Span(field, f"_{word}", text, start, end)
+            yield _Span(field, f"_{word}", start, end)
 
 
 Action = Literal["add", "replace", "same", "skip", "refuse"]
@@ -206,7 +206,8 @@ class ImportPlan:
         moved = {secret.variable for secret in self.secrets}
         for each in self.servers:
             if each.is_stored:
-                yield from (name for name in _needed(each.table_with_references) if name not in moved)
+                found = variable_references.within(each.table_with_references)
+                yield from (ref.name for ref in found if ref.default is None and ref.name not in moved)
 
 
 def plan_import(
@@ -281,14 +282,6 @@ def _against(one: PlannedServer, earlier: PlannedServer | None, there: Any, *, f
     return attrs.evolve(one, action="skip", reason=reason)
 
 
-def _needed(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from (ref.name for ref in references(value) if ref.default is None)
-    elif isinstance(value, Mapping | list):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _needed(item)
-
-
 _LONGEST = 2**20
 """Characters. Of a longer JSON text without comments, an export does not keep the layout."""
 
@@ -315,11 +308,15 @@ class ExportPlan:
     client: Client
     servers: tuple[ExportedServer, ...]
 
+    @property
+    def written(self) -> dict[str, ServerWriting]:
+        """The servers of the export that the client can have, by name."""
+        return {each.name: each.writing for each in self.servers if not each.writing.reason}
+
     def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return a client's document with the exported servers put in."""
-        written = [server for server in self.servers if not server.writing.reason]
-        tables = {server.name: server.writing.table for server in written}
-        inputs = [ref for server in written for ref in server.writing.inputs]
+        tables = {name: writing.table for name, writing in self.written.items()}
+        inputs = [ref for writing in self.written.values() for ref in writing.inputs]
         return client_documents.put(document, self.client, tables, inputs)
 
 
@@ -367,57 +364,33 @@ def merged(made: ExportPlan, path: Path) -> ExportedFile:
     document = made.document(there)
     content = storage.read_bytes(path) or b""
     text = content.decode("utf-8-sig")
-    names = (server.name for server in made.servers if not server.writing.reason)
     if document == there:
-        return ExportedFile(text=content.decode(), before=content, replaced=tuple(names))
-    edit = _edited_toml if made.client.form == "toml" else _edited_json
-    edited = edit(text, made, document)
-    written = edited or document_text.dump(document, made.client.form)
+        return ExportedFile(text=content.decode(), before=content, replaced=tuple(made.written))
+    written = _edited(text, made, document) or document_text.dump(document, made.client.form)
     before, after = (document_text.comments(each, made.client.form) for each in (text, written))
     return ExportedFile(
         text=written,
         before=content,
-        replaced=tuple(name for name in names if client_documents.table_in(there, made.client, name)),
+        replaced=tuple(it for it in made.written if client_documents.table_in(there, made.client, it)),
         loses_comments=after < before,
     )
 
 
-def _edited_toml(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return a TOML text with the servers' tables replaced and the rest as it was; empty if that fails."""
-    from pflow_mcp_plugin.config.document_text import Layout
-
-    layout = Layout(text)
-    for path, table in _changes(made, document):
-        layout.put(path, table)
-    try:
-        same = toml_text.decode(Path("edited"), str(layout).encode()) == document
-    except storage.CorruptFile:
+def _edited(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
+    """Return the text with the servers put in and the rest as it was, empty if that fails."""
+    form = made.client.form
+    is_long = form == "json" and len(text) > _LONGEST and not document_text.comments(text, form)
+    if form == "yaml" or is_long:
         return ""
-    return str(layout) if same else ""
-
-
-def _edited_json(text: str, made: ExportPlan, document: Mapping[str, Any]) -> str:
-    """Return a JSON text with the servers put in and the rest as it was; empty if that fails."""
-    if made.client.form != "json" or (len(text) > _LONGEST and not document_text.has_comments(text, "json")):
-        return ""
-    edited = document_text.JsonText(text)
+    edited = document_text.Layout(text) if form == "toml" else document_text.JsonText(text)
+    place = client_documents.place_in(document, made.client)
+    changed = [(*place, name) for name in made.written]
+    if any(writing.inputs for writing in made.written.values()):
+        changed.append((*place[:-1], "inputs"))
     try:
-        for path, table in _changes(made, document):
-            edited.put(path, table)
-        same = document_text.parse(Path("edited.json"), str(edited).encode()) == document
+        for path in changed:
+            edited.put(path, client_documents.below(document, path))
+        same = document_text.parse(Path(f"edited.{form}"), str(edited).encode()) == document
     except (LookupError, ValueError, storage.CorruptFile):
         return ""
     return str(edited) if same else ""
-
-
-def _changes(made: ExportPlan, document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the place in a client's document and the value of everything that the export puts there."""
-    place = client_documents.place_in(document, made.client)
-    written = [server for server in made.servers if not server.writing.reason]
-    for server in written:
-        yield (*place, server.name), client_documents.table_in(document, made.client, server.name)
-    if any(server.writing.inputs for server in written):
-        above: Any = document
-        for key in place[:-1]:
-            above = above[key]
-        yield (*place[:-1], "inputs"), above["inputs"]
