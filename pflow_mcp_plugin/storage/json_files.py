@@ -43,13 +43,7 @@ class JsonStore:
 
     def read(self) -> dict[str, JSON]:
         """Return the JSON object in the file, `{}` if the file does not exist."""
-        try:
-            return self._load()
-        except CorruptFile:
-            if not self.rebuildable:
-                raise
-        with locked(self.path):  # read again: another writer may have rebuilt it
-            return self._load_or_begin()
+        return self._load_or_begin(is_locked=False)
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
         """Change the JSON object in the file in place under its lock, and return it as written.
@@ -57,7 +51,7 @@ class JsonStore:
         If `change` raises, nothing is written.
         """
         with locked(self.path):
-            data = self._load_or_begin()
+            data = self._load_or_begin(is_locked=True)
             change(data)
             data = {**data, "schema_version": self.schema_version}
             content = encode_json(self.path, data)
@@ -65,13 +59,16 @@ class JsonStore:
                 write_atomic(self.path, content)
             return data
 
-    def _load_or_begin(self) -> dict[str, JSON]:
+    def _load_or_begin(self, *, is_locked: bool) -> dict[str, JSON]:
         """Return the JSON object; a corrupt file that can be rebuilt is moved aside, under the lock."""
         try:
             return self._load()
         except CorruptFile as corrupt:
             if not self.rebuildable:
                 raise
+            if not is_locked:  # then it is read again: another writer may have rebuilt it
+                with locked(self.path):
+                    return self._load_or_begin(is_locked=True)
             step = f"Its old content is in {set_aside(self.path)}"
             what = f"The {self.what} was corrupt and was replaced by an empty one: {corrupt.message}"
             source = str(self.path)
