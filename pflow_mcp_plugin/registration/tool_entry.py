@@ -159,7 +159,7 @@ def _outline(schema: JSON) -> JSONObject:
 
 def described(tool: Tool) -> dict[str, str]:
     """Return name and description of each parameter in a tool's interface: all that a search needs."""
-    plain = table_of(tool.input_schema.get("properties"))
+    plain = table_of(table_of(tool.input_schema).get("properties"))
     properties = plain or declaration(tool.input_schema).properties
     return {key: _description(raw) for key, raw in properties.items()}
 
