@@ -88,15 +88,9 @@ class Field:
     def to_dict(self) -> dict[str, JSON]:
         """Return the JSON form of an interface's field: `key`, `type`, and everything else that is set."""
         data: dict[str, JSON] = {"key": self.key, "type": self.type}
-        if self.required:
-            data["required"] = True
-        if self.description:
-            data["description"] = self.description
-        if self.schema is not None:
-            data["schema"] = self.schema
-        if self.shell_line:
-            data["shell_line"] = True
-        return data
+        data |= {name: value for name in ("required", "description") if (value := getattr(self, name))}
+        data |= {} if self.schema is None else {"schema": self.schema}
+        return {**data, "shell_line": True} if self.shell_line else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
@@ -196,12 +190,8 @@ class Interface:
             "outputs": [field.to_dict() for field in self.outputs],
             "actions": list(self.actions),
         }
-        if self.open:
-            data["open"] = True
-        if self.open_outputs:
-            data["open_outputs"] = True
-        data.update({key: value for key in ("result", "piped") if (value := getattr(self, key))})
-        return data
+        set_ones = ("open", "open_outputs", "result", "piped")
+        return data | {key: value for key in set_ones if (value := getattr(self, key))}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Interface:

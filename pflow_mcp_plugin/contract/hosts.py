@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.problems import PflowError, Problem
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pflow_mcp_plugin.contract.commands import Report
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.contract.libraries import Library, SavedWorkflow
-    from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.runners import Runner
     from pflow_mcp_plugin.contract.suggestions import Suggestion

@@ -5,17 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError
 from pflow_mcp_plugin.contract.validators import items, text, valid_name
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-
 
 Found = TypeVar("Found")
 
@@ -131,27 +127,26 @@ class Library(ABC):
         Args:
             pattern: Only those whose name or description contains it, in any case.
         """
-        wanted = pattern.lower()
-        every = map(self._described, self.names())
-        return [saved for saved in every if wanted in f"{saved.name}\n{saved.description}".lower()]
-
-    def _described(self, name: str) -> SavedWorkflow:
-        try:
-            return self.describe(name)
-        except PflowError as error:
-            return SavedWorkflow(name=name, path=Path(name), problem=error.message)
+        found: list[SavedWorkflow] = []
+        for name in self.names():
+            try:
+                saved = self.describe(name)
+            except PflowError as error:
+                saved = SavedWorkflow(name=name, path=Path(name), problem=error.message)
+            if pattern.lower() in f"{saved.name}\n{saved.description}".lower():
+                found.append(saved)
+        return found
 
     def discover(self, task: str, limit: int = 10) -> Discovery[SavedWorkflow]:
         """Return the saved workflows that do what a task in words asks for, best first.
 
         By default, those that contain words of the task, with their share as confidence.
         """
-        from pflow_mcp_plugin.contract.libraries import Discovery, Match, share_of_words
-
-        usable = (saved for saved in self.saved() if not saved.problem)
-        ranked = ((saved, share_of_words(task, f"{saved.name} {saved.description}")) for saved in usable)
-        matches = [Match(item=saved, confidence=share, reason=reason) for saved, (share, reason) in ranked]
-        found = [match for match in matches if match.confidence]
+        found: list[Match[SavedWorkflow]] = []
+        for saved in self.saved():
+            share, reason = share_of_words(task, f"{saved.name} {saved.description}")
+            if share and not saved.problem:
+                found.append(Match(item=saved, confidence=share, reason=reason))
         return Discovery(matches=sorted(found, key=lambda match: -match.confidence)[:limit])
 
     def fingerprint(self) -> str:

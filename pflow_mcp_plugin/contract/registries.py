@@ -55,17 +55,31 @@ class Registry(ABC):
                 if error.kind != "not_found":
                     raise
                 unknown.append(error)
-        if unknown:
-            raise unknown[0] if len(wanted) == 1 else _all_unknown(unknown, known)
-        return known
+        if not unknown:
+            return known
+        first, is_single = unknown[0], len(unknown) == 1
+        if len(wanted) == 1:
+            raise first
+        problems = tuple(
+            Problem(message=it.message, suggestion=next(iter(it.suggestions), ""), kind="not_found")
+            for it in unknown
+        )
+        raise PflowError(
+            first.message if is_single else f"{len(unknown)} node types are unknown",
+            details={"entries": [entry.to_dict() for entry in known]},
+            suggestions=first.suggestions if is_single else (),
+            problems=problems,
+            kind="not_found",
+        )
 
     def search(self, words: str, limit: int = 20) -> Sequence[tuple[Entry, float]]:
         """Return entries that match, best first, each with its score (higher is better).
 
         By default, the score is the share of the words that occur in the name or the description.
         """
-        wanted = words.lower().split()
-        scored = ((entry, _share(wanted, entry)) for entry in self.entries())
+        from pflow_mcp_plugin.contract.libraries import share_of_words
+
+        scored = ((it, share_of_words(words, f"{it.node} {it.description}")[0]) for it in self.entries())
         found = [(entry, score) for entry, score in scored if score]
         return sorted(found, key=lambda pair: (-pair[1], pair[0].node))[:limit]
 
@@ -102,24 +116,3 @@ class Registry(ABC):
             PflowError: Kind `usage`: the host cannot; by default always.
         """
         raise PflowError("This pflow cannot withhold nodes that run code", kind="usage")
-
-
-def _all_unknown(errors: Sequence[PflowError], known: Sequence[Entry]) -> PflowError:
-    """Return the errors of several unknown node types as one."""
-    problems = tuple(
-        Problem(message=error.message, suggestion=next(iter(error.suggestions), ""), kind="not_found")
-        for error in errors
-    )
-    many = f"{len(errors)} node types are unknown"
-    return PflowError(
-        errors[0].message if len(errors) == 1 else many,
-        details={"entries": [entry.to_dict() for entry in known]},
-        suggestions=errors[0].suggestions if len(errors) == 1 else (),
-        problems=problems,
-        kind="not_found",
-    )
-
-
-def _share(wanted: Sequence[str], entry: Entry) -> float:
-    where = f"{entry.node} {entry.description}".lower()
-    return sum(word in where for word in wanted) / len(wanted) if wanted else 0.0

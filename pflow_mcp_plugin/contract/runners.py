@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract.entries import Field, Interface
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.contract.problems import PflowError
+from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.validators import items, text, valid_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-    from pflow_mcp_plugin.contract.problems import Problem
-    from pflow_mcp_plugin.contract.run_requests import Outcome
 
 
 class Runner(ABC):
@@ -75,8 +69,6 @@ class Runner(ABC):
             PflowError: Kind `not_found`, `usage` or `validation`, with every problem of the params; nothing
                 has run.
         """
-        from pflow_mcp_plugin.contract.runners import NodeOutcome
-
         node: JSONObject = {"id": "node", "type": node_type, "params": _escaped(params)}
         outcome = self.run({"nodes": [node]}, {}, name=node_type, origin=origin, control=control)
         return NodeOutcome(node=node_type, outcome=outcome)
@@ -130,27 +122,23 @@ class Runner(ABC):
             workflow: The workflow as loaded.
         """
         inputs, outputs = (_declarations(workflow, key) for key in ("inputs", "outputs"))
-        return Interface(
-            params=tuple(_declared_input(name, declared) for name, declared in inputs.items()),
-            outputs=tuple(Field(key=name) for name in outputs),
-            inputs=tuple(inputs),
-            open_outputs=not outputs,
-        )
+        params = [
+            Field(
+                key=name,
+                type=declared.get("type") or "any",
+                required="default" not in declared and declared.get("required") is not False,
+                description=declared.get("description") or "",
+                schema={"default": declared["default"]} if "default" in declared else None,
+            )
+            for name, declared in inputs.items()
+        ]
+        fields = [Field(key=name) for name in outputs]
+        return Interface(params=params, outputs=fields, inputs=inputs, open_outputs=not outputs)
 
 
 def _declarations(workflow: JSONObject, key: str) -> Mapping[str, Any]:
     declared = workflow.get(key)
     return declared if isinstance(declared, Mapping) else {}
-
-
-def _declared_input(name: str, declared: Mapping[str, Any]) -> Field:
-    return Field(
-        key=name,
-        type=declared.get("type") or "any",
-        required="default" not in declared and declared.get("required") is not False,
-        description=declared.get("description") or "",
-        schema={"default": declared["default"]} if "default" in declared else None,
-    )
 
 
 def _escaped(value: JSON) -> JSON:

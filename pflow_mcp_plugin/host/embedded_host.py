@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 class EmbeddedHost(Host):
     """The embedded host, a complete small pflow core; its parts are created on first use.
 
-    Any number of threads may use it at once.
-
-    Args:
-        paths: The folders to work in.
-        manager: The plugin manager to use instead of one that holds every installed plugin.
-        show: Shows a warning to the user.
+    Any number of threads may use it at once. Without a `manager`, it has every installed plugin; `show` shows
+    a warning to the user.
     """
 
     api = (1, 0)  # the contract version this host was written for, not the installed one

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import attrs
 
@@ -41,12 +41,9 @@ _STRAY = re.compile(r"[\s\[\]{}|,!]")
 
 @attrs.frozen(kw_only=True)
 class FlowRule:
-    """A rule of the policy.
+    """A rule of the policy: where a flow begins and ends, and the rule's place in the file.
 
-    Attributes:
-        begin: Where a flow begins: a glob over node types, the name of an effect, or `inputs`.
-        end: Where it ends: a glob over node types, or the name of an effect.
-        path: The rule's place in the file.
+    Both ends are globs over node types or names of effects; `begin` may be `inputs`.
     """
 
     begin: str
@@ -85,7 +82,14 @@ def read_policy(config: Path) -> FlowPolicy | None:
             suggestions=(problems[0].suggestion,) if only else (),
         )
     flows = document.get("flows", {})
-    return FlowPolicy(deny=_rules(flows, "deny"), allow=_rules(flows, "allow"))
+    rules = {
+        key: tuple(
+            FlowRule(begin=rule["from"], end=rule["to"], path=f"flows.{key}[{index}]")
+            for index, rule in enumerate(flows.get(key, []))
+        )
+        for key in ("deny", "allow")
+    }
+    return FlowPolicy(**rules)
 
 
 def read_toml(path: Path) -> Mapping[str, Any] | None:
@@ -102,13 +106,6 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
         return decode(path, read_regular(path, own=True))
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
-
-
-def _rules(flows: Mapping[str, Any], key: Literal["deny", "allow"]) -> tuple[FlowRule, ...]:
-    return tuple(
-        FlowRule(begin=rule["from"], end=rule["to"], path=f"flows.{key}[{index}]")
-        for index, rule in enumerate(flows.get(key, []))
-    )
 
 
 def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
@@ -155,18 +152,13 @@ def _check_word(word: str, path: str, key: str) -> Iterator[Problem]:
         step = "Globs have only *, ? and [...]; write one rule for each node type"
         yield _mistake(path, f"{word!r} contains {stray[0]!r}, so it would match nothing", step)
     elif word not in RESERVED and not set(word) & set("*?["):
-        # It would be taken for a node type, and the rule would never match.
-        meant = _meant(word.lower().replace("-", "_"))
-        if meant:
+        # It would be taken for a node type, and the rule would never match. It is misspelt, or only a part.
+        spelt = word.lower().replace("-", "_")
+        within = (known for known in RESERVED if set(spelt.split("_")) <= set(known.split("_")))
+        if meant := next(within, "") or _nearest(spelt, RESERVED):
             spelled = f"[{word[0]}]{word[1:]}"
             step = f"Did you mean {meant}? For a node type of that name write {spelled}"
             yield _mistake(path, f"Unknown word {word}", step)
-
-
-def _meant(word: str) -> str:
-    """Return the word of the policy that is misspelt, or of which only a part is written."""
-    within = (known for known in RESERVED if set(word.split("_")) <= set(known.split("_")))
-    return next(within, "") or _nearest(word, RESERVED)
 
 
 def _unknown(table: Mapping[str, Any], known: tuple[str, ...], path: str) -> Iterator[Problem]:

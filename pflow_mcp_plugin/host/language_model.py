@@ -35,16 +35,14 @@ def unknown_model(name: str | None) -> PflowError:
 
 def not_accepted(model: Any, error: ValueError) -> PflowError:
     """Return the error of a language model that does not accept the options or the schema it was given."""
-    message = f"The model {model.model_id} does not accept this: {_mistakes(error)}"
+    listed = getattr(
+        error, "errors", None
+    )  # pydantic's errors, which invalid options raise, list the mistakes
+    mistakes = str(error)
+    if callable(listed):
+        mistakes = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
+    message = f"The model {model.model_id} does not accept this: {mistakes}"
     return PflowError(message, suggestions=("See: llm models --options",), kind="config")
-
-
-def _mistakes(error: ValueError) -> str:
-    """Return the mistakes; pydantic's errors, which invalid options raise, list them."""
-    listed = getattr(error, "errors", None)
-    if not callable(listed):
-        return str(error)
-    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in listed())
 
 
 def turned_away(error: BaseException) -> PflowError | None:
@@ -52,7 +50,14 @@ def turned_away(error: BaseException) -> PflowError | None:
     chain = list(_chain(error))
     status = http_status(error)
     if status in _TURNED_AWAY:
-        return _busy(error, status, _retry_after(chain))
+        return PflowError(
+            f"The model rejected the request: {error}",
+            details={"status": status},
+            action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
+            ran="not ran",
+            retryable=True,
+            retry_after=_retry_after(chain),
+        )
     if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
         message = f"The model could not be reached: {chain[-1]}"
         return PflowError(message, kind="connection", ran="not ran", retryable=True)
@@ -61,33 +66,15 @@ def turned_away(error: BaseException) -> PflowError | None:
 
 def http_status(error: BaseException) -> int | None:
     """Return the HTTP status with which a language model's provider answered, None if it did not."""
-    return next((found for found in map(_status, _chain(error)) if found), None)
-
-
-def _busy(error: BaseException, status: int | None, retry_after: float | None) -> PflowError:
-    return PflowError(
-        f"The model rejected the request: {error}",
-        details={"status": status},
-        action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
-        ran="not ran",
-        retryable=True,
-        retry_after=retry_after,
-    )
+    # `status_code` if a model's library raised it, `code` if Python's own `urllib` did.
+    found = (getattr(it, name, None) for it in _chain(error) for name in ("status_code", "code"))
+    return next((status for status in found if isinstance(status, int) and status), None)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _status(error: BaseException) -> int | None:
-    # `status_code` if a model's library raised it, `code` if Python's own `urllib` did.
-    for name in ("status_code", "code"):
-        status = getattr(error, name, None)
-        if isinstance(status, int):
-            return status
-    return None
 
 
 def _retry_after(chain: Sequence[BaseException]) -> float | None:

@@ -37,12 +37,9 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Distribution:
-    """An installed distribution and its entry points.
+    """An installed distribution: its `.dist-info` folder, if any, and the content of its `entry_points.txt`.
 
-    Args:
-        folder: Its `.dist-info` folder, empty if it has none.
-        entry_points: The content of its `entry_points.txt`.
-        headers: The header lines of its metadata; read from `folder` when left out.
+    The header lines of its metadata are read from the folder when they are left out.
     """
 
     def __init__(self, folder: str, entry_points: str, headers: str = "") -> None:
@@ -176,8 +173,7 @@ _OWN = (
 class Manager(pluggy.PluginManager):
     """A pluggy manager that accepts hook specs even if an earlier plugin does not match them.
 
-    Attributes:
-        misfits: Plugins that were unregistered because they do not match, each with the reason.
+    `misfits` are the plugins that were unregistered because they do not match, each with the reason.
     """
 
     def __init__(self) -> None:
@@ -189,26 +185,17 @@ class Manager(pluggy.PluginManager):
 
         Otherwise the plugin that adds the specs would fail because of another plugin's mistake.
         """
-        for plugin, reason in list(self._misfitting(module_or_class)):
-            if self.is_registered(plugin):
-                self.unregister(plugin)
-                self.misfits.append((plugin, reason))
-        super().add_hookspecs(module_or_class)
-
-    def _misfitting(self, namespace: Any) -> Iterator[tuple[object, str]]:
-        for name in dir(namespace):
+        for name in dir(module_or_class):
             caller = getattr(self.hook, name, None)
-            if caller is None or self.parse_hookspec_opts(namespace, name) is None:
+            if caller is None or self.parse_hookspec_opts(module_or_class, name) is None:
                 continue
-            accepted = inspect.signature(getattr(namespace, name)).parameters.keys()
-            for implementation in caller.get_hookimpls():
-                unknown = set(implementation.argnames) - accepted
-                if unknown:
-                    asked = ", ".join(sorted(unknown))
-                    yield (
-                        implementation.plugin,
-                        f"implements {name} with the argument {asked}, which that hook does not have",
-                    )
+            accepted = inspect.signature(getattr(module_or_class, name)).parameters.keys()
+            for implementation in list(caller.get_hookimpls()):
+                if unknown := ", ".join(sorted(set(implementation.argnames) - accepted)):
+                    reason = f"implements {name} with the argument {unknown}, which that hook does not have"
+                    self.unregister(implementation.plugin)
+                    self.misfits.append((implementation.plugin, reason))
+        super().add_hookspecs(module_or_class)
 
 
 def create_manager() -> Manager:
@@ -255,16 +242,10 @@ def _closest(name: str, known: set[str]) -> str:
 
 
 class Plugin:
-    """A plugin of the host, with its status.
+    """A plugin of the host: `disabled` by the user, `skipped` for the `reason` given, or `loaded`.
 
-    Args:
-        name: The name of its entry point.
-        own: Whether it is part of the host.
-        module: The object that the entry point names, once it is imported.
-        metadata: The distribution that contains it; None when it was registered by hand.
-
-    Attributes:
-        status: `disabled` by the user, `skipped` for the `reason` given, else `loaded`.
+    `name` is that of its entry point, and `module` the object that this names, once it is imported. It is the
+    host's `own`, or `metadata` is the distribution that contains it; None if it was registered by hand.
     """
 
     def __init__(
@@ -273,38 +254,35 @@ class Plugin:
         self.name = name
         self.own = own
         self.module = module
-        self.metadata = metadata
+        self._metadata = metadata
         self.status: Literal["loaded", "disabled", "skipped"] = "loaded"
         self.reason = ""
 
     @property
+    def metadata(self) -> Distribution | None:
+        """The distribution that contains the plugin; None if it was registered by hand."""
+        return own_distribution() if self.own else self._metadata
+
+    @property
     def distribution(self) -> str:
         """The name of the plugin's distribution, empty when it was registered by hand."""
-        metadata = self._read_metadata()
-        return metadata.name if metadata else ""
+        return self.metadata.name if self.metadata else ""
 
     @property
     def version(self) -> str:
         """The version of the distribution in which the host found a plugin, empty if it has none."""
-        metadata = self._read_metadata()
-        return metadata.version if metadata else ""
+        return self.metadata.version if self.metadata else ""
 
     @property
     def label(self) -> str:
         """The name, distribution and version of one of the host's plugins, for messages."""
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
 
-    def _read_metadata(self) -> Distribution | None:
-        return own_distribution() if self.own else self.metadata
-
 
 class PluginFailed(PflowError):
     """The failure of a plugin, with its name and distribution, and how to upgrade or disable it.
 
-    Args:
-        plugin: Whose code was called.
-        doing: What failed, as in "could not be loaded".
-        error: The exception that it raised.
+    `doing` says what failed, as in "could not be loaded".
     """
 
     def __init__(self, plugin: Plugin, doing: str, error: BaseException) -> None:
@@ -340,12 +318,9 @@ def plugin_code(
 
 
 class Plugins:
-    """The plugins of one host: loads and calls them one by one.
+    """The plugins of one host: loads and calls them one by one, and reports each that is skipped.
 
-    Args:
-        report: Called with a warning for each plugin that is skipped.
-        manager: The manager to register on; when one is given, the plugins registered there replace
-            the installed ones.
+    When a manager is given, the plugins registered there replace the installed ones.
     """
 
     def __init__(
@@ -368,11 +343,27 @@ class Plugins:
         for name, module in _OWN:
             self._add(Plugin(name, own=True), partial(import_module, module))
         if self.scan:
-            self._load_installed()
+            disabled = disabled_names()
+            taken: dict[str, Plugin] = {}
+            for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
+                plugin = Plugin(point.name, metadata=point.distribution)
+                if point.name in disabled:
+                    plugin.status, plugin.reason = "disabled", f"by {DISABLE_VARIABLE}"
+                    self.all.append(plugin)
+                elif first := taken.get(point.name):
+                    reason = f"has the same name as the plugin {first.label}, which was found first"
+                    self._refuse(plugin, reason)
+                else:
+                    taken[point.name] = plugin
+                    self._add(plugin, point.load)
         else:
             self.all += [Plugin(name, module=module) for name, module in registered if module is not None]
         for plugin in self.loaded:
-            self._check_names(plugin)
+            found: list[tuple[str, str]] = []
+            with self.reporting(plugin, "could not be checked for misspelt hooks"):
+                found += uncalled_hooks(self.manager, plugin.module)
+            for message, fix in found:
+                self._warn(plugin, f"Plugin {plugin.label}: {message}", fix)
 
     def configure(self, host: Host) -> None:
         """Pass the host to every plugin; one that raises is unregistered."""
@@ -412,9 +403,10 @@ class Plugins:
         for plugin, item in found:
             if item.hookwrapper or item.wrapper:
                 message = f"Plugin {plugin.label} wraps {hook}, which is called for each plugin separately"
-                self.report(Problem(message=message, severity="warning", kind="config"))
+                self._warn(plugin, message)
                 continue
-            yield plugin, _caller(item)
+            function, wants_argument = item.function, bool(item.argnames)
+            yield plugin, partial(_called, function, wants_argument=wants_argument)
 
     def of(self, module: object) -> Plugin:
         """Return the `Plugin` that a registered object belongs to."""
@@ -429,23 +421,6 @@ class Plugins:
                 yield
         except PluginFailed as failed:
             self.report(failed.as_warning())
-
-    def _load_installed(self) -> None:
-        disabled = disabled_names()
-        taken: dict[str, Plugin] = {}
-        for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
-            plugin = Plugin(point.name, metadata=point.distribution)
-            if point.name in disabled:
-                plugin.status, plugin.reason = "disabled", f"by {DISABLE_VARIABLE}"
-                self.all.append(plugin)
-            elif point.name in taken:
-                self._refuse(
-                    plugin,
-                    f"has the same name as the plugin {taken[point.name].label}, which was found first",
-                )
-            else:
-                taken[point.name] = plugin
-                self._add(plugin, point.load)
 
     def _add(self, plugin: Plugin, load: Callable[[], object]) -> None:
         self.all.append(plugin)
@@ -467,27 +442,22 @@ class Plugins:
         plugin.status, plugin.reason = "skipped", failed.reason
         self.report(failed.as_warning())
 
-    def _check_names(self, plugin: Plugin) -> None:
-        found: list[tuple[str, str]] = []
-        with self.reporting(plugin, "could not be checked for misspelt hooks"):
-            found += uncalled_hooks(self.manager, plugin.module)
-        for message, fix in found:
-            self.report(
-                Problem(
-                    message=f"Plugin {plugin.label}: {message}",
-                    suggestion=fix,
-                    severity="warning",
-                    kind="config",
-                    source=plugin.name,
-                )
-            )
-
     def _refuse(self, plugin: Plugin, reason: str) -> None:
         if plugin not in self.all:
             self.all.append(plugin)
         plugin.status, plugin.reason = "skipped", reason
-        message = f"Plugin {plugin.label} is skipped: it {reason}"
-        self.report(Problem(message=message, severity="warning", kind="config", source=plugin.name))
+        self._warn(plugin, f"Plugin {plugin.label} is skipped: it {reason}")
+
+    def _warn(self, plugin: Plugin, message: str, suggestion: str = "") -> None:
+        self.report(
+            Problem(
+                message=message,
+                suggestion=suggestion,
+                severity="warning",
+                kind="config",
+                source=plugin.name,
+            )
+        )
 
 
 def disabled_names() -> frozenset[str]:
@@ -495,6 +465,5 @@ def disabled_names() -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, os.environ.get(DISABLE_VARIABLE, "").split(","))))
 
 
-def _caller(implementation: pluggy.HookImpl) -> Callable[[object], Any]:
-    wants_argument = bool(implementation.argnames)
-    return lambda argument: implementation.function(*([argument] if wants_argument else []))
+def _called(function: Callable[..., Any], argument: object, *, wants_argument: bool) -> Any:
+    return function(argument) if wants_argument else function()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,11 +32,9 @@ _LAST = ".last-removal"
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """What is kept of earlier runs.
+    """What is kept of earlier runs: the newest `runs` (None for any number), and nothing older than `days`.
 
-    Attributes:
-        runs: At most this many runs, the newest; None for any number.
-        days: What is older is removed; 0 for nothing.
+    0 days keep everything.
     """
 
     runs: int | None = None
@@ -59,7 +57,7 @@ def retention(config: Path, setting: Callable[[str], str | None]) -> Retention:
     try:
         table = (read_toml(config / POLICY_FILE) or {}).get(TABLE, {})
         days = os.environ.get(SETTING) or setting(SETTING)
-        if not isinstance(table, dict) or [*_mistakes(table)]:
+        if any(_mistakes(table)):
             return Retention(days=0)
         return Retention(runs=table.get("keep"), days=max(float(days or table.get("days", DAYS)), 0.0))
     except (ValueError, PflowError):
@@ -73,26 +71,25 @@ def check_retention(config: Path) -> Iterator[Problem]:
     except PflowError:
         return
     source = str(config / POLICY_FILE)
+    for path, message, step in _mistakes(table):
+        yield Problem(message=message, path=path, suggestion=step, kind="config", source=source)
+
+
+def _mistakes(table: object) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each mistake, what is wrong there, and what to write."""
     if not isinstance(table, dict):
-        yield Problem(
-            message="Must be a table", path=TABLE, suggestion=f"Write [{TABLE}]", kind="config", source=source
-        )
+        yield TABLE, "Must be a table", f"Write [{TABLE}]"
         return
-    for key, message in _mistakes(table):
-        step = "Write keep = 200, or days = 30"
-        yield Problem(message=message, path=f"{TABLE}.{key}", suggestion=step, kind="config", source=source)
-
-
-def _mistakes(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield each key that is wrong, and what is wrong with it."""
+    step = "Write keep = 200, or days = 30"
     for key, value in table.items():
+        path = f"{TABLE}.{key}"
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if key not in ("keep", "days"):
-            yield key, f"Unknown key {key}"
+            yield path, f"Unknown key {key}", step
         elif key == "keep" and not (number and isinstance(value, int) and value > 0):
-            yield key, "Must be a whole number above 0"
-        elif key == "days" and not (number and value >= 0):  # type: ignore[operator]  # it is a number
-            yield key, "Must be a number of days, 0 or more"
+            yield path, "Must be a whole number above 0", step
+        elif key == "days" and not (number and value >= 0):
+            yield path, "Must be a number of days, 0 or more", step
 
 
 def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
@@ -126,7 +123,9 @@ def prune(state: Path, kept: Retention) -> Removed:
 
 def _remove_beyond(state: Path, runs: int) -> Removed:
     """Remove the traces of all but the newest runs, with their artefacts."""
-    aged = sorted(((_modified(path), path) for path in _traces(state)), reverse=True)
+    aged: list[tuple[float, Path]] = []
+    with suppress(OSError):
+        aged = sorted(((_modified(path), path) for path in (state / "traces").glob("*.json")), reverse=True)
     removed = Removed()
     for _, path in aged[runs:]:
         artefacts = state / "artifacts" / path.stem
@@ -139,16 +138,11 @@ def _remove_beyond(state: Path, runs: int) -> Removed:
     return removed
 
 
-def _traces(state: Path) -> Iterator[Path]:
-    with suppress(OSError):
-        yield from (state / "traces").glob("*.json")
-
-
 def _remove_older(state: Path, moment: float) -> Removed:
     removed = Removed()
     for name in _FOLDERS:
-        folders = (Path(place) for place, _, _ in os.walk(state / name, topdown=False))  # follows no links
-        for place in folders:
+        for folder, _, _ in os.walk(state / name, topdown=False):  # follows no links
+            place = Path(folder)
             with suppress(OSError):
                 unused = place != state / name and place.stat().st_mtime < moment
                 for path in list(place.iterdir()):

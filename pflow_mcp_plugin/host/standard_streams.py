@@ -28,27 +28,18 @@ _PATIENCE = 2.0
 """Seconds after which a line says what the program waits for."""
 
 
-def prepare_streams() -> None:
-    """Let standard output and error accept any string, whatever the locale."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
 class Streams:
     """The standard output and error that the program itself writes to.
 
     They are duplicates, made when the program starts: plugins and nodes may close or replace `sys.stdout` and
-    its file descriptor without taking the program's answer away.
-
-    Args:
-        reserve: Whether standard output is for the answer only: what plugins and nodes print to
-            `sys.stdout` inside the `with` block then goes to standard error.
+    its file descriptor without taking the program's answer away. With `reserve`, standard output is for the
+    answer only: what they print to `sys.stdout` inside the `with` block goes to standard error.
     """
 
     def __init__(self, *, reserve: bool = False) -> None:
-        prepare_streams()
+        for stream in (sys.stdout, sys.stderr):  # they accept any string, whatever the locale
+            if reconfigure := getattr(stream, "reconfigure", None):
+                reconfigure(encoding="utf-8", errors="backslashreplace")
         self._reserve = reserve
         self._end = ExitStack()
         self._out = self._duplicate(sys.stdout)
@@ -209,7 +200,8 @@ def input_text() -> str:
     stream = sys.stdin
     if stream is None or stream.closed:
         return ""
-    notice = threading.Timer(_PATIENCE, _say_what_it_waits_for)
+    told = "Waiting for standard input; if there is none, end the command with < /dev/null"
+    notice = threading.Timer(_PATIENCE, write, (sys.stderr, told))
     notice.daemon = True
     if not is_terminal(stream):
         notice.start()
@@ -245,10 +237,6 @@ def whole_input() -> str:
     return line.removesuffix("\r") if "\n" not in line else text
 
 
-def _say_what_it_waits_for() -> None:
-    write(sys.stderr, "Waiting for standard input; if there is none, end the command with < /dev/null")
-
-
 _DEEPEST = 200
 """Levels of nesting that are printed."""
 _LARGEST = 10**4_000
@@ -273,27 +261,22 @@ def to_json(value: object, *, strict: bool = False) -> str:
 def _jsonable(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
     """Return a value as JSON can represent it; `above` holds the ids of the values that enclose it."""
     try:
-        return _represented(value, above, strict=strict)
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            if id(value) in above or len(above) == _DEEPEST:
+                return "..."
+            within = (*above, id(value))
+            if isinstance(value, Mapping):
+                return {_text(key): _jsonable(item, within, strict=strict) for key, item in value.items()}
+            return [_jsonable(item, within, strict=strict) for item in value]
+        is_plain = value is None or isinstance(value, str)
+        if isinstance(value, int | float):
+            is_plain = abs(value) < _LARGEST and (isinstance(value, int) or math.isfinite(value))
+        return value if is_plain else _text(value)  # type: ignore[return-value]  # it is plain
     except BaseException as error:
         end_if_interrupted(error)
         if strict:
             raise
         return f"<{type(value).__name__}>"
-
-
-def _represented(value: object, above: tuple[int, ...], *, strict: bool) -> JSON:
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        if id(value) in above or len(above) == _DEEPEST:
-            return "..."
-        within = (*above, id(value))
-        if isinstance(value, Mapping):
-            return {_text(key): _jsonable(item, within, strict=strict) for key, item in value.items()}
-        return [_jsonable(item, within, strict=strict) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, int) and abs(value) < _LARGEST:
-        return value
-    return value if value is None or isinstance(value, str) else _text(value)
 
 
 def _text(value: object) -> str:

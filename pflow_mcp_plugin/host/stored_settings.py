@@ -19,8 +19,6 @@ from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
 
 if TYPE_CHECKING:
-    import subprocess
-
     from pflow_mcp_plugin.contract.json_types import JSON
 
 
@@ -89,11 +87,7 @@ def command_words(command: str) -> list[str]:
 
 
 class CommandAnswers:
-    """What the commands of settings printed; each is asked once, whether it succeeds or fails.
-
-    Args:
-        deadline: Seconds that a command may take.
-    """
+    """What the commands of settings printed; each is asked once, whether it succeeds or fails."""
 
     def __init__(self, deadline: float = DEADLINE) -> None:
         self._deadline = deadline
@@ -116,18 +110,17 @@ class CommandAnswers:
 
     def _answer(self, key: str, command: Sequence[str]) -> str | PflowError:
         try:
-            output = _output(command, self._deadline)
+            return _output(command, self._deadline)
         except PflowError as error:
             message = f"The command for {key} failed: {os.path.basename(command[0])} {error.message}"  # noqa: PTH119 - on a word
             step = f"Run it yourself, or set it anew: pflow settings set {key} --from-command 'COMMAND'"
             return PflowError(message, suggestions=(step,), kind="config")
-        return output
 
 
 def _output(command: Sequence[str], deadline: float) -> str:
+    """Return what a command prints; it is ended with all that it started when the time is up."""
     import subprocess
 
-    end = time.monotonic() + deadline
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user saved as a setting
             list(command),
@@ -139,57 +132,45 @@ def _output(command: Sequence[str], deadline: float) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its words cannot be those of a command"
         raise PflowError(f"could not be started: {reason}") from error
+    content = bytearray()
+
+    def read(pipe: Any) -> None:
+        with suppress(OSError, ValueError):  # the pipe is closed below it
+            while len(content) <= LARGEST and (part := pipe.read1(1 << 16)):
+                content.extend(part)
+
+    # On a thread of its own: what the command left running may keep the pipe open.
+    reader = threading.Thread(target=read, args=(process.stdout,), name="secret-command", daemon=True)
+    end = time.monotonic() + deadline
     try:
-        content = _read(process, deadline)
+        reader.start()
+        reader.join(deadline)
+        if reader.is_alive():
+            raise PflowError(f"took longer than {deadline:g} seconds")
+        if len(content) > LARGEST:
+            raise PflowError(f"printed more than {LARGEST // 1024} KiB")
         code = process.wait(max(end - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired as error:
         raise PflowError(f"took longer than {deadline:g} seconds") from error
     finally:
-        _end(process)
+        if not signal_group(process.pid, signal.SIGKILL):
+            process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
     if code:
         raise PflowError(f"was ended by signal {-code}" if code < 0 else f"exited {code}")
-    return _text(content)
+    return _value(bytes(content))
 
 
-def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """Return what a process prints; a timeout raises `subprocess.TimeoutExpired`."""
-    from subprocess import TimeoutExpired
-
-    content = bytearray()
-
-    def read() -> None:
-        with suppress(OSError, ValueError):  # the pipe is closed below it
-            while process.stdout and len(content) <= LARGEST and (part := process.stdout.read1(1 << 16)):  # type: ignore[attr-defined]
-                content.extend(part)
-
-    reader = threading.Thread(target=read, name="secret-command", daemon=True)
-    reader.start()
-    reader.join(deadline)
-    if reader.is_alive():
-        raise TimeoutExpired(process.args, deadline)
-    if len(content) > LARGEST:
-        raise PflowError(f"printed more than {LARGEST // 1024} KiB")
-    return bytes(content)
-
-
-def _text(content: bytes) -> str:
+def _value(content: bytes) -> str:
     try:
-        text = content.decode()
+        value = content.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise PflowError("printed something that is not UTF-8") from error
-    value = text.removesuffix("\n").removesuffix("\r")
     if not value:
         raise PflowError("printed nothing")
     return value
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process with all that it started."""
-    if not signal_group(process.pid, signal.SIGKILL):
-        process.kill()
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
 
 
 Place = Literal["file", "keyring", "command"]
@@ -256,52 +237,38 @@ class StoredSettings(Settings):
         _check_key(key)
         if keyring:
             store_in_keyring(key, value)
-        else:
-            self._forget_in_keyring(key)
-
-        def change(data: dict[str, Any]) -> None:
-            # A key is stored in one place only: saving it in the other moves it.
-            values, elsewhere = data.setdefault("env", {}), set(self._in_keyring(data))
-            self._values(data)
-            values.pop(key, None)
-            self._drop_command(data, key)
-            if not keyring:
-                values[key] = value
-            data["keyring"] = sorted(elsewhere | {key} if keyring else elsewhere - {key})
-
-        self.store.update(change)
+        self._store(key, "keyring" if keyring else "file", value)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
         """Store the words of a command that prints the value; it is not run."""
         _check_key(key)
-        self._forget_in_keyring(key)
-
-        def change(data: dict[str, Any]) -> None:
-            data.get("env", {}).pop(key, None)
-            data["keyring"] = [name for name in self._in_keyring(data) if name != key]
-            data["commands"] = {**self._commands(data), key: list(command)}
-
-        self.store.update(change)
+        self._store(key, "command", list(command))
 
     def unset(self, key: str) -> bool:
         """Delete a value from the file or the keyring; return whether it was set."""
-        place = self._forget_in_keyring(key)
+        known = key in self.names()
+        if known:
+            self._store(key, None)
+        return known
+
+    def _store(self, key: str, place: Place | None, value: str | list[str] = "") -> None:
+        """Store a key in one place only, or in none: saving it in another moves it."""
+        if place != "keyring" and self.names().get(key) == "keyring":
+            remove_from_keyring(key)
 
         def change(data: dict[str, Any]) -> None:
-            data.get("env", {}).pop(key, None)
-            data["keyring"] = [name for name in self._in_keyring(data) if name != key]
-            self._drop_command(data, key)
+            self._values(data)
+            others = {name: it for name, it in data.get("env", {}).items() if name != key}
+            data["env"] = {**others, key: value} if place == "file" else others
+            names = {name for name in self._in_keyring(data) if name != key}
+            data["keyring"] = sorted({*names, key} if place == "keyring" else names)
+            commands = {name: words for name, words in self._commands(data).items() if name != key}
+            if isinstance(value, list):
+                commands[key] = value
+            data.pop("commands", None)
+            data |= {"commands": commands} if commands else {}
 
-        if place is not None:
-            self.store.update(change)
-        return place is not None
-
-    def _forget_in_keyring(self, key: str) -> Place | None:
-        """Remove a value from the keyring if it is there, and return where it was stored."""
-        place = self.names().get(key)
-        if place == "keyring":
-            remove_from_keyring(key)
-        return place
+        self.store.update(change)
 
     def _values(self, data: dict[str, JSON]) -> dict[str, str]:
         values = data.get("env", {})
@@ -325,20 +292,14 @@ class StoredSettings(Settings):
             raise CorruptFile(self.path, '"commands" must be an object of lists of words')
         return commands
 
-    def _drop_command(self, data: dict[str, Any], key: str) -> None:
-        if key in self._commands(data):
-            data["commands"] = {name: words for name, words in data["commands"].items() if name != key}
-
     def check(self) -> list[Problem]:
         """Return the problems of the settings file: its content and its permissions."""
-        problems = []
+        problems, source = [], str(self.path)
         try:
             self.names()
         except PflowError as error:
             step = next(iter(error.suggestions), "")
-            problems.append(
-                Problem(message=error.message, suggestion=step, kind="config", source=str(self.path))
-            )
+            problems.append(Problem(message=error.message, suggestion=step, kind="config", source=source))
         if is_open_to_others(self.path):
             problems.append(
                 Problem(
@@ -346,7 +307,7 @@ class StoredSettings(Settings):
                     suggestion=f"chmod 600 {self.path}",
                     severity="warning",
                     kind="config",
-                    source=str(self.path),
+                    source=source,
                 )
             )
         return problems

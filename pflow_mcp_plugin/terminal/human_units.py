@@ -27,11 +27,13 @@ def duration_text(milliseconds: float) -> str:
     if seconds < 59.95:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     whole = round(seconds)
+    large, first, small, second = _DAY, "d", _HOUR, "h"
     if whole < _HOUR:
-        return _two(whole, _MINUTE, "min", 1, "s")
-    if whole < 2 * _DAY:
-        return _two(whole, _HOUR, "h", _MINUTE, "min")
-    return _two(whole, _DAY, "d", _HOUR, "h")
+        large, first, small, second = _MINUTE, "min", 1, "s"
+    elif whole < 2 * _DAY:
+        large, first, small, second = _HOUR, "h", _MINUTE, "min"
+    rest = whole % large // small
+    return f"{whole // large} {first}" + (f" {rest} {second}" if rest else "")
 
 
 def running_text(seconds: float) -> str:
@@ -43,9 +45,11 @@ def age_text(moment: datetime | str, now: datetime | None = None) -> str:
     """Return how long ago a moment was, such as `2 min ago`; its date if that is more than 30 days."""
     from datetime import UTC, datetime
 
-    then = _parsed(moment) if isinstance(moment, str) else moment
-    if then is None:
+    try:
+        then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    except ValueError:
         return str(moment)
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
     seconds = ((now or datetime.now(UTC)) - then).total_seconds()
     if seconds >= _RECENT_DAYS * _DAY or seconds < -_MINUTE:
         return then.astimezone().strftime("%Y-%m-%d")
@@ -53,19 +57,3 @@ def age_text(moment: datetime | str, now: datetime | None = None) -> str:
         if seconds >= unit:
             return f"{int(seconds // unit)} {word} ago"
     return "just now" if seconds < 10 else f"{int(seconds)} s ago"
-
-
-def _two(whole: int, large: int, large_word: str, small: int, small_word: str) -> str:
-    first, rest = divmod(whole, large)
-    second = rest // small
-    return f"{first} {large_word}" + (f" {second} {small_word}" if second else "")
-
-
-def _parsed(text: str) -> datetime | None:
-    from datetime import UTC, datetime
-
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -24,16 +24,9 @@ class LiveLines:
     While nothing is written, the cursor stands in the first of the drawn lines, behind the spinner. So all of
     them can be erased from there, also after the terminal was made narrower, or `^C` was typed.
 
-    Args:
-        stream: Where to write.
-        now: Returns the lines about what happens now.
-        columns: Returns the width of the terminal; None if lines are not cut.
-        moves: Whether the cursor can be moved; otherwise only the lines that stay are written.
-        coloured: Whether to use colours.
-        rows: Returns the height of the terminal.
-
-    Attributes:
-        lock: Held while something is written, and while `now` is called.
+    `now` returns the lines about what happens now; it is called with the `lock` held, as all writing is.
+    `columns` and `rows` return the size of the terminal; without columns, lines are not cut. If the cursor
+    cannot be moved (`moves`), only the lines that stay are written.
     """
 
     def __init__(
@@ -90,8 +83,15 @@ class LiveLines:
         while not self._over.wait(_TICK):
             with self.lock:
                 lines = self._lines()
-                if not self._over.is_set() and (lines or self._drawn):
-                    self._write(self._drawing(lines) if lines else self._erased())
+                if self._over.is_set():
+                    return
+                if not lines:
+                    self._write(self._erased())
+                    continue
+                # Over those drawn before; erasing these first would flicker.
+                self._drawn = True
+                up = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
+                self._write("\r" + "\x1b[K\n".join(lines) + f"\x1b[J{up}\r\x1b[C")
 
     def _lines(self) -> list[str]:
         columns = self._columns()
@@ -101,12 +101,6 @@ class LiveLines:
         if len(parts) > most:
             parts[most - 1 :] = [[("  ", ""), (f"and {len(parts) - most + 1} more", "dim")]]
         return [line_of(each, room, coloured=self._coloured) for each in parts]
-
-    def _drawing(self, lines: Sequence[str]) -> str:
-        """Return what draws lines over those drawn before; erasing these first would flicker."""
-        self._drawn = True
-        up = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
-        return "\r" + "\x1b[K\n".join(lines) + f"\x1b[J{up}\r\x1b[C"
 
     def _erased(self) -> str:
         drawn, self._drawn = self._drawn, False

@@ -22,35 +22,21 @@ _BETWEEN = 2
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        title: Its heading. If no column has one, the table has no line of headings.
-        whole: Whether it is not cut as long as others can be, as for names that people type or copy.
-        right: Whether its cells are aligned to the right, as numbers are.
-        spare: Whether it is left out first where there is no room; of several, the last goes first.
-        broken: Whether its cells go on in further lines instead of being cut, as where a thing is described.
-        look: How its cells look unless they say so themselves.
-        tree: Whether its cells keep the spaces that they begin with, as an indent.
-    """
+    """A column of a table; if none has a title, the table has no line of headings."""
 
     title: str = ""
-    whole: bool = False
-    right: bool = False
-    spare: bool = False
-    broken: bool = False
-    look: Look = ""
-    tree: bool = False
+    whole: bool = False  # not cut as long as others can be, as for names that people type or copy
+    right: bool = False  # aligned to the right, as numbers are
+    spare: bool = False  # left out first where there is no room; of several, the last goes first
+    broken: bool = False  # its cells go on in further lines instead of being cut
+    look: Look = ""  # of cells that have none of their own
+    tree: bool = False  # its cells keep the spaces that they begin with
 
 
 class Table:
-    """A table in the text of a report; every row is one line.
+    """A table in the text of a report; every row is one line, and hidden characters are escaped.
 
-    Args:
-        columns: Its columns, from left to right.
-        rows: The cells of each row; hidden characters in them are escaped.
-        below: Lines under a row, by its number from 0.
-        indent: Spaces before each line.
+    `below` has lines under a row, by its number from 0; `indent` is the number of spaces before each line.
     """
 
     def __init__(

@@ -279,9 +279,8 @@ def _locating(host: EmbeddedHost, word: str) -> Iterator[None]:
 
 def _file(host: EmbeddedHost, word: str) -> Path | None:
     """Return the file of a workflow, None for one that cannot be read again."""
-    if is_name(word) and word in host.library.names():
-        return host.library.path(word)
-    return None if is_descriptor(word) else Path(word)
+    place = place_of(host, word)
+    return host.library.path(word) if place.file is None and not is_descriptor(word) else place.file
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:

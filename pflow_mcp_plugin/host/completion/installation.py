@@ -50,7 +50,16 @@ class Installation:
 
         A file that pflow has not written is an error, and stays as it is.
         """
-        changed = [path for path in self.files if _write_script(path, self.content)]
+        changed = []
+        for path in self.files:
+            found = read_bytes(path)
+            if found is not None and found != self.content and _OURS not in found:
+                step = f"Move it away, or print the script instead: pflow completion {path.suffix[1:]}"
+                message = f"{path} exists, and pflow did not write it"
+                raise PflowError(message, suggestions=(step,), kind="config")
+            if found != self.content:
+                write_atomic(path, self.content, mode=None)
+                changed.append(path)
         startup = self.startup_file
         return [*changed, startup] if startup and _change(startup, self._with_block) else changed
 
@@ -89,18 +98,6 @@ def installation(shell: str, data: Path) -> Installation:
 def _folder(variable: str, default: str) -> Path:
     given = os.environ.get(variable)
     return Path(given) if given else Path.home() / default
-
-
-def _write_script(path: Path, content: bytes) -> bool:
-    """Write a script; return whether it was not there. Refuses to replace the file of somebody else."""
-    found = read_bytes(path)
-    if found == content:
-        return False
-    if found is not None and _OURS not in found:
-        step = f"Move it away, or print the script instead: pflow completion {path.suffix[1:]}"
-        raise PflowError(f"{path} exists, and pflow did not write it", suggestions=(step,), kind="config")
-    write_atomic(path, content, mode=None)
-    return True
 
 
 def _change(path: Path, change: Callable[[bytes], bytes]) -> bool:

@@ -24,21 +24,13 @@ _ESCAPED_IN_DOUBLE_QUOTES = '$`"\\\n'
 
 
 class TypedLine(NamedTuple):
-    """A command line that is being typed.
+    """A command line that is being typed."""
 
-    Attributes:
-        words: The words that are complete, the program first, without redirections.
-        current: The word before the cursor, without quotes; empty after a space.
-        quote: The quote in it that is still open, if any.
-        kept: How many characters of `current` the shell leaves as they are: a completion replaces the rest.
-        redirected: Whether the word is the file of a redirection.
-    """
-
-    words: list[str]
-    current: str
-    quote: str
-    kept: int
-    redirected: bool
+    words: list[str]  # those that are complete, the program first, without redirections
+    current: str  # the word before the cursor, without quotes; empty after a space
+    quote: str  # the quote in it that is still open, if any
+    kept: int  # characters of `current` that the shell leaves as they are; it replaces the rest
+    redirected: bool  # whether the word is the file of a redirection
 
 
 def read_line(line: str, breaks: str = "") -> TypedLine:
@@ -144,17 +136,10 @@ _WIDTH = 72
 
 
 class Request(NamedTuple):
-    """What a shell asks for.
-
-    Attributes:
-        shell: Its name.
-        line: The command line before the cursor.
-        breaks: The characters at which bash begins a new completion.
-    """
+    """What a shell asks for: the command line before the cursor."""
 
     shell: str
     line: TypedLine
-    breaks: str = ""
 
 
 def read_request(shell: str, arguments: Sequence[str]) -> Request:
@@ -166,7 +151,7 @@ def read_request(shell: str, arguments: Sequence[str]) -> Request:
     if shell == "bash":
         breaks, typed = arguments
         line = read_line(typed, breaks)
-        return Request(shell, line._replace(words=line.words[1:]), breaks)
+        return Request(shell, line._replace(words=line.words[1:]))
     *words, current = arguments
     current = read_line(current).current if shell == "fish" else current
     return Request(shell, TypedLine(words, current, "", 0, redirected=False))
@@ -180,12 +165,8 @@ def reply(request: Request, suggestions: Iterable[Suggestion]) -> Iterator[str]:
         return
     for each in shown:
         given = request.line.current.removeprefix(each.value) if each.type in {"file", "dir"} else each.help
-        yield f"{_KINDS[each.type]}\t{each.value}\t{_one_line(given)}"
-
-
-def _one_line(text: str) -> str:
-    words = "".join(char if char.isprintable() else " " for char in text[: 4 * _WIDTH]).split()
-    return abbreviated(" ".join(words), _WIDTH)
+        words = "".join(char if char.isprintable() else " " for char in given[: 4 * _WIDTH]).split()
+        yield f"{_KINDS[each.type]}\t{each.value}\t{abbreviated(' '.join(words), _WIDTH)}"
 
 
 def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[str]:
@@ -196,11 +177,9 @@ def _for_bash(request: Request, suggestions: Sequence[Suggestion]) -> Iterator[s
         yield f"{_KINDS[paths[0].type]}\t"  # readline lists and quotes them better
         return
     for each in suggestions:
-        found = _found_paths(each, line) if each in paths else [each]
-        for one in found:
-            if one.value.startswith(line.current[: line.kept]) and not (
-                "!" in one.value and line.quote == '"'
-            ):
+        for one in _found_paths(each, line) if each in paths else [each]:
+            expands = "!" in one.value and line.quote == '"'  # as an event of the history
+            if one.value.startswith(line.current[: line.kept]) and not expands:
                 value = _quoted(one.value[line.kept :], line, is_path=each in paths)
                 yield f"{_KINDS[one.type]}\t{value}"
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -22,9 +21,6 @@ from pflow_mcp_plugin.host.matching.model_ranking import ModelRanking
 from pflow_mcp_plugin.host.matching.task_fit import RIVALS, Described, NodeConfidence, Place, TaskFit, roots
 from pflow_mcp_plugin.host.matching.task_words import clause_texts, clauses, shipped_thesaurus, words
 from pflow_mcp_plugin.host.registry.node_index import Columns, Index, NodeRow
-
-if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Match
 
 Scores = Mapping[int, float]
 """Discovery's scores of nodes by their number in the index; higher is better."""
@@ -58,14 +54,10 @@ class ClauseNodes:
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """What was found for a task, before a language model reorders it.
+    """What was found for a task, before a language model reorders it: the rows of the index, best first.
 
-    Attributes:
-        rows: The rows of the index, best first, with their scores.
-        ranked_by: `words`, unless embeddings took part.
-        note: Why they did not although they should have; empty otherwise.
-        wordless: The reason to give for a node that shares no word with the task.
-        by_words: The best rows by words alone; None if these are `rows`.
+    `note` says why embeddings took no part although they should have; `wordless` is the reason to give for a
+    node that shares no word with the task. `by_words` are the best rows by words alone, if not `rows`.
     """
 
     rows: Sequence[NodeRow]
@@ -243,13 +235,12 @@ class NodeDiscovery:
         rivals = (self.find(row.node) for row in islice(best, RIVALS))
         fit = TaskFit(task, self.index.size(), self.index.frequency)
         confidence = NodeConfidence(fit, [described(entry) for entry in rivals if entry is not None])
-        found = ((rows[name], self.find(name)) for name in order.names)
-        known = ((row, entry) for row, entry in found if entry is not None)
         matches = []
-        for row, entry in known:
-            sure, reason = confidence.judge(described(entry))
-            found_node = FoundNode(row=row, entry=entry)
-            matches.append(Match(item=found_node, confidence=sure, reason=reason or first.wordless))
+        for name in order.names:
+            if (entry := self.find(name)) is not None:
+                sure, reason = confidence.judge(described(entry))
+                found = FoundNode(row=rows[name], entry=entry)
+                matches.append(Match(item=found, confidence=sure, reason=reason or first.wordless))
         note = "; ".join(filter(None, (first.note, order.note)))
         return Discovery(matches=matches, ranked_by=order.ranked_by, note=note)
 
@@ -259,11 +250,11 @@ class NodeDiscovery:
         fit = TaskFit("\n".join(texts), self.index.size(), self.index.frequency)
         found = []
         for number, rows in enumerate(discover_by_clause(self.index, list(map(words, texts)), limit)):
-            known = ((row, entry) for row in rows if (entry := self.find(row.node)))
-            fits = ((row, entry, fit.clause(number, described(entry))) for row, entry in known)
-            matches = [
-                Match(item=FoundNode(row=row, entry=entry), confidence=one.degree, reason=one.reason)
-                for row, entry, one in fits
-            ]
+            matches = []
+            for row in rows:
+                if entry := self.find(row.node):
+                    one = fit.clause(number, described(entry))
+                    item = FoundNode(row=row, entry=entry)
+                    matches.append(Match(item=item, confidence=one.degree, reason=one.reason))
             found.append(ClauseNodes(text=texts[number], matches=matches))
         return found

@@ -59,33 +59,17 @@ _IDEOGRAPH = r"(?=[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])|(?<=[\u3040-\u30ff\
 
 
 class Columns(NamedTuple):
-    """The weights of a match in each indexed column.
+    """The weights of a match in each indexed column."""
 
-    Attributes:
-        node: Its type.
-        name: Its local name, else its node type.
-        family: Its family, else its source.
-        description: What it does.
-        params: Names and descriptions of its parameters.
-    """
-
-    node: float
-    name: float
-    family: float
+    node: float  # the node type
+    name: float  # the local name, else the node type
+    family: float  # the family, else the source
     description: float
-    params: float
+    params: float  # names and descriptions
 
 
 class NodeRow(NamedTuple):
-    """A row of the search index: an entry as lists show it.
-
-    Attributes:
-        node: The node type.
-        source: The source that it comes from.
-        description: What it does.
-        labels: Further values that the source has shown with it (`labels` of an entry's extra keys).
-        score: How well it matches a search, higher is better; 0 in a list.
-    """
+    """A row of the search index: an entry as lists show it; the higher its score, the better it matches."""
 
     node: str
     source: str
@@ -108,8 +92,7 @@ class NodeRow(NamedTuple):
 class Index:
     """An open search index, which any number of threads may read at once; closed with its last reader.
 
-    Attributes:
-        fingerprint: What it was built from: two with the same fingerprint have the same entries.
+    Two with the same fingerprint have the same entries.
     """
 
     def __init__(self, connection: Connection, fingerprint: str) -> None:
@@ -168,10 +151,10 @@ class Index:
 
         Among many nodes, a word that more than a third of them have is ignored.
         """
-        query = " ".join(f'"{part}"' for part in _words(word))
-        if not query or (self.size() >= _MANY and self.frequency(word) > self.size() / 3):
+        if self.size() >= _MANY and self.frequency(word) > self.size() / 3:
             return {}
-        return dict(self._fetched(_MATCHES, (*columns, query)))
+        query = " ".join(f'"{part}"' for part in _words(word))
+        return dict(self._fetched(_MATCHES, (*columns, query))) if query else {}
 
     def size(self) -> int:
         """Return how many rows the index has."""

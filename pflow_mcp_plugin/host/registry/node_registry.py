@@ -25,7 +25,7 @@ from pflow_mcp_plugin.host.registry.node_sources import (
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Host, NodeUse, Paths, Suggestion
+    from pflow_mcp_plugin.contract import Discovery, Host, Kind, NodeUse, Paths, Suggestion
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.plugins import Plugins
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
@@ -266,8 +266,7 @@ class NodeRegistry(Registry):
     def _drawn(self) -> tuple[list[Sketch], bool]:
         """Return a sketch of every entry, and whether all sources could be read."""
         lacking: list[Origin] = []
-        sketches = list(self._all(Origin.sketches, lacking))
-        return sketches, not lacking
+        return list(self._all(Origin.sketches, lacking)), not lacking
 
     def _opened(self) -> Index:
         self._saved.check()  # an existing index does not report the entries that were left out of it
@@ -289,43 +288,36 @@ class NodeRegistry(Registry):
         """Yield what the sources list; those that fail are reported and added to `lacking`."""
         owners: dict[str, Origin] = {}
         for origin in self.sources:
-            for entry in self._listed(ask, origin, lacking):
+            try:
+                entries = ask(origin)
+            except PflowError as error:
+                lacking.append(origin)
+                message = f"The nodes of {origin.name} are left out: {error}"
+                warning = (
+                    error.as_warning()
+                    if isinstance(error, PluginFailed)
+                    else _warning(message, origin, error.kind, next(iter(error.suggestions), ""))
+                )
+                self._report(warning)
+                continue
+            for entry in entries:
                 if not origin.fits(entry.node):
-                    prefixes = ", ".join(origin.prefixes)
-                    message = f"Node type {entry.node} of {origin.name} is left out: "
-                    message += f"it begins with none of {prefixes}"
-                    self._report(
-                        Problem(message=message, severity="warning", kind="config", source=origin.name)
-                    )
+                    why = f"it begins with none of {', '.join(origin.prefixes)}"
+                    message = f"Node type {entry.node} of {origin.name} is left out: {why}"
+                    self._report(_warning(message, origin))
                 elif entry.node not in owners:
                     owners[entry.node] = origin
                     yield entry
                 elif owners[entry.node] is not origin:
                     self._overwritten(entry.node, owners[entry.node], origin)
 
-    def _listed(
-        self, ask: Callable[[Origin], Iterable[_Drawn]], origin: Origin, lacking: list[Origin]
-    ) -> Iterable[_Drawn]:
-        try:
-            return ask(origin)
-        except PflowError as error:
-            lacking.append(origin)
-            if isinstance(error, PluginFailed):
-                self._report(error.as_warning())
-            else:
-                problem = Problem(
-                    message=f"The nodes of {origin.name} are left out: {error}",
-                    suggestion=next(iter(error.suggestions), ""),
-                    severity="warning",
-                    kind=error.kind,
-                    source=origin.name,
-                )
-                self._report(problem)
-            return ()
-
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
         message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
         self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
+
+
+def _warning(message: str, origin: Origin, kind: Kind = "config", step: str = "") -> Problem:
+    return Problem(message=message, suggestion=step, severity="warning", kind=kind, source=origin.name)
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:

@@ -35,10 +35,6 @@ class Origin:
 
     A source is a plugin's code: what it raises becomes `PluginFailed`, which names the plugin. Where it may
     say why it cannot answer, its own PflowError passes.
-
-    Attributes:
-        name: The name of the source.
-        prefixes: The prefixes of its node types.
     """
 
     def __init__(self, source: NodeSource, plugin: Plugin) -> None:
@@ -126,15 +122,24 @@ class Origin:
 
 def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
     """Return the origin of every node source: the host's own, the saved entries, plugins' by source name."""
-    candidates = [
-        _origin(source, plugin, plugins)
-        for plugin, sources in plugins.collect("pflow_register_nodes")
-        for source in sources
-    ]
-    found = [origin for origin in candidates if origin is not None]
+    found: list[Origin] = []
+    for plugin, sources in plugins.collect("pflow_register_nodes"):
+        for source in sources:
+            with plugins.reporting(plugin, "registered an invalid node source"):
+                found.append(_origin(source, plugin))
     own = [origin for origin in found if origin.plugin.own]
     others = sorted((origin for origin in found if not origin.plugin.own), key=lambda origin: origin.name)
-    return list(_distinct([*own, saved, *others], plugins.report))
+    taken: dict[str, Origin] = {}
+    for origin in (*own, saved, *others):
+        first = taken.setdefault(origin.name, origin)
+        if first is not origin:
+            message = (
+                f"Plugins {first.plugin.label} and {origin.plugin.label} both register a node source "
+                f"named {origin.name}; the latter is left out"
+            )
+            source = origin.plugin.name
+            plugins.report(Problem(message=message, severity="warning", kind="config", source=source))
+    return list(taken.values())
 
 
 def asked(attempt: Callable[[], T], report: Callable[[Problem], None]) -> T | None:
@@ -159,32 +164,16 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
     return answer
 
 
-def _origin(source: object, plugin: Plugin, plugins: Plugins) -> Origin | None:
-    with plugins.reporting(plugin, "registered an invalid node source"):
-        if not isinstance(source, NodeSource):
-            raise TypeError(f"{source!r} does not extend NodeSource")
-        # `tuple("git-")` would be four prefixes of one character each.
-        if isinstance(source.prefixes, str):
-            raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
-        origin = Origin(source, plugin)
-        if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
-            raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
-        return origin
-    return None
-
-
-def _distinct(origins: list[Origin], report: Callable[[Problem], None]) -> Iterator[Origin]:
-    taken: dict[str, Origin] = {}
-    for origin in origins:
-        first = taken.setdefault(origin.name, origin)
-        if first is origin:
-            yield origin
-            continue
-        message = (
-            f"Plugins {first.plugin.label} and {origin.plugin.label} both register a node source "
-            f"named {origin.name}; the latter is left out"
-        )
-        report(Problem(message=message, severity="warning", kind="config", source=origin.plugin.name))
+def _origin(source: object, plugin: Plugin) -> Origin:
+    if not isinstance(source, NodeSource):
+        raise TypeError(f"{source!r} does not extend NodeSource")
+    # `tuple("git-")` would be four prefixes of one character each.
+    if isinstance(source.prefixes, str):
+        raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
+    origin = Origin(source, plugin)
+    if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
+        raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
+    return origin
 
 
 class Memory:
@@ -249,25 +238,20 @@ class Memory:
 
 def _absent(node_type: str, plugin: Plugin | None, record: dict[str, list[str] | str]) -> Problem | None:
     """Return why a plugin's node is unknown; None when the plugin is loaded."""
+    distribution = str(record.get("distribution", ""))
     if plugin is None:
-        name = record["distribution"]
-        message = f"Node type {node_type} comes from the distribution {name}, which is not installed"
-        fix = f"pip install {name}"
+        origin = f"the distribution {distribution}, which is not installed"
+        fix = f"pip install {distribution}"
     elif plugin.status == "disabled":
-        message = (
-            f"Node type {node_type} comes from the plugin {plugin.name}, which {DISABLE_VARIABLE} disables"
-        )
+        origin = f"the plugin {plugin.name}, which {DISABLE_VARIABLE} disables"
         fix = f"Remove {plugin.name} from {DISABLE_VARIABLE}"
     elif plugin.status == "skipped":
-        message = (
-            f"Node type {node_type} comes from the plugin {plugin.label}, which is skipped: {plugin.reason}"
-        )
+        origin = f"the plugin {plugin.label}, which is skipped: {plugin.reason}"
         fix = "See: pflow plugins"
     else:
         return None
-    return Problem(
-        message=message, suggestion=fix, kind="not_found", source=str(record.get("distribution", ""))
-    )
+    message = f"Node type {node_type} comes from {origin}"
+    return Problem(message=message, suggestion=fix, kind="not_found", source=distribution)
 
 
 class Uninstalled(Problem):
@@ -343,9 +327,8 @@ class SavedEntries(NodeSource):
         for module, names in modules.items():
             if not is_installed(module):
                 message = f"module {module} is not installed, so entries of it cannot run: {_some(names)}"
-                fix = (
-                    "Install the package that provides it, or remove them, as a plugin's nodes need no entry"
-                )
+                fix = "Install the package that provides it, or remove them"
+                fix += ", as a plugin's nodes need no entry"
                 self._report(self._warning(message, fix, Uninstalled))
         return entries
 
@@ -360,14 +343,9 @@ class SavedEntries(NodeSource):
             data = self.store.read()
             self._nodes(data)
         except CorruptFile as corrupt:
+            message, step = f"No saved entry is used: {corrupt.message}", corrupt.suggestions[0]
             self._report(
-                Problem(
-                    message=f"No saved entry is used: {corrupt.message}",
-                    suggestion=corrupt.suggestions[0],
-                    severity="warning",
-                    kind="config",
-                    source=NAME,
-                )
+                Problem(message=message, suggestion=step, severity="warning", kind="config", source=NAME)
             )
             return {}
         return data

@@ -265,7 +265,7 @@ class ProgressInside:
         self._ended = 0
 
     def begin(self, node_id: str) -> None:
-        """Report that a node inside the node that runs begins."""
+        """As of `RunProgress`; the node that runs has come no further."""
         self.within(0.0, None, f"node {node_id}")
 
     def end(self, node_id: str) -> None:

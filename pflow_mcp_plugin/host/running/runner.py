@@ -354,12 +354,13 @@ def _has_run(steps: Sequence[Step]) -> bool:
 def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:
     """Return the params of a single node with `${` escaped: they are values, not templates."""
     problems = tuple(_param_problems(entry, given))
-    if len(problems) == 1:
-        steps = (problems[0].suggestion,)
-        raise PflowError(problems[0].message, suggestions=steps, problems=problems, kind="usage")
     if problems:
-        message = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
-        raise PflowError(message, problems=problems, kind="usage")
+        first, *others = problems
+        many = f"Node {entry.node} cannot be run with these params: {len(problems)} problems"
+        steps = () if others else (first.suggestion,)
+        raise PflowError(
+            many if others else first.message, suggestions=steps, problems=problems, kind="usage"
+        )
     return {name: literal(value) for name, value in given.items()}
 
 
@@ -367,14 +368,14 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
     fields, shown = entry.interface.fields, [field.key for field in entry.interface.params]
     see = f"pflow registry describe {entry.node}"
     for name, value in given.items():
+        named = f"Parameter {name} of node {entry.node}"
         if is_deep(value):
-            message = f"Parameter {name} of node {entry.node} is nested too deeply"
-            yield Problem(message=message, suggestion="Flatten it")
+            yield Problem(message=f"{named} is nested too deeply", suggestion="Flatten it")
         elif name in fields:
             try:
                 coerce(value, fields[name])
             except TypeMismatch as error:
-                message = f"Parameter {name} of node {entry.node} must be {error.expected}, got {error.given}"
+                message = f"{named} must be {error.expected}, got {error.given}"
                 yield Problem(message=message, suggestion=f"Run: {see}")
         elif not entry.interface.open:
             hint = did_you_mean(name, shown, f"It takes {listing(shown)}")

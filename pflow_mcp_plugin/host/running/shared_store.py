@@ -109,17 +109,9 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     A node reads first what it has written itself, then the root of the store, then what it wrote when
     it last ran. It reads and writes under its own names; mappings translate them.
 
-    Args:
-        shared: The root of the store.
-        input_mappings: The name to read from, by own name.
-        output_mappings: The name at the root to write to as well, by own name.
-        namespaced: Keep what is written out of the root, except under mapped names.
-        before: What the node wrote when it last ran.
-        lookup: Finds the value for a mapped name; raises LookupError. The root's keys by default.
-        fit: Converts a value read from the root to the type that the node expects.
-
-    Attributes:
-        written: What the node has written so far, under its own names.
+    `namespaced` keeps what is `written` out of the root, except under mapped names. `before` is what the node
+    wrote when it last ran. `lookup` finds the value for a mapped name, by default among the root's keys, and
+    raises LookupError; `fit` converts a value read from the root to the type that the node expects.
     """
 
     _shared: MutableMapping[str, Any]

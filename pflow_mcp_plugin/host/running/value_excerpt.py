@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON
@@ -213,12 +212,8 @@ def _key(text: str) -> tuple[int, int]:
     return len(text), hash(text)
 
 
-class _Place(NamedTuple):
-    """A path inside a value, the type there, and the value; None in place of a container."""
-
-    path: str
-    type: str
-    value: object
+_Place = tuple[str, str, object]
+"""A path inside a value, the type there, and the value; None in place of a container."""
 
 
 def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]:
@@ -228,19 +223,19 @@ def sampled(value: object, excerpt: Callable[[object], JSON]) -> list[ValuePath]
     own index: `[0]`, and `[3]` if that is the next one with another shape.
     """
     paths = []
-    for path, kind, found in _shape(value, DEEPEST):
-        if path:
-            sample = excerpt(found)
-            if isinstance(sample, str) and len(sample) > _LONGEST_SAMPLE:
-                sample = f"{sample[:_LONGEST_SAMPLE]}..."
-            paths.append(ValuePath(path=path.removeprefix("."), type=kind, sample=sample))
+    for path, kind, found in _shape(value, DEEPEST)[1:]:
+        sample = excerpt(found)
+        if isinstance(sample, str) and len(sample) > _LONGEST_SAMPLE:
+            sample = f"{sample[:_LONGEST_SAMPLE]}..."
+        paths.append(ValuePath(path=path.removeprefix("."), type=kind, sample=sample))
     return paths
 
 
 def _shape(value: object, depth: int) -> list[_Place]:
+    """Return the places in a value, itself first, by their paths from there."""
     kind = type(value).__name__
     own = None if isinstance(value, dict | list | tuple) else value
-    found = [_Place("", _NAMES.get(kind, kind), own)]
+    found: list[_Place] = [("", _NAMES.get(kind, kind), own)]
     inner = json_in(value) if isinstance(value, str) else value
     if depth == 0:
         return found
@@ -248,22 +243,22 @@ def _shape(value: object, depth: int) -> list[_Place]:
         if isinstance(inner, dict):
             for key, item in inner.items():
                 if step := _step(key):
-                    found += (it._replace(path=f"{step}{it.path}") for it in _shape(item, depth - 1))
+                    found += _below(step, _shape(item, depth - 1))
         elif isinstance(inner, list | tuple):
-            found += _items(inner, depth - 1)
+            shown: list[set[tuple[str, str]]] = []
+            for index, item in enumerate(inner[:_SAMPLE]):
+                shape = _shape(item, depth - 1)
+                kinds = {(path, kind) for path, kind, _ in shape}
+                if not any(known.issuperset(kinds) for known in shown):
+                    shown.append(kinds)
+                    found += _below(f"[{index}]", shape)
     except BaseException as error:  # noqa: BLE001 - a node's own object may raise anything when it is read
         end_if_interrupted(error)
     return found
 
 
-def _items(value: Sequence[object], depth: int) -> Iterator[_Place]:
-    shown: list[set[tuple[str, str]]] = []
-    for index, item in enumerate(value[:_SAMPLE]):
-        shape = _shape(item, depth)
-        kinds = {(place.path, place.type) for place in shape}
-        if not any(known.issuperset(kinds) for known in shown):
-            shown.append(kinds)
-            yield from (place._replace(path=f"[{index}]{place.path}") for place in shape)
+def _below(step: str, places: Iterable[_Place]) -> Iterator[_Place]:
+    return ((step + path, kind, value) for path, kind, value in places)
 
 
 def _step(key: object) -> str:
