@@ -254,24 +254,21 @@ class Plugin:
         self.name = name
         self.own = own
         self.module = module
-        self._metadata = metadata
+        self.metadata = metadata
         self.status: Literal["loaded", "disabled", "skipped"] = "loaded"
         self.reason = ""
 
     @property
-    def metadata(self) -> Distribution | None:
-        """The distribution that contains the plugin; None if it was registered by hand."""
-        return own_distribution() if self.own else self._metadata
-
-    @property
     def distribution(self) -> str:
         """The name of the plugin's distribution, empty when it was registered by hand."""
-        return self.metadata.name if self.metadata else ""
+        metadata = own_distribution() if self.own else self.metadata
+        return metadata.name if metadata else ""
 
     @property
     def version(self) -> str:
         """The version of the distribution in which the host found a plugin, empty if it has none."""
-        return self.metadata.version if self.metadata else ""
+        metadata = own_distribution() if self.own else self.metadata
+        return metadata.version if metadata else ""
 
     @property
     def label(self) -> str:

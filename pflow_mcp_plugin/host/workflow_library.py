@@ -22,10 +22,6 @@ from pflow_mcp_plugin.storage import (
 )
 
 
-def _unset(key: str) -> None:
-    """Stand in for the settings of a library without any."""
-
-
 @attrs.frozen
 class WorkflowLibrary(Library):
     """The library: a folder with one JSON file for each saved workflow, named after it.
@@ -39,7 +35,7 @@ class WorkflowLibrary(Library):
     """
 
     folder: Path
-    setting: Callable[[str], str | None] = attrs.field(default=_unset, eq=False, repr=False)
+    setting: Callable[[str], str | None] = attrs.field(default=lambda _: None, eq=False, repr=False)
 
     def names(self) -> list[str]:
         """Return the names of the library's files, sorted."""

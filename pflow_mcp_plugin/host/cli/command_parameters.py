@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _MOST_DAYS = 365
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -41,12 +42,19 @@ def time_limit(context: click.Context, parameter: click.Parameter, value: str | 
     return limit
 
 
-class WithLoneOption(click.Command):
-    """A command with options that take a value only after `=`, as in `--cache=1h`, and otherwise a default.
+def limit_option(default: int, what: str = "results") -> Callable[[Decorated], Decorated]:
+    """Return the decorator of a command that lists at most so many things."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help=f"Maximum number of {what}.",
+    )
 
-    Args:
-        lone: The default, by option.
-    """
+
+class WithLoneOption(click.Command):
+    """A command with options that take a value only after `=`, as in `--cache=1h`, else that in `lone`."""
 
     def __init__(self, *arguments: Any, lone: Mapping[str, str], **options: Any) -> None:
         super().__init__(*arguments, **options)

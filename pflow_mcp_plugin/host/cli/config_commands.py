@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli, leaves
-from pflow_mcp_plugin.host.cli.output import findings_report
+from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy
 from pflow_mcp_plugin.host.plugins import entry_points, is_own_script, own_distribution
@@ -21,7 +21,7 @@ from pflow_mcp_plugin.host.registry.node_sources import asked
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
-from pflow_mcp_plugin.terminal.tables import Column, Table
+from pflow_mcp_plugin.terminal.tables import Column
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.result_cache import ResultCache, Usage
@@ -97,8 +97,7 @@ def list_keys(host: EmbeddedHost) -> Report:
         program = {"program": programs[key]} if key in programs else {}
         data.append({"key": key, "value": shown, "place": place, **program})
         rows.append((key, shown, f"{place} ({programs[key]})" if program else place))
-    text = (Table(columns=_COLUMNS, rows=rows),) if rows else "Nothing is set"
-    return Report(data=data, text=text)
+    return table_report(data, _COLUMNS, rows, "Nothing is set")
 
 
 @click.command()
@@ -140,7 +139,7 @@ def path(host: EmbeddedHost) -> Report:
         Column(title="EXISTS", whole=True, spare=True),
         Column(title="PATH", whole=True),
     )
-    return Report(data=data, text=lambda: (Table(columns=columns, rows=cells),))
+    return table_report(data, columns, cells, "")
 
 
 def _files(host: EmbeddedHost) -> Iterator[tuple[Path, str]]:

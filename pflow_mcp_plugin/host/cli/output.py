@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Kind, Problem
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.host.standard_streams import Streams
+    from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
@@ -150,6 +151,21 @@ def findings_report(
     listed = [problem.to_dict() for problem in found]
     text = "\n".join([sound, *problem_lines(found)])
     return Report(data=listed if data is None else data, text=text)
+
+
+def table_report(
+    data: Sequence[object],
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Cell]],
+    nothing: str,
+    *after: str,
+    beside: Mapping[str, object] | None = None,
+) -> Report:
+    """Return the report on a list: a table of its rows, or `nothing` if it is empty, then further lines."""
+    from pflow_mcp_plugin.terminal.tables import Table  # few commands list anything
+
+    shown = Table(columns=columns, rows=list(rows)) if data else nothing
+    return Report(data=data, text=(shown, *after), beside=beside or {})
 
 
 STDOUT = Path("-")

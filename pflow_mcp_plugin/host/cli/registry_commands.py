@@ -10,8 +10,8 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Report
-from pflow_mcp_plugin.host.cli.command_parameters import node_names, node_sources
-from pflow_mcp_plugin.host.cli.output import findings_report
+from pflow_mcp_plugin.host.cli.command_parameters import limit_option, node_names, node_sources
+from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
@@ -51,14 +51,12 @@ def list_nodes(host: EmbeddedHost, pattern: str) -> Report:
     """List the node types in the registry by name."""
     rows = host.registry.rows(pattern)
     nothing = f"No node type contains {pattern!r}" if pattern else "No node types"
-    return Report(data=[row.to_dict() for row in rows], text=lambda: (_listing(rows) if rows else nothing,))
+    return table_report([row.to_dict() for row in rows], _COLUMNS, map(_cells, rows), nothing)
 
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of results."
-)
+@limit_option(20)
 @click.pass_obj
 def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     """Search the registry's names, descriptions and parameters for WORDS; best matches first."""
@@ -68,11 +66,8 @@ def search(host: EmbeddedHost, words: tuple[str, ...], limit: int) -> Report:
     total = host.registry.count(text) if len(rows) == limit else len(rows)
     hidden = total - len(rows)
     more = (f"{hidden:,} more found; to see all: --limit {total}",) if hidden else ()
-    return Report(
-        data=[row.to_dict() for row in rows],
-        text=lambda: (_listing(rows) if rows else f"Nothing matches {text!r}", *more),
-        beside={"total": total},
-    )
+    data, nothing = [row.to_dict() for row in rows], f"Nothing matches {text!r}"
+    return table_report(data, _COLUMNS, map(_cells, rows), nothing, *more, beside={"total": total})
 
 
 @click.command()
@@ -214,28 +209,18 @@ def _sample(place: ValuePath) -> str:
     return abbreviated(place.sample if isinstance(place.sample, str) else to_json(place.sample), _SAMPLE)
 
 
-def _listing(rows: list[NodeRow]) -> Table:
-    return Table(columns=_COLUMNS, rows=[(row.node, row.source, row.description) for row in rows])
+def _cells(row: NodeRow) -> tuple[str, str, str]:
+    return row.node, row.source, row.description
 
 
 _Found = TypeVar("_Found")
 _CONFIDENCE = Column(title="CONFIDENCE", whole=True, right=True)
 
 
-def _command_on_a_task(discover: Callable[..., Report]) -> click.Command:
-    """Make a command of a function of the host, the words of a task and the number of results."""
-    limit = click.Option(
-        ("--limit",),
-        type=click.IntRange(min=1),
-        default=10,
-        show_default=True,
-        help="Maximum number of results.",
-    )
-    task = click.Argument(("task",), nargs=-1, required=True)
-    return click.command(params=[task, limit])(click.pass_obj(discover))
-
-
-@_command_on_a_task
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@limit_option(10)
+@click.pass_obj
 def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """Find the registry's node types for each part of TASK, a description in plain words.
 
@@ -253,7 +238,10 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Rep
     return _report(found, text, FoundNode.to_dict, columns, rows)
 
 
-@_command_on_a_task
+@click.command()
+@click.argument("task", nargs=-1, required=True)
+@limit_option(10)
+@click.pass_obj
 def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
     """Find the saved workflows that do TASK, a description in plain words; best first.
 
@@ -275,8 +263,7 @@ def _report(
 ) -> Report:
     """Return the report on what was discovered for a task, with a row for each match for people."""
     note = (f"Ranked by matching {found.ranked_by}: {found.note}",) if found.note else ()
-    return Report(
-        data=found.to_list(to_dict),
-        text=lambda: (Table(columns=columns, rows=rows) if rows else f"Nothing matches {task!r}", *note),
-        beside={"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})},
+    beside = {"ranked_by": found.ranked_by, **({"note": found.note} if found.note else {})}
+    return table_report(
+        found.to_list(to_dict), columns, rows, f"Nothing matches {task!r}", *note, beside=beside
     )

@@ -11,8 +11,8 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.cli.command_parameters import runs, seconds
-from pflow_mcp_plugin.host.cli.output import write_page
+from pflow_mcp_plugin.host.cli.command_parameters import limit_option, runs, seconds
+from pflow_mcp_plugin.host.cli.output import table_report, write_page
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.trace_files import (
@@ -61,9 +61,7 @@ _MB = 1 << 20
 
 
 @click.command()
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
-)
+@limit_option(20, "runs")
 @click.option("--failed", is_flag=True, help="Only runs that did not succeed.")
 @click.option("--workflow", default="", metavar="NAME", help="Only runs of this workflow: a name or a file.")
 @click.option(
@@ -93,11 +91,7 @@ def list_traces(
     older = (f"{total - limit:,} older; to see them: --limit {total}",) if total > limit else ()
     columns = _FAILED_COLUMNS if failed else _COLUMNS
     nothing = "No such traces" if failed or workflow or since is not None else "No traces"
-    return Report(
-        data=rows,
-        text=lambda: (Table(columns=columns, rows=list(map(_cells, rows))), *older) if rows else nothing,
-        beside={"total": total},
-    )
+    return table_report(rows, columns, map(_cells, rows), nothing, *older, beside={"total": total})
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
 from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
-from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, write_page
+from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, table_report, write_page
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, erro
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 FIRST_WORKFLOW = """\
 # A workflow: nodes, and edges that say their order. Check it with `pflow validate`.
@@ -118,10 +118,7 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     """List saved workflows by name."""
     saved = host.library.saved(pattern)
     nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
-    return Report(
-        data=[item.to_dict() for item in saved],
-        text=lambda: (Table(columns=_COLUMNS, rows=list(map(_cells, saved))) if saved else nothing,),
-    )
+    return table_report([item.to_dict() for item in saved], _COLUMNS, map(_cells, saved), nothing)
 
 
 @click.command()

@@ -255,30 +255,16 @@ def _similar(
     known = [numbers[node] for node in embeddings.texts if node in numbers]
     close = queries @ embeddings.rows[places].T
     needs = close[1:] + fusion.task * close[0] if len(parts) > 1 else close
-    company = _Company([families[number] for number in known])
+    kin: dict[str, list[int]] = {}
+    for place, number in enumerate(known):
+        kin.setdefault(families[number], []).append(place)
     near = close.max(axis=0) >= fusion.least
     orders = []
     for need in needs:
-        score = need + fusion.family * company.of(need)
+        score = need.copy()
+        for family in kin.values():  # the mean of the best three
+            score[family] += fusion.family * np.sort(need[family])[-3:].mean()
         best = np.argsort(-score, kind="stable")[: fusion.similar]
         orders.append([known[place] for place in best if near[place]])
     in_turn = (number for number in chain(*zip_longest(*orders)) if number is not None)
     return list(islice(dict.fromkeys(in_turn), fusion.similar))
-
-
-class _Company:
-    """How close the best nodes of each family are, for every node of it."""
-
-    def __init__(self, families: Sequence[str]) -> None:
-        self._places: dict[str, list[int]] = {}
-        for place, family in enumerate(families):
-            self._places.setdefault(family, []).append(place)
-
-    def of(self, close: Any) -> Any:
-        """Return, for each node, the mean closeness of the best three of its family."""
-        import numpy as np
-
-        means = np.zeros(len(close), dtype=np.float32)
-        for places in self._places.values():
-            means[places] = np.sort(close[places])[-3:].mean()
-        return means
