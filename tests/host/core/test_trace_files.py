@@ -358,19 +358,6 @@ def test_a_trace_that_is_damaged_is_named_and_does_not_hide_the_others(pflow, pf
     assert pflow("trace", "show", "20990101-damaged").exit_code == 2
 
 
-def test_no_run_has_an_empty_id(pflow, ran):
-    finished = pflow("trace", "show", "")
-    assert finished.exit_code == 2
-    assert "No trace of a run ''" in finished.stderr
-
-
-def test_a_run_leaves_no_trace_when_told_so(pflow, pflow_home, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps(WORKFLOW))
-    finished = pflow("run", "wf.json", "text=x", "--no-trace", "--json")
-    assert finished.envelope["trace_path"] is None
-    assert not (pflow_home / "state" / "traces").exists()
-
-
 def test_a_page_of_a_run_is_one_file_in_which_nothing_can_run(pflow, ran, tmp_path):
     assert pflow("trace", "view").exit_code == 0
     path = tmp_path / f"trace-{ran}.html"
@@ -381,16 +368,6 @@ def test_a_page_of_a_run_is_one_file_in_which_nothing_can_run(pflow, ran, tmp_pa
     assert page.count('<details class="step failed" open>') == 1
     assert "<script" not in page
     assert "<img" not in page
-
-
-def test_a_page_goes_into_a_pipe_and_leaves_it_one(pflow, ran, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    assert pflow("trace", "view", "--output", pipe).exit_code == 0
-    assert os.read(reader, 9) == b"<!doctype"
-    os.close(reader)
-    assert pipe.is_fifo()
 
 
 PLANTED = {

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -123,15 +122,6 @@ def test_the_exit_codes_are_those_of_a_run(pflow, words, code):
     done = pflow(*words)
     assert done.exit_code == code
     assert bool(done.stderr) == bool(code)
-
-
-def test_a_failure_names_the_node_and_keeps_its_trace(pflow):
-    failed = pflow("echo", "--message", "x", "then", "shell", "--command", "exit 3", "--json")
-    envelope = failed.envelope
-    assert failed.exit_code == 1
-    assert envelope["error"]["details"]["node"] == "shell"
-    assert envelope["trace_path"]
-    assert envelope["checkpoint"]
 
 
 def test_a_chain_that_is_printed_is_valid_and_runs_unchanged(pflow, tmp_path):
@@ -276,21 +266,6 @@ def test_a_value_that_is_piped_in_must_be_there(pflow, words):
     assert failed.exit_code == 2
     assert "--message of echo is read from standard input, but nothing is piped in" in failed.stderr
     assert pflow(*words, stdin="there").stdout == "there\n"
-
-
-def test_ctrl_c_ends_a_chain_as_it_ends_a_run(pflow_home, tmp_path, signalled):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    words = ["read-file", "--file-path", str(pipe), "--special-files", "--timeout", "600", "--json"]
-    with subprocess.Popen(
-        [*PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as program:
-        writer = os.open(pipe, os.O_WRONLY)
-        stdout, stderr = signalled(program, signal.SIGINT)
-        os.close(writer)
-    assert program.returncode == 130
-    assert json.loads(stdout)["error"]["type"] == "interrupted"
-    assert "Traceback" not in stderr
 
 
 def test_help_is_shown_for_a_node_and_for_all(run):

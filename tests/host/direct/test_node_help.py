@@ -46,11 +46,6 @@ def test_long_descriptions_are_wrapped():
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_a_node_without_parameters_has_help_too():
-    assert "Flags:\n  none" in help_of()
-    assert "piped" not in help_of().partition("Options")[0]
-
-
 def test_help_says_when_the_piped_text_depends_on_the_flags():
     shown = help_of(Field(key="a", type="str", required=True), Field(key="b", type="str", required=True))
     assert "becomes the required text that no flag sets" in shown

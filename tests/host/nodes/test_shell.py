@@ -99,13 +99,6 @@ def test_another_exit_code_is_a_failure_with_what_was_written(bench):
     assert bench.run(shell("exit 3", check=False)).outputs["exit_code"] == 3
 
 
-def test_a_failure_can_be_routed(bench):
-    workflow = shell("exit 3")
-    workflow["nodes"].append({"id": "say", "type": "echo", "params": {"message": "${sh.exit_code}"}})
-    workflow["edges"] = [{"from": "sh", "to": "say", "action": "error"}]
-    assert bench.run(workflow).outputs == {"message": 3}
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -190,14 +183,6 @@ def test_the_exit_code_is_that_of_the_shell_not_of_its_background(bench, tmp_pat
 def test_what_a_shell_wrote_last_is_read_although_its_pipes_stay_open(bench):
     line = "sleep 600 & head -c 60000 /dev/zero | tr '\\0' x; exec echo end"
     assert bench.run(shell(line, timeout=60)).outputs["stdout"] == "x" * 60_000 + "end\n"
-
-
-def test_background_processes_of_a_parallel_batch_end_too(bench, tmp_path):
-    workflow = shell(f"sleep 600 & echo $! >> {tmp_path / 'pid'}; echo ${{item}}", timeout=60)
-    workflow["nodes"][0]["batch"] = {"items": [1, 2, 3], "parallel": True}
-    outcome = bench.run(workflow)
-    assert [result["stdout"] for result in outcome.outputs["results"]] == ["1\n", "2\n", "3\n"]
-    assert all_gone(tmp_path / "pid")
 
 
 def test_input_that_nobody_reads_does_not_hold_a_command_up(bench):
@@ -292,18 +277,6 @@ def test_a_signal_that_ends_the_run_ends_the_command(pflow_home, tmp_path, batch
     envelope = json.loads(stdout)
     assert envelope["error"]["type"] == "interrupted"
     assert json.loads(Path(envelope["trace_path"]).read_text())["success"] is False
-    assert all_gone(tmp_path / "pid")
-
-
-def test_timeout_ends_a_run_with_its_command_and_trace(pflow_home, tmp_path):
-    sleeping(tmp_path)
-    run = [*PFLOW, "run", str(tmp_path / "wf.json")]
-    with subprocess.Popen(["timeout", "600", *run], stderr=subprocess.PIPE, text=True) as program:
-        (tmp_path / "pipe").read_text()
-        program.terminate()  # which it passes on, twice
-        _, told = program.communicate(timeout=60)
-    assert "interrupted at node sh" in told
-    assert len(list(pflow_home.glob("state/traces/*.json"))) == 1
     assert all_gone(tmp_path / "pid")
 
 

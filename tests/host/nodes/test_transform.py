@@ -21,11 +21,6 @@ def errors(bench, workflow):
     return [it.message for it in bench.host.runner.validate(workflow) if it.severity == "error"]
 
 
-def test_an_expression_makes_the_result(bench):
-    outcome = bench.run(shaped(expression="sort_by(files, &name)[*].size"), files=FILES)
-    assert outcome.outputs == {"result": [3, 9]}
-
-
 def test_several_outputs_have_an_expression_each(bench):
     given = shaped(outputs={"names": "files[].name", "total": "sum(files[].size)"})
     given["outputs"] = {"said": "${shape.total} in ${shape.names[0]}"}
@@ -156,8 +151,3 @@ def test_data_flow_through_a_transform_is_seen(bench):
     assert len(found.flows) == 1
     given["nodes"][1]["params"] = {"outputs": {"result": "'x'"}}
     assert not bench.host.runner.validate_flows(given)[1].flows
-
-
-def test_templates_are_not_resolved_in_an_expression(bench):
-    [problem] = errors(bench, shaped(expression="${files}"))
-    assert "unexpected {files}" in problem

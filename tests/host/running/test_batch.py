@@ -295,19 +295,6 @@ def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, bad):
     assert outcome.error.details["item"] == min(bad)
 
 
-def test_with_fail_fast_and_threads_no_item_begins_after_a_failure(bench):
-    begun = []
-
-    @bench.node("t-double", ["n"])
-    class Count(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.append(self.params["n"])
-            raise ValueError("bad")
-
-    assert not bench.run(batch(list(range(100)), parallel=True, max_concurrent=4)).success
-    assert sorted(begun) == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
     workflow = batch([{"n": 1}, {"n": "2"}], {}, parallel=parallel)
@@ -374,25 +361,6 @@ def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, d
     workflow["edges"] = [{"from": "b", "to": "after", "action": "error"}]
     workflow["outputs"] = {"saw": "${after.saw}"}
     assert bench.run(workflow).outputs == {"saw": "item b[2] of 3: ValueError: 7 is bad"}
-
-
-def test_no_more_than_max_concurrent_items_are_in_flight(bench):
-    lock = threading.Lock()
-    flying = []
-    most = []
-
-    @bench.node("t-double", ["n"])
-    class Fly(pocketflow.Node):
-        def exec(self, prep_res):
-            with lock:
-                flying.append(1)
-                most.append(len(flying))
-            threading.Event().wait(0.001)
-            with lock:
-                flying.pop()
-
-    assert bench.run(batch(list(range(200)), parallel=True, max_concurrent=3)).success
-    assert max(most) <= 3
 
 
 @pytest.mark.parametrize(
@@ -519,20 +487,6 @@ def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, doubl
     assert outcome.trace_path.stat().st_size < 200_000
 
 
-def test_secrets_of_items_stay_out_of_the_trace(bench):
-    @bench.node("t-double", ["n"])
-    class Leak(pocketflow.Node):
-        def exec(self, prep_res):
-            return None
-
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets(["swordfish"])
-            raise ValueError("swordfish is wrong")
-
-    outcome = bench.run(batch(["swordfish"], error_handling="continue"))
-    assert "swordfish" not in outcome.trace_path.read_text()
-
-
 @pytest.mark.parametrize(
     ("table", "path", "message", "suggestion"),
     [
@@ -569,16 +523,6 @@ def test_a_mistake_in_a_batch_is_found_with_its_place(bench, double, table, path
     assert problem.path == f"$.nodes[0].batch{path}"
     assert problem.message.startswith(message)
     assert problem.suggestion.startswith(suggestion)
-
-
-def test_a_batch_has_other_outputs_than_its_node(bench, double):
-    workflow = batch([1])
-    workflow["outputs"] = {"a": "${b.n}", "b": "${b.results[0].n}", "c": "${b.results[0].m}"}
-    problems = bench.host.runner.validate(workflow)
-    assert [(problem.path, problem.severity) for problem in problems] == [
-        ("$.outputs.a", "error"),
-        ("$.outputs.c", "warning"),
-    ]
 
 
 def test_a_batch_with_a_retry_of_the_whole_is_refused(bench, double):

@@ -117,14 +117,6 @@ def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, read
     assert len(calls) == 3
 
 
-def test_the_value_of_a_mapped_name_counts(bench, reader):
-    calls, _ = reader
-    mapped = {"inputs": {"who": {"type": "str"}}, "mappings": {"r": {"input_mappings": {"name": "who"}}}}
-    for who in ("ann", "ann", "bob"):
-        bench.run({"nodes": [node()], **mapped}, who=who)
-    assert len(calls) == 2
-
-
 def test_an_impure_node_always_runs(bench, reader):
     calls, _ = reader
     safe(bench, "t-read", purity="impure")
@@ -333,23 +325,6 @@ def test_failures_are_not_kept(bench):
     fails = {"id": "f", "type": "t-fails", "cache": True}
     assert [run(bench, fails).success for _ in range(4)] == [False, False, True, True]
     assert len(calls) == 3
-
-
-def test_a_retry_goes_on_as_ever(bench):
-    calls = []
-
-    @bench.node("t-shaky", [], ["n"])
-    class Shaky(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            calls.append(1)
-            if len(calls) == 1:
-                raise PflowError("busy")
-            shared["n"] = 1
-
-    safe(bench, "t-shaky")
-    shaky = {"id": "s", "type": "t-shaky", "cache": True, "retry": {"max": 2, "wait": 0}}
-    assert [run(bench, shaky).success for _ in range(2)] == [True, True]
-    assert len(calls) == 2
 
 
 # What is not kept
@@ -770,15 +745,3 @@ def test_two_different_values_never_share_a_key(one, other):
 @given(value=json_values)
 def test_what_is_kept_comes_back_as_it_was(value):
     assert spelled(json.loads(exact_json(value, "it"))) == spelled(value)
-
-
-@given(values=st.lists(st.sampled_from([1, 1.0, True, "1", None, 0, False, "", 0.0, [], {}]), max_size=4))
-def test_moving_a_value_from_one_name_to_another_changes_the_key(values):
-    pairs = {f"p{place}": value for place, value in enumerate(values)}
-    assert key(pairs, {}) == key(dict(pairs), {})
-    assert not pairs or key(pairs, {}) != key({}, pairs)
-
-
-def test_the_file_names_do_not_say_what_is_in_them(bench, reader):
-    run(bench, node(params={"n": "telling"}))
-    assert not [path for path in folder(bench).rglob("*") if "telling" in str(path)]

@@ -145,23 +145,6 @@ def test_a_run_that_is_cancelled_before_it_begins_runs_nothing(bench, waiting):
     assert "before its first node" in outcome.error.message
 
 
-def test_contexts_learn_that_a_run_was_cancelled(bench, waiting, cancelled):
-    seen = []
-
-    @contextmanager
-    def context(run):
-        run.on_cancel(lambda: seen.append("stop"))
-        try:
-            yield
-        except Exception as error:
-            seen.append((error.kind, run.cancelled()))
-            raise
-
-    bench.plug(pflow_run_context=context)
-    cancelled({"nodes": [{"id": "a", "type": "t-wait"}]}, lambda: waiting.wait(30))
-    assert seen == ["stop", ("interrupted", True)]
-
-
 def test_a_run_that_is_over_cannot_be_cancelled(bench):
     stopped = []
 

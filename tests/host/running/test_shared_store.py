@@ -9,16 +9,6 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.running import NodeAwareSharedStore
 
 
-def test_without_mappings_it_is_the_store_itself():
-    shared = {"a": 1}
-    store = NodeAwareSharedStore(shared)
-    store["b"] = 2
-    assert dict(store) == shared == {"a": 1, "b": 2}
-    assert store.written == {"b": 2}
-    assert (store.pop("b"), store.pop("a")) == (2, 1)
-    assert dict(store) == shared == {}
-
-
 def test_mappings_translate_both_ways():
     shared = {"search_terms": "x", "query": "not this"}
     store = NodeAwareSharedStore(shared, {"query": "search_terms"}, {"results": "code_matches"})

@@ -65,11 +65,6 @@ def test_a_workflow_runs_as_a_step_of_another(bench, add):
     assert bench.run(workflow).outputs == {"shown": 8, "whole": {"twice": 8, "error": None}}
 
 
-def test_a_workflow_without_declared_outputs_has_those_of_its_last_node(bench, add):
-    inner = {key: value for key, value in DOUBLE.items() if key != "outputs"}
-    assert bench.run({"nodes": [step(inner, n=4)]}).outputs == {"sum": 8}
-
-
 def test_saved_workflows_and_files_run_as_steps(bench, add, tmp_path):
     bench.host.library.save("double", DOUBLE)
     (tmp_path / "again.json").write_text(json.dumps({"nodes": [step("double", n=4)]}))
@@ -128,12 +123,6 @@ def test_a_failure_names_the_step_inside_and_takes_its_action(bench, add):
         "edges": [{"from": "e", "to": "double"}, {"from": "double", "to": "late", "action": "timeout"}],
     }
     assert bench.run(caught).outputs == {"message": "Node double/first (t-add) failed: 8 is bad"}
-
-
-def test_the_steps_done_inside_a_failed_workflow_are_named(bench, add):
-    add.append(8)
-    inner = {**DOUBLE, "nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}, *DOUBLE["nodes"]]}
-    assert bench.run({"nodes": [step(inner, n=4)]}).error.details["done"] == ["double/a"]
 
 
 def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):

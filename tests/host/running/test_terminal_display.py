@@ -76,11 +76,6 @@ def test_quiet_shows_only_the_outputs(shown):
     assert screen.lines == ["hi"]
 
 
-def test_quiet_and_verbose_exclude_each_other(pflow, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
-    assert pflow("run", "wf.json", "-q", "-v").exit_code == 2
-
-
 def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
     edges = [{"from": "fail", "to": "say", "action": "error"}]
     screen = shown({"nodes": [FAIL, ECHO], "edges": edges}, env={"NO_COLOR": "1"})
@@ -200,14 +195,6 @@ def test_a_failure_inside_another_workflow_that_an_edge_handles_is_one(shown):
     assert re.match(r"!   fail ", inner)
     assert re.match(r"! bad .* handled: ", outer)
     assert summary.endswith("1 failed and handled")
-
-
-def test_a_batch_over_a_workflow_has_one_line_with_its_bar(shown):
-    each = runs("each", ECHO, batch={"items": [1, 2, 3]})
-    screen = shown({"nodes": [each]}, env={"NO_COLOR": "1"})
-    assert screen.end() == 0
-    assert re.match(r"✓ each .*█ 3/3  workflow", screen.lines[0])
-    assert screen.lines[1].startswith("✓ 1 step in ")
 
 
 def test_a_warning_is_written_above_what_happens_now(shown, tmp_path):

@@ -127,14 +127,6 @@ def test_a_plugin_that_fails_has_compared_nothing_so_nothing_runs(saying, hook, 
     assert refused.value.exit_code == 2
 
 
-def test_one_plugin_that_fails_does_not_hide_what_another_found(saying):
-    saying.plug(pflow_check_lock=broken)
-    saying.plug(pflow_check_lock=differing())
-    messages = str(found(saying))
-    assert "no ink" in messages
-    assert "1 → 2" in messages
-
-
 def test_nodes_whose_plugin_has_no_lock_file_are_named(saying):
     saying.plug(pflow_check_lock=lambda check: ())
     (warning,) = found(saying)
@@ -200,14 +192,6 @@ def test_a_locked_run_is_refused_with_exit_code_2_before_anything_runs(typed, tm
     assert (code, json.loads(out)["error"]["type"]) == (2, "validation")
     assert typed("run", path)[0] == 0
     assert (tmp_path / "ran").exists()
-
-
-def test_validate_compares_with_the_lock_when_asked(typed, tmp_path):
-    path = flow(tmp_path / "flow.json")
-    assert typed("validate", path)[0] == 0
-    code, _, err = typed("validate", path, "--locked")
-    assert code == 2
-    assert "not as locked" in err
 
 
 def test_a_lock_file_is_looked_for_beside_a_file_only(typed, tmp_path):

@@ -98,11 +98,6 @@ def test_a_use_has_params_in_their_declared_types_with_unknown_where_templates_a
     }
 
 
-def test_a_value_of_the_wrong_type_is_unknown_as_the_host_reports_it():
-    (use,) = uses(post(count="three"))
-    assert use.params["count"] is UNKNOWN
-
-
 def test_a_use_knows_the_items_that_are_written_in_its_batch():
     node = post(title="no ${it.n}: ${it.text}", count="${it.n}", labels=["${it.text}"], more={"a": "${x.y}"})
     node["batch"] = {"items": [{"n": 1, "text": "one"}, {"n": "${x.y}", "text": "two"}, {"n": 3}], "as": "it"}

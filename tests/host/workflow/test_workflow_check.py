@@ -5,8 +5,6 @@ import sys
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
@@ -713,74 +711,6 @@ def test_a_very_deep_workflow_is_refused_not_crashed_on():
     assert [message for _, _, message, _ in check({"nodes": [], "metadata": value})] == [
         "The workflow is nested deeper than 100 levels"
     ]
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=8)
-    | st.sampled_from(["a", "b", "make", "${a.x}", "${", "$${a}", "${a.b[0]}", "default", "title"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "id",
-                    "type",
-                    "params",
-                    "from",
-                    "to",
-                    "action",
-                    "source",
-                    "title",
-                    "input_mappings",
-                    "output_mappings",
-                ]
-            )
-            | st.text(max_size=5),
-            inner,
-            max_size=5,
-        )
-    ),
-    max_leaves=20,
-)
-nodes = st.fixed_dictionaries(
-    {
-        "id": st.sampled_from(["a", "b", "c"]) | json_values,
-        "type": st.sampled_from(["make", "any", "pick"]) | json_values,
-    },
-    optional={"params": st.dictionaries(st.text(max_size=4), json_values, max_size=3) | json_values},
-)
-edges = st.fixed_dictionaries(
-    {"from": st.sampled_from(["a", "b", "c"]), "to": st.sampled_from(["a", "b", "c"])},
-    optional={"action": st.sampled_from(["default", "x"]) | json_values},
-)
-workflows = st.fixed_dictionaries(
-    {"nodes": st.lists(nodes, max_size=4) | json_values},
-    optional={
-        "edges": st.lists(edges, max_size=4) | json_values,
-        "start_node": st.sampled_from(["a", "z"]) | json_values,
-        "inputs": st.dictionaries(st.text(max_size=4), json_values, max_size=3) | json_values,
-        "outputs": st.dictionaries(st.text(max_size=4), json_values, max_size=3) | json_values,
-        "mappings": st.dictionaries(st.sampled_from(["a", "b"]), json_values, max_size=3) | json_values,
-        "enable_namespacing": st.booleans() | json_values,
-        "template_resolution_mode": st.sampled_from(["strict", "permissive"]) | json_values,
-        "metadata": json_values,
-    },
-)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=300)
-@given(workflows | json_values)
-def test_any_json_value_is_checked_without_raising_or_being_changed(workflow):
-    before = json.dumps(workflow)
-    for problem in check_workflow(workflow, Types()).problems:
-        assert problem.path.startswith("$")
-        assert problem.message
-    assert json.dumps(workflow) == before
 
 
 def chain(count, **others):
