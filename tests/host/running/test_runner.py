@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,10 +17,7 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.contract import PflowError, Problem
 
 Unreachable = partial(PflowError, kind="connection")
-Misconfigured = partial(PflowError, kind="config")
-
-
-Unknown = partial(PflowError, kind="not_found")
+GIVE = {"id": "a", "type": "t-give", "params": {"value": 1}}
 
 
 @pytest.fixture
@@ -198,13 +198,8 @@ def test_params_are_coerced_to_their_declared_types_after_templates(bench, give)
 
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
     bench.node("t-typed", ["n: int"])(pocketflow.Node)
-    workflow = {
-        "nodes": [
-            {"id": "a", "type": "t-give", "params": {"value": "many"}},
-            {"id": "b", "type": "t-typed", "params": {"n": "${a.value}"}},
-        ]
-    }
-    outcome = bench.run(workflow)
+    typed = {"id": "b", "type": "t-typed", "params": {"n": "${a.value}"}}
+    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": "many"}}, typed]})
     failed = outcome.error.message.splitlines()[0]
     assert failed == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
     assert outcome.exit_code == 1
@@ -212,15 +207,9 @@ def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench
 
 def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, give):
     bench.declare("t-give", ["value"], ["value", "extra"])
-    workflow = {
-        "nodes": [
-            {"id": "a", "type": "t-give", "params": {"value": 1}},
-            {"id": "b", "type": "t-give", "params": {"value": "${a.extra}"}},
-        ]
-    }
+    workflow = {"nodes": [GIVE, {"id": "b", "type": "t-give", "params": {"value": "${a.extra}"}}]}
     failed = bench.run(workflow).error.message.splitlines()[0]
     assert failed == "Node b (t-give) failed: parameter value needs ${a.extra}, but a has value"
-    bench.run({**workflow, "template_resolution_mode": "permissive"})
     permissive = bench.run({**workflow, "template_resolution_mode": "permissive"})
     assert permissive.outputs == {"value": "${a.extra}"}
 
@@ -321,41 +310,29 @@ def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
 
 
 def test_a_pflow_error_keeps_kind_details_and_suggestions(bench, fail):
-    fail[0] = Unreachable("no route", details={"server": "s"}, suggestions=("start it",))
-    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
-    assert outcome.error.kind == "connection"
-    assert outcome.error.details["server"] == "s"
-    assert outcome.error.suggestions == ("start it",)
-    assert outcome.error.__cause__ is fail[0]
-    assert outcome.error.message == "Node f (t-fail) failed: no route"
+    fail[0] = PflowError("no", kind="connection", details={"server": "s"}, suggestions=("start it",))
+    error = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).error
+    assert (error.kind, error.details["server"], error.suggestions) == ("connection", "s", ("start it",))
+    assert error.__cause__ is fail[0]
 
 
-def test_a_connection_failure_exits_3_only_before_any_node_has_run(bench, give, fail):
-    fail[0] = Unreachable("no route")
-    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 3
-    later = {"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}, {"id": "f", "type": "t-fail"}]}
-    assert bench.run(later).exit_code == 1
-    fail[0] = Misconfigured("no token")
-    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 2
-
-
-def test_what_is_not_there_exits_2_only_before_any_node_has_run(bench, give, fail):
-    fail[0] = Unknown("no such server")
-    assert bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).exit_code == 2
-    recovered = {
-        "nodes": [{"id": "f", "type": "t-fail"}, {"id": "g", "type": "t-fail"}],
-        "edges": [{"from": "f", "to": "g", "action": "error"}],
-    }
-    assert bench.run(recovered).exit_code == 1
+@pytest.mark.parametrize(("kind", "code"), [("connection", 3), ("config", 2), ("not_found", 2)])
+def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(bench, give, fail, kind, code):
+    fail[0] = PflowError("no server", kind=kind)
+    failing = {"id": "f", "type": "t-fail"}
+    assert bench.run({"nodes": [failing]}).exit_code == code
+    assert bench.run({"nodes": [{**GIVE, "id": "before"}, failing]}).exit_code == 1
+    edges = [{"from": "f", "to": "g", "action": "error"}]
+    assert bench.run({"nodes": [failing, {**failing, "id": "g"}], "edges": edges}).exit_code == 1
 
     @contextmanager
     def bad(run):
-        raise Unknown("no such server")
+        raise fail[0]
         yield
 
     bench.plug(pflow_run_context=bad)
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
-    assert (outcome.steps, outcome.exit_code) == (0, 2)
+    outcome = bench.run({"nodes": [GIVE]})
+    assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, code, "no server")
 
 
 def test_items_of_a_batch_that_were_done_count_as_run(bench):
@@ -376,29 +353,13 @@ def test_items_of_a_batch_that_were_done_count_as_run(bench):
     ("action", "edge"), [("timeout", "timeout"), ("timeout", "error"), ("error", "error")]
 )
 def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, give, fail, action, edge):
-    fail[0] = PflowError("too slow")
-    fail[0].action = action
-    workflow = {
-        "nodes": [
-            {"id": "f", "type": "t-fail"},
-            {"id": "rescue", "type": "t-give", "params": {"value": "after: ${f.error}"}},
-        ],
-        "edges": [{"from": "f", "to": "rescue", "action": edge}],
-    }
-    outcome = bench.run(workflow)
-    assert outcome.success
+    fail[0] = PflowError("too slow", action=action)
+    rescue = {"id": "rescue", "type": "t-give", "params": {"value": "after: ${f.error}"}}
+    edges = [{"from": "f", "to": "rescue", "action": edge}]
+    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}, rescue], "edges": edges})
     assert outcome.outputs == {"value": "after: too slow"}
-    assert trace_of(outcome)["steps"][0] | {"milliseconds": 0, "offset": 0} == {
-        "id": "f",
-        "type": "t-fail",
-        "action": edge,
-        "offset": 0,
-        "milliseconds": 0,
-        "params": {},
-        "outputs": {"error": "too slow"},
-        "error": "too slow",
-        "details": {},
-    }
+    step = trace_of(outcome)["steps"][0]
+    assert (step["action"], step["outputs"], step["error"]) == (edge, {"error": "too slow"}, "too slow")
 
 
 @pytest.fixture
@@ -414,22 +375,20 @@ def act(bench):
             return self.params.get("action")
 
 
-def test_a_returned_failure_that_nothing_routes_fails_the_run(bench, act):
-    outcome = bench.run(
-        {"nodes": [{"id": "a", "type": "t-act", "params": {"action": "auth", "error": "no key"}}]}
-    )
-    assert outcome.error.message == "Node a (t-act) failed: no key"
-
-
-def test_the_exception_a_failing_node_leaves_behind_is_what_is_shown(bench, act):
-    params = {"action": "auth", "error": "no key", "raises": "server is down"}
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": params}]})
-    assert outcome.error.message == "Node a (t-act) failed: server is down"
-    assert (outcome.error.kind, outcome.error.suggestions, outcome.exit_code) == (
-        "connection",
-        ("start it",),
-        3,
-    )
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"action": "auth", "error": "no key"}, "no key"),
+        ({"action": "auth", "error": "no key", "raises": "server is down"}, "server is down"),
+        ({"action": "error"}, "it returned its error action without a reason"),
+        ({"action": ["x"]}, "its action must be a string, it returned list"),
+    ],
+)
+def test_a_returned_failure_that_nothing_routes_fails_the_run_with_its_reason(bench, act, params, reason):
+    error = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": params}]}).error
+    assert error.message.startswith(f"Node a (t-act) failed: {reason}")
+    left_behind = ("connection", ("start it",))
+    assert ((error.kind, error.suggestions) == left_behind) == ("raises" in params)
 
 
 def test_an_action_without_edge_and_error_ends_the_flow(bench, act, give):
@@ -439,16 +398,6 @@ def test_an_action_without_edge_and_error_ends_the_flow(bench, act, give):
     }
     outcome = bench.run(workflow)
     assert (outcome.success, outcome.steps) == (True, 1)
-
-
-def test_an_error_action_without_a_reason_still_fails(bench, act):
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": "error"}}]})
-    assert outcome.error.message == "Node a (t-act) failed: it returned its error action without a reason"
-
-
-def test_an_action_that_is_no_text_is_the_nodes_mistake(bench, act):
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": {"action": ["x"]}}]})
-    assert "its action must be a string, it returned list" in outcome.error.message
 
 
 def test_a_declared_output_of_a_node_that_was_recovered_from_is_none(bench, fail, give):
@@ -551,13 +500,12 @@ def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(be
 
     @contextmanager
     def bad(run):
-        raise Unreachable("no server")
+        raise PflowError("no server")
         yield
 
     bench.plug(pflow_run_context=good)
     bench.plug(pflow_run_context=bad)
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
-    assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, 3, "no server")
+    assert bench.run({"nodes": [GIVE]}).steps == 0
     assert events == ["in", "out"]
 
 
@@ -568,8 +516,8 @@ def test_other_exceptions_on_entering_name_the_plugin(bench, give):
         yield
 
     bench.plug(pflow_run_context=bad)
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
-    assert outcome.error.message.startswith("Plugin bad could not prepare the run: KeyError")
+    message = bench.run({"nodes": [GIVE]}).error.message
+    assert message.startswith("Plugin bad could not prepare the run: KeyError")
 
 
 def test_plugins_that_fail_to_offer_or_to_clean_up_are_reported_and_the_run_stands(bench, give):
@@ -583,7 +531,7 @@ def test_plugins_that_fail_to_offer_or_to_clean_up_are_reported_and_the_run_stan
 
     bench.plug(pflow_run_context=messy)
     bench.plug(pflow_run_context=broken)
-    assert bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]}).success
+    assert bench.run({"nodes": [GIVE]}).success
     told = " ".join(problem.message for problem in bench.warnings)
     assert "Plugin messy failed to clean up after the run: OSError: stuck" in told
     assert "Plugin broken could not take part in the run" in told
@@ -646,7 +594,7 @@ def test_a_plugin_may_set_dunder_parameters_only(bench, give, params):
 
     bench.plug(pflow_inject_params=pushy)
     with pytest.raises(PflowError, match="Plugin pushy"):
-        bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+        bench.run({"nodes": [GIVE]})
 
 
 def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
@@ -657,15 +605,13 @@ def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
     with pytest.raises(
         PflowError, match=r"Plugin broken failed to set up node a \(t-give\): no idea"
     ) as caught:
-        bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+        bench.run({"nodes": [GIVE]})
     assert caught.value.suggestions == ("sync",)
 
 
 def test_a_node_class_that_cannot_be_loaded_is_told_before_any_node_runs(bench, give):
     bench.declare("t-gone")
-    outcome = bench.run(
-        {"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}, {"id": "g", "type": "t-gone"}]}
-    )
+    outcome = bench.run({"nodes": [GIVE, {"id": "g", "type": "t-gone"}]})
     assert (outcome.steps, outcome.exit_code, outcome.error.kind) == (0, 2, "config")
     assert outcome.error.message.startswith("Node g (t-gone) cannot be loaded from nodes_on_the_bench:t-gone")
 
@@ -704,17 +650,8 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
     assert "hunter" not in text
     assert len(text) < 300_000
     trace = json.loads(text)
-    assert set(trace) == {
-        "run_id",
-        "workflow",
-        "started",
-        "milliseconds",
-        "success",
-        "error",
-        "inputs",
-        "outputs",
-        "steps",
-    }
+    parts = "run_id workflow started milliseconds success error inputs outputs steps"
+    assert set(trace) == set(parts.split())
     step = trace["steps"][0]
     assert step["details"] == {"server": "s", "token": "***"}
     assert step["params"] == {"text": "***", "items": [1, 2]}
@@ -724,17 +661,20 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
     assert outcome.trace_path.name == f"{outcome.run_id}.json"
 
 
-def test_secrets_are_taken_out_of_the_problems_of_the_runs_error(bench):
+def test_secrets_are_taken_out_of_the_runs_error_and_its_problems(bench):
     @bench.node("t-problems")
     class Problems(pocketflow.Node):
         def post(self, shared, prep_res, exec_res):
             shared["__run__"].add_secrets(["hunter2hunter2"])
             words = dict.fromkeys(("message", "path", "suggestion", "source"), "a hunter2hunter2")
-            raise PflowError("bad", problems=(Problem(**words),))
+            details = {"key": "hunter2hunter2"}
+            raise PflowError("bad key hunter2hunter2", details=details, problems=(Problem(**words),))
 
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-problems"}]})
-    assert str(outcome.error.problems[0]) == "a ***: a *** (a ***)"
-    assert "hunter2" not in json.dumps(outcome.error.to_dict())
+    error = bench.run({"nodes": [{"id": "a", "type": "t-problems"}]}).error
+    assert str(error.problems[0]) == "a ***: a *** (a ***)"
+    assert error.message.endswith("bad key ***")
+    assert error.details["key"] == "***"
+    assert "hunter2" not in json.dumps(error.to_dict())
 
 
 def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
@@ -784,7 +724,7 @@ def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done
 
 
 def test_a_run_without_a_trace_writes_none(bench, give):
-    nodes = [{"id": "a", "type": "t-give", "params": {"value": 1}}]
+    nodes = [GIVE]
     outcome = bench.host.runner.run({"nodes": nodes}, {}, trace=False)
     assert outcome.success
     assert outcome.trace_path is None
@@ -794,7 +734,7 @@ def test_a_run_without_a_trace_writes_none(bench, give):
 def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):
     bench.host.paths.state.mkdir(parents=True, exist_ok=True)
     (bench.host.paths.state / "traces").write_text("a file where the folder should be")
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": 1}}]})
+    outcome = bench.run({"nodes": [GIVE]})
     assert outcome.success
     assert outcome.trace_path is None
     assert any("The trace was not written" in problem.message for problem in bench.warnings)
@@ -821,10 +761,6 @@ with open_host(manager) as host:
 assert outcome.success, outcome.error
 assert seen == [set(), {"pocketflow", "asyncio"}], seen
 """
-    import os
-    import subprocess
-    import sys
-
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=dict(os.environ))
 
 
