@@ -88,21 +88,18 @@ def test_an_item_is_found_under_its_name_by_nodes_that_read_the_shared_store(ben
     assert [result["n"] for result in bench.run(workflow).outputs["results"]] == [2, 4]
 
 
-def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double):
-    workflow = batch(["${one}", 5])
-    workflow["inputs"] = {"one": {"type": "int"}}
-    assert bench.run(workflow, one=4).outputs["results"] == [{"n": 8}, {"n": 10}]
-    workflow = batch("${text}")
-    workflow["inputs"] = {"text": {"type": "str"}}
-    assert bench.run(workflow, text="[1]").outputs["results"] == [{"n": 2}]
-
-
 @pytest.mark.parametrize("items", [{"a": 1}, "words", 3, None])
 def test_items_that_are_no_list_fail_the_node(bench, double, items):
-    workflow = batch("${items}")
-    workflow["inputs"] = {"items": {}}
-    outcome = bench.run(workflow, items=items)
-    assert "batch.items must be a list, got" in str(outcome.error)
+    workflow = batch("${items}") | {"inputs": {"items": {}}}
+    assert "batch.items must be a list, got" in str(bench.run(workflow, items=items).error)
+
+
+@pytest.mark.parametrize(
+    ("items", "given", "results"), [(["${x}", 5], 4, [8, 10]), ("${x}", "[1]", [2])], ids=["list", "text"]
+)
+def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double, items, given, results):
+    outcome = bench.run(batch(items) | {"inputs": {"x": {}}}, x=given)
+    assert [result["n"] for result in outcome.outputs["results"]] == results
 
 
 def test_no_items_are_no_failure(bench, double):
@@ -142,15 +139,19 @@ def test_a_run_warns_of_the_failed_items_of_a_batch_that_went_on(bench, double):
     assert warned(bench) == []
 
 
-def test_the_trace_keeps_items_with_their_params_and_results_or_errors(bench, double):
+def test_the_trace_and_the_output_items_keep_items_with_their_results_or_errors(bench, double):
     double += [2]
-    [step] = trace_of(bench.run(batch([1, 2], error_handling="continue")))["steps"]
-    fine, lost = step["items"]
-    assert (fine["index"], fine["params"], fine["outputs"], fine["error"]) == (0, {"n": 1}, {"n": 2}, None)
-    assert (lost["index"], lost["params"], lost["outputs"]) == (1, {"n": 2}, {})
-    assert lost["error"] == "ValueError: 2 is bad"
-    [step] = trace_of(bench.run(batch([1, 2])))["steps"]
-    assert step["error"] == "item b[1] of 2: ValueError: 2 is bad"
+    outcome = bench.run(batch([1, 2], error_handling="continue") | {"outputs": {"items": "${b.items}"}})
+    [step] = trace_of(outcome)["steps"]
+    keys = ("index", "params", "outputs", "error")
+    assert [tuple(item[key] for key in keys) for item in step["items"]] == [
+        (0, {"n": 1}, {"n": 2}, None),
+        (1, {"n": 2}, {}, "ValueError: 2 is bad"),
+    ]
+    assert outcome.outputs["items"] == [
+        {"index": 0, "item": 1, "result": {"n": 2}, "error": None},
+        {"index": 1, "item": 2, "result": None, "error": "ValueError: 2 is bad"},
+    ]
 
 
 def test_the_trace_keeps_few_items_of_a_large_batch_and_their_values_shortened_and_redacted(bench):
@@ -169,23 +170,48 @@ def test_the_trace_keeps_few_items_of_a_large_batch_and_their_values_shortened_a
     assert "hidden-value" not in outcome.trace_path.read_text()
 
 
-def test_with_fail_fast_no_item_begins_after_a_failure(bench):
-    begun = []
+@pytest.fixture
+def counted(bench):
+    """A node that fails for the numbers in the first list; the second has those that began."""
+    bad, begun = [], []
 
     @bench.node("t-double", ["n"])
     class Count(pocketflow.Node):
         def exec(self, prep_res):
             begun.append(self.params["n"])
-            if self.params["n"] == 2:
-                raise ValueError("2 is bad")
+            if self.params["n"] in bad:
+                raise ValueError(f"{self.params['n']} is bad")
 
+    return bad, begun
+
+
+def test_with_fail_fast_no_item_begins_after_a_failure(bench, counted):
+    bad, begun = counted
+    bad += [2]
     outcome = bench.run(batch([1, 2, 3]))
     assert begun == [1, 2]
     assert outcome.error.message == "Node b (t-double) failed at item b[1] of 3: ValueError: 2 is bad"
-    assert outcome.error.details["item"] == 1
-    assert (outcome.error.details["count"], outcome.error.details["succeeded"]) == (3, 1)
+    details = outcome.error.details
+    assert (details["item"], details["count"], details["succeeded"]) == (1, 3, 1)
     [step] = trace_of(outcome)["steps"]
     assert step["outputs"]["results"] == [{}, None, None]
+
+
+@pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}])
+def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, failing):
+    """Items in flight go on; their success does not let others begin."""
+    bad, begun = counted
+    bad += failing
+
+    @contextmanager
+    def engine(width):
+        yield InTurn()
+
+    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
+    outcome = bench.runner(engine=engine).run(workflow, {})
+    last = min(failing) + 1  # as many are in flight as the batch is wide
+    assert begun == list(range(last + 1))
+    assert outcome.error.details["item"] == min(failing)
 
 
 def test_a_failed_batch_takes_the_action_of_the_failed_item(bench, double):
@@ -272,29 +298,6 @@ class InTurn(Executor):
         return future
 
 
-@pytest.mark.parametrize("bad", [{0}, {1}, {0, 1}])
-def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, bad):
-    """Items in flight go on; their success does not let others begin."""
-    begun = []
-
-    @bench.node("t-double", ["n"])
-    class Count(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.append(self.params["n"])
-            if self.params["n"] in bad:
-                raise ValueError("bad")
-
-    @contextmanager
-    def engine(width):
-        yield InTurn()
-
-    workflow = batch(list(range(100)), parallel=True, max_concurrent=2)
-    outcome = bench.runner(engine=engine).run(workflow, {})
-    last = min(bad) + 1  # as many are in flight as the batch is wide
-    assert begun == list(range(last + 1))
-    assert outcome.error.details["item"] == min(bad)
-
-
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
     workflow = batch([{"n": 1}, {"n": "2"}], {}, parallel=parallel)
@@ -303,9 +306,21 @@ def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
     assert bench.run(workflow).outputs["results"] == [{"n": 2}, {"n": 4}]
 
 
+@pytest.fixture
+def after(bench):
+    """A node that writes the error which it finds in the store, as text."""
+
+    @bench.node("t-after", [], ["saw"])
+    class After(pocketflow.Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["saw"] = str(shared.get("error"))
+
+
 @pytest.mark.parametrize("namespaced", [True, False])
 @pytest.mark.parametrize("parallel", [False, True])
-def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(bench, parallel, namespaced):
+def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(
+    bench, after, parallel, namespaced
+):
     seen = []
 
     @bench.node("t-double", ["n"])
@@ -317,11 +332,6 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(benc
             shared["__error__"] = Busy()
             raise ValueError("bad")
 
-    @bench.node("t-after", ["n"], ["saw"])
-    class After(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["saw"] = str(shared.get("error"))
-
     workflow = batch([1, 2, 3], error_handling="continue", parallel=parallel, max_concurrent=1)
     workflow["nodes"].append({"id": "after", "type": "t-after"})
     workflow["edges"] = [{"from": "b", "to": "after"}]
@@ -331,36 +341,20 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(benc
     assert seen == [(None, None)] * 3
 
 
-def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, double):
-    @bench.node("t-fail")
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            raise ValueError("early")
-
-    @bench.node("t-after", [], ["saw"])
-    class After(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["saw"] = str(shared["error"])
-
+def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, double, after):
+    missing = {"id": "a", "type": "read-file", "params": {"file_path": "/nowhere"}}
     workflow = batch([1])
-    workflow["nodes"] = [{"id": "a", "type": "t-fail"}, *workflow["nodes"], {"id": "c", "type": "t-after"}]
-    workflow["edges"] = [{"from": "a", "to": "b", "action": "error"}, {"from": "b", "to": "c"}]
-    workflow["outputs"] = {"saw": "${c.saw}"}
-    assert bench.run({**workflow, "enable_namespacing": False}).outputs == {"saw": "None"}
+    workflow["nodes"] = [missing, *workflow["nodes"], {"id": "after", "type": "t-after"}]
+    workflow["edges"] = [{"from": "a", "to": "b", "action": "error"}, {"from": "b", "to": "after"}]
+    assert bench.run({**workflow, "enable_namespacing": False}).outputs["saw"] == "None"
 
 
 def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, double):
-    @bench.node("t-after", ["n"], ["saw"])
-    class After(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["saw"] = self.params["n"]
-
     double.append(7)
     workflow = batch([5, 6, 7])
-    workflow["nodes"].append({"id": "after", "type": "t-after", "params": {"n": "${b.error}"}})
+    workflow["nodes"].append({"id": "after", "type": "echo", "params": {"message": "${b.error}"}})
     workflow["edges"] = [{"from": "b", "to": "after", "action": "error"}]
-    workflow["outputs"] = {"saw": "${after.saw}"}
-    assert bench.run(workflow).outputs == {"saw": "item b[2] of 3: ValueError: 7 is bad"}
+    assert bench.run(workflow).outputs == {"message": "item b[2] of 3: ValueError: 7 is bad"}
 
 
 @pytest.mark.parametrize(
@@ -418,23 +412,17 @@ def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
     assert (step["details"], step["error"]) == ({"retries": 1}, None)
 
 
-def test_a_wait_grows_by_its_backoff(bench, monkeypatch):
-    waited = []
-    monkeypatch.setattr(
-        "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
-    )
-
-    @bench.node("t-double")
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            raise Busy
-
-    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": {"max": 3, "wait": 2, "backoff": 3}}]})
-    assert waited == [2, 6, 18]
-
-
-@pytest.mark.parametrize(("asked", "seconds"), [(7.5, 7.5), (1, 2), (-1, 2), (1e9, 3600), (None, 2)])
-def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, seconds):
+@pytest.mark.parametrize(
+    ("asked", "retry", "seconds"),
+    [
+        (None, {"max": 3, "wait": 2, "backoff": 3}, [2, 6, 18]),
+        (7.5, {"max": 1, "wait": 2}, [7.5]),
+        (1, {"max": 1, "wait": 2}, [2]),
+        (-1, {"max": 1, "wait": 2}, [2]),
+        (1e9, {"max": 1, "wait": 2}, [3600]),
+    ],
+)
+def test_a_retry_waits_as_its_settings_and_the_error_ask(bench, monkeypatch, asked, retry, seconds):
     waited = []
     monkeypatch.setattr(
         "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
@@ -445,8 +433,8 @@ def test_a_retry_waits_as_long_as_it_was_asked_to(bench, monkeypatch, asked, sec
         def exec(self, prep_res):
             raise Busy(retry_after=asked)
 
-    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": {"max": 1, "wait": 2}}]})
-    assert waited == [seconds]
+    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": retry}]})
+    assert waited == seconds
 
 
 def most_memory(home, folder, items):
@@ -571,15 +559,6 @@ def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_ru
     variable.set("mine")
     with Threads(2) as threads:
         assert threads.submit(variable.get).result(timeout=10) == "mine"
-
-
-def test_each_result_is_kept_with_its_item(bench, double):
-    double.append(2)
-    workflow = batch([1, 2], error_handling="continue") | {"outputs": {"items": "${b.items}"}}
-    assert bench.run(workflow).outputs["items"] == [
-        {"index": 0, "item": 1, "result": {"n": 2}, "error": None},
-        {"index": 1, "item": 2, "result": None, "error": "ValueError: 2 is bad"},
-    ]
 
 
 def test_a_template_reaches_into_the_items_and_its_path_is_checked(bench, double):

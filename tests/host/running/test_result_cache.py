@@ -93,14 +93,6 @@ def test_a_second_run_uses_the_result_of_the_first_and_its_trace_says_so(bench, 
     assert 0 <= noted(second)["age"] < 60
 
 
-def test_nothing_is_kept_unless_somebody_asks(bench, reader):
-    calls, _ = reader
-    first, second = run(bench, node(cache=None)), run(bench, node(cache=False))
-    assert calls == [1, 1]
-    assert noted(first) is noted(second) is None
-    assert not folder(bench).exists()
-
-
 @pytest.mark.parametrize("other", [2, 1.0, True, "1", None, [1], {"n": 1}, [[1]], -1])
 def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, reader, other):
     calls, _ = reader
@@ -117,11 +109,17 @@ def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, read
     assert len(calls) == 3
 
 
-def test_an_impure_node_always_runs(bench, reader):
+@pytest.mark.parametrize("why", ["not asked for", "said no", "impure", "no room"])
+def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, reader, monkeypatch, why):
     calls, _ = reader
-    safe(bench, "t-read", purity="impure")
-    assert noted(run(bench)) is noted(run(bench)) is None
-    assert len(calls) == 2
+    asked = {"not asked for": None, "said no": False}.get(why, True)
+    if why == "impure":
+        safe(bench, "t-read", purity="impure")
+    if why == "no room":
+        monkeypatch.setenv("PFLOW_CACHE_LIMIT_MB", "0")
+    assert noted(run(bench, node(cache=asked))) is noted(run(bench, node(cache=asked))) is None
+    assert calls == [1, 1]
+    assert not folder(bench).exists()
 
 
 def test_a_node_whose_results_may_not_be_kept_always_runs(bench, tmp_path):
@@ -299,10 +297,10 @@ def test_an_action_is_kept_with_the_result(bench):
 
     safe(bench, "t-way")
     way = {"id": "w", "type": "t-way", "params": {"n": 1}, "cache": True}
-    nodes = [way, {"id": "a", "type": "echo", "params": {"message": "a"}}]
-    nodes.append({"id": "b", "type": "echo", "params": {"message": "b"}})
+    others = [{"id": name, "type": "echo", "params": {"message": name}} for name in "ab"]
     edges = [{"from": "w", "to": "a"}, {"from": "w", "to": "b", "action": "high"}]
-    assert [run(bench, *nodes, edges=edges).outputs for _ in range(2)] == [{"message": "b"}] * 2
+    for _ in range(2):
+        assert run(bench, way, *others, edges=edges).outputs == {"message": "b"}
     assert calls == [1]
 
 
@@ -576,18 +574,15 @@ def test_a_folder_that_is_a_link_is_neither_filled_nor_read_nor_cleared(cache, t
     assert elsewhere.get(KEY, 10)
 
 
-def test_a_folder_that_others_may_write_to_is_not_used(cache):
-    cache.put(KEY, "default", b"{}")
-    cache.folder.chmod(0o770)
-    assert cache.get(KEY, 10) is None
-    with pytest.raises(PflowError, match="other users can write to it"):
-        cache.put(KEY, "default", b"{}")
+def give_away(folder):
+    os.chown(folder, os.geteuid() + 1, -1)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root may give files away")
-def test_a_folder_of_another_user_is_not_used(cache):
+# Only root may give files away.
+@pytest.mark.parametrize("change", [lambda folder: folder.chmod(0o770), *[give_away][os.geteuid() :]])
+def test_a_folder_of_others_is_not_used(cache, change):
     cache.put(KEY, "default", b"{}")
-    os.chown(cache.folder, os.geteuid() + 1, -1)
+    change(cache.folder)
     assert cache.get(KEY, 10) is None
     with pytest.raises(PflowError, match="other users can write to it"):
         cache.put(KEY, "default", b"{}")
@@ -640,14 +635,6 @@ def test_the_oldest_results_go_when_the_limit_is_reached(tmp_path):
     left = [number for number in range(40) if cache.get(numbered(number), 1e12)]
     assert left == list(range(left[0], 40))
     assert 10 < len(left) <= 20
-
-
-def test_a_limit_of_nothing_keeps_nothing(bench, reader, monkeypatch):
-    calls, _ = reader
-    monkeypatch.setenv("PFLOW_CACHE_LIMIT_MB", "0")
-    assert noted(run(bench)) is noted(run(bench)) is None
-    assert len(calls) == 2
-    assert not folder(bench).exists()
 
 
 def test_a_result_that_would_take_most_of_the_limit_is_not_kept(bench, reader, monkeypatch):

@@ -20,6 +20,8 @@ DOUBLE = {
     "outputs": {"twice": "${second.sum}"},
 }
 
+ECHO = {"id": "e", "type": "echo", "params": {"message": 1}}
+
 
 @pytest.fixture
 def add(bench):
@@ -108,21 +110,17 @@ def test_its_steps_are_in_the_trace_inside_its_own(bench, add):
 
 def test_a_failure_names_the_step_inside_and_takes_its_action(bench, add):
     add.append(8)
-    workflow = {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}, step(DOUBLE, n=4)]}
-    failed = bench.run(workflow)
+    nodes = [ECHO, step(DOUBLE, n=4)]
+    failed = bench.run({"nodes": nodes})
     assert str(failed.error) == (
         "Node double (workflow) failed: Node double/first (t-add) failed: 8 is bad\nDone before it: e (echo)"
     )
     assert (failed.error.action, failed.error.details["node"]) == ("timeout", "double/first")
     assert failed.exit_code == 1
-    caught = {
-        "nodes": [
-            *workflow["nodes"],
-            {"id": "late", "type": "echo", "params": {"message": "${double.error}"}},
-        ],
-        "edges": [{"from": "e", "to": "double"}, {"from": "double", "to": "late", "action": "timeout"}],
-    }
-    assert bench.run(caught).outputs == {"message": "Node double/first (t-add) failed: 8 is bad"}
+    late = {"id": "late", "type": "echo", "params": {"message": "${double.error}"}}
+    edges = [{"from": "e", "to": "double"}, {"from": "double", "to": "late", "action": "timeout"}]
+    caught = bench.run({"nodes": [*nodes, late], "edges": edges})
+    assert caught.outputs == {"message": "Node double/first (t-add) failed: 8 is bad"}
 
 
 def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):
@@ -135,13 +133,6 @@ def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):
     failed = bench.run({"nodes": [{**step(late, n=4), **retried}]})
     assert "retries" not in trace_of(failed)["steps"][0]["details"]
     assert (failed.error.retryable, failed.error.ran) == (False, "ran")
-
-
-def test_a_wrong_value_for_an_input_fails_the_node(bench, add):
-    workflow = {
-        "nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, step(DOUBLE, n="${e.message}")]
-    }
-    assert "parameter n must be int, got str" in str(bench.run(workflow).error)
 
 
 def test_nothing_inside_runs_if_the_store_holds_a_wrong_value_for_an_input(bench, add):
@@ -169,33 +160,32 @@ def test_an_optional_input_that_was_not_given_is_not_passed_on(bench):
 
 
 def test_a_sub_workflow_cannot_write_reserved_names(bench):
-    inner = {
-        "nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}],
-        "outputs": {"__run__": "${e.message}"},
-    }
-    after = {"id": "after", "type": "echo", "params": {"message": 2}}
-    assert bench.run({"nodes": [step(inner), after]}).outputs == {"message": 2}
+    inner = {"nodes": [ECHO], "outputs": {"__run__": "${e.message}"}}
+    assert bench.run({"nodes": [step(inner), {**ECHO, "id": "after"}]}).outputs == {"message": 1}
+
+
+def test_a_wrong_value_for_an_input_fails_the_node(bench, add):
+    word = {"id": "e", "type": "echo", "params": {"message": "x"}}
+    outcome = bench.run({"nodes": [word, step(DOUBLE, n="${e.message}")]})
+    assert "parameter n must be int, got str" in str(outcome.error)
 
 
 def test_plugins_see_every_node_and_which_are_certain(bench, add):
-    seen = []
+    injected, runs = [], []
 
-    def pflow_run_context(run):
-        seen.append(run.workflow)
+    def see_run(run):
+        runs.append(run)
 
-    def pflow_inject_params(node):
-        seen.append(node.id)
+    def see_node(node):
+        injected.append(node.id)
 
-    bench.plug(pflow_run_context=pflow_run_context, pflow_inject_params=pflow_inject_params)
+    bench.plug(pflow_run_context=see_run, pflow_inject_params=see_node)
     rescue = {"id": "rescue", "type": "t-add", "params": {"a": 0, "b": 0}}
-    inner = {**DOUBLE, "nodes": [*DOUBLE["nodes"], rescue], "edges": [
-        {"from": "first", "to": "second"}, {"from": "first", "to": "rescue", "action": "error"},
-    ]}  # fmt: skip
-    bench.run({"nodes": [step(inner, n=1)]})
-    *injected, workflow = seen
+    edges = [{"from": "first", "to": "second"}, {"from": "first", "to": "rescue", "action": "error"}]
+    bench.run({"nodes": [step({**DOUBLE, "nodes": [*DOUBLE["nodes"], rescue], "edges": edges}, n=1)]})
     assert sorted(injected) == ["double", "double/first", "double/rescue", "double/second"]
-    assert sorted(node.id for node in workflow.nodes) == sorted(injected)
-    assert workflow.certain == {"double", "double/first", "double/second"}
+    assert sorted(node.id for node in runs[0].workflow.nodes) == sorted(injected)
+    assert runs[0].workflow.certain == {"double", "double/first", "double/second"}
 
 
 def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(bench):
@@ -308,28 +298,9 @@ def test_failed_items_name_the_step_inside_and_the_others_go_on(bench, add):
 
 def test_failed_items_of_a_batch_inside_the_item_of_another_are_named(bench, add):
     add.append(4)
-    inner = {
-        "inputs": {"list": {}},
-        "nodes": [
-            {
-                "id": "sum",
-                "type": "t-add",
-                "params": {"a": "${item}", "b": 2},
-                "batch": {"items": "${list}", "error_handling": "continue"},
-            }
-        ],
-    }
-    workflow = {
-        "nodes": [
-            {
-                "id": "each",
-                "type": "workflow",
-                "params": {"workflow": inner, "list": "${item}"},
-                "batch": {"items": [[1], [1, 2]]},
-            }
-        ]
-    }
-    assert bench.run(workflow).success
+    inside = {"items": "${n}", "error_handling": "continue"}
+    total = {"id": "sum", "type": "t-add", "params": {"a": "${item}", "b": 2}, "batch": inside}
+    assert bench.run(each({"inputs": {"n": {}}, "nodes": [total]}, [[1], [1, 2]])).success
     assert [it.message for it in bench.warnings] == ["each/sum[1]: 1 of 2 items failed: each/sum[1][1]"]
 
 
