@@ -26,7 +26,7 @@ from pflow_mcp_plugin.client.pool import watched_calls
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.execution.node import called, resource
 from pflow_mcp_plugin.execution.result import ToolResult
-from pflow_mcp_plugin.execution.runtime import Runtime, standalone
+from pflow_mcp_plugin.execution.runtime import Runtime, open_runtime
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -135,7 +135,7 @@ class Session:
         with self._lock:
             self._require_open()
             if self._runtime is None:
-                self._runtime = self._closing.enter_context(standalone())
+                self._runtime = self._closing.enter_context(open_runtime())
             return self._runtime
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -262,7 +262,7 @@ def current_runtime() -> Iterator[Runtime]:
     if shared is not None:
         yield shared.runtime()
         return
-    with standalone() as runtime:
+    with open_runtime() as runtime:
         yield runtime
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -189,22 +189,14 @@ def _traced(run: Run, *, uses_tools: bool) -> Iterator[None]:
 @contextmanager
 def _connections(run: Run) -> Iterator[None]:
     """Put a `Runtime` into the run, and start immediately the servers that are certain to be needed."""
-    from pflow_mcp_plugin.execution.call_hooks import CallProgress
-    from pflow_mcp_plugin.execution.runtime import Notices, open_runtime, warner
+    from pflow_mcp_plugin.execution.call_hooks import note_progress
+    from pflow_mcp_plugin.execution.runtime import open_runtime
 
     def starting(server: str) -> Callable[[str], object]:
         nodes = [node.id for node in run.workflow.nodes if _server(node) == server]
         return run.begin_preparation(f"server {server}", nodes)
 
-    with ExitStack() as stack:
-        notices = Notices(
-            warn=warner(run.host),
-            add_secrets=run.add_secrets,
-            progress=CallProgress(run.annotate, run.report_progress),
-            starting=starting,
-        )
-        runtime = stack.enter_context(open_runtime(run.host, notices, run))
-        run.on_cancel(runtime.cancel)
+    with open_runtime(run, progress=partial(note_progress, run), starting=starting) as runtime:
         for server in dict.fromkeys(
             _server(node)
             for node in run.workflow.nodes

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import attrs
 import pluggy
 
-from pflow_mcp_plugin.contract import PflowError, Ran
-from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract import PflowError, Ran, Run
 from pflow_mcp_plugin.contract.problems import described, is_interruption
 from pflow_mcp_plugin.errors import CallFailed, Where
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
@@ -47,13 +46,16 @@ class CallHooks:
             call = changed or call
         return call
 
+    @property
+    def may_answer(self) -> bool:
+        """Whether there are hooks that may answer calls, or observe them."""
+        return bool(self._implementations(ANSWER))
+
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
         """Return the first answer of a hook, otherwise that of `ours`; wrappers can observe or replace it.
 
         If a plugin fails, that is a `CallFailed`, and the call is never repeated.
         """
-        if not self._implementations(ANSWER):
-            return ours(call)
 
         def last(call: ToolCall) -> CallResult:
             # pluggy calls an extra implementation before the ordinary ones, but ours must be last
@@ -64,15 +66,13 @@ class CallHooks:
                         return _checked(answer, implementation, call)
             return ours(call)
 
-        return _checked(self._through(call, last), None, call)
-
-    def _through(self, call: ToolCall, last: Answer) -> object:
         try:
-            return getattr(self.relay, ANSWER).call_extra([last], {"call": call})
+            found = getattr(self.relay, ANSWER).call_extra([last], {"call": call})
         except BaseException as error:  # code of other plugins may raise anything
             if isinstance(error, PflowError) or is_interruption(error):
                 raise
             raise _broken(None, ANSWER, call, f"raised {described(error)}", ran="unknown") from error
+        return _checked(found, None, call)
 
     def _implementations(self, name: str) -> list[pluggy.HookImpl]:
         caller = getattr(self.relay, name, None)
@@ -114,23 +114,11 @@ def _is_wrapper(implementation: pluggy.HookImpl) -> bool:
     return bool(implementation.wrapper or implementation.hookwrapper)
 
 
-@attrs.frozen
-class CallProgress:
-    """Passes on the progress that servers report during the calls of nodes; the host shows it.
-
-    Attributes:
-        annotate: Called with a node's id and details of its step.
-        report: Called with a node's id, the amount done, the amount in total if known, and a message.
-    """
-
-    annotate: Callable[[str, JSONObject], None]
-    report: Callable[[str, float, float | None, str], None]
-
-    def __call__(self, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
-        """Note the progress of a call in the trace, and report it."""
-        if call.node_id:
-            self.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
-            self.report(call.node_id, done, total, shortened(text))
+def note_progress(run: Run, call: ToolCall, done: float, total: float | None, text: str | None) -> None:
+    """Note the progress that a server reports during a node's call in the trace; the host shows it."""
+    if call.node_id:
+        run.annotate(call.node_id, {"progress": {"done": done, "total": total, "message": text}})
+        run.report_progress(call.node_id, done, total, shortened(text))
 
 
 def shortened(text: str | None) -> str:

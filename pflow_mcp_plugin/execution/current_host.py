@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host
 
-if TYPE_CHECKING:  # every start loads this module, few need the errors
+if TYPE_CHECKING:  # every start loads this module
     from pflow_mcp_plugin.contract import Paths
-    from pflow_mcp_plugin.errors import McpError
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -60,42 +59,41 @@ def forget(host: Host) -> None:
 
 
 def current_host() -> Host:
-    """Return the current host: the one that configured the plugin last, otherwise an installed one."""
+    """Return the current host: the one that configured the plugin last, otherwise an installed one.
+
+    The installed one is opened here once, and again if `PFLOW_HOME` has changed since.
+    """
     with _lock:
         own = _opened[0].host if _opened else None
         others = [host for host in _configured if host is not own]
-        return others[-1] if others else _own_host()
-
-
-def _own_host() -> Host:
-    """Return the host opened here; a new one if `PFLOW_HOME` has changed since."""
-    paths = storage.default_paths()
-    if _opened and _opened[0].paths != paths:
-        _close()
-    if not _opened:
-        closing = ExitStack()
-        _opened.append(_Opened(closing.enter_context(_provider()()), paths, closing))
-    return _opened[0].host
+        if others:
+            return others[-1]
+        paths = storage.default_paths()
+        if _opened and _opened[0].paths != paths:
+            _close()
+        if not _opened:
+            closing = ExitStack()
+            _opened.append(_Opened(closing.enter_context(_provider()()), paths, closing))
+        return _opened[0].host
 
 
 def _provider() -> Callable[[], AbstractContextManager[Host]]:
     """Return the function that opens an installed host: another core's first, the embedded one last."""
     from importlib.metadata import entry_points
 
+    from pflow_mcp_plugin.errors import McpError, Where
+
     points = entry_points(group=HOST_ENTRY_POINT_GROUP)
-    for point in sorted(points, key=lambda point: (point.module.startswith(_PACKAGE), point.name)):
+    point = min(points, key=lambda it: (it.module.startswith(_PACKAGE), it.name), default=None)
+    cause: Exception | None = None
+    message = "No pflow host is installed; calling a tool needs its settings and plugins"
+    if point is not None:
         try:
             return cast(Callable[[], AbstractContextManager[Host]], point.load())
         except (ImportError, AttributeError) as error:
-            raise _no_host(f"The host {point.name} cannot be loaded: {error}") from error
-    raise _no_host("No pflow host is installed; calling a tool needs its settings and plugins")
-
-
-def _no_host(message: str) -> McpError:
-    from pflow_mcp_plugin.errors import McpError, Where
-
+            cause, message = error, f"The host {point.name} cannot be loaded: {error}"
     step = "Reinstall pflow-mcp, which includes a host: pip install --force-reinstall --no-deps pflow-mcp"
-    return McpError(message, where=Where(phase="config"), next_step=step, kind="config")
+    raise McpError(message, where=Where(phase="config"), next_step=step, kind="config") from cause
 
 
 @atexit.register

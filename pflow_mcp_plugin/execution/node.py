@@ -20,7 +20,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.execution.failure_actions import ERROR, classify
 from pflow_mcp_plugin.execution.result import Artifacts, ToolResult, read
-from pflow_mcp_plugin.execution.runtime import Runtime, Target, standalone
+from pflow_mcp_plugin.execution.runtime import Runtime, Target, open_runtime
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
 from pflow_mcp_plugin.types import ServerInfo
 
@@ -35,15 +35,11 @@ class Job:
     """The work of one run of an `MCPNode`, from `prep` to `post`.
 
     Attributes:
-        server: The server's name.
-        tool: The tool's name, raw or as spelled in node types.
         params: The node's params.
         shared: The shared store.
         run: The run, None outside one.
     """
 
-    server: str
-    tool: str
     params: Mapping[str, Any]
     shared: MutableMapping[str, Any]
     run: Run | None
@@ -79,30 +75,32 @@ class MCPNode(Node):
 
     def prep(self, shared: MutableMapping[str, Any]) -> Job:
         """Return the job of the MCP node; its arguments are gathered later, when the tool is known."""
-        return Job(
-            server=self.params.get("__mcp_server__", ""),
-            tool=self.params.get("__mcp_tool__", ""),
-            params=self.params,
-            shared=shared,
-            run=shared.get("__run__"),
-        )
+        return Job(params=self.params, shared=shared, run=shared.get("__run__"))
 
     def exec(self, prep_res: Job) -> ToolResult:
         """Call the tool and read its answer; `exec_fallback` returns a failure as the result."""
-        if not (prep_res.server and prep_res.tool):
+        params, run = prep_res.params, prep_res.run
+        server, tool = params.get("__mcp_server__"), params.get("__mcp_tool__")
+        if not (server and tool):
             raise McpError(
                 "An MCPNode needs the params __mcp_server__ and __mcp_tool__",
                 where=Where(phase="config"),
                 next_step="Name a node of `pflow mcp tools` as its type, or set both params",
                 kind="config",
             )
-        with self._runtime(prep_res.run) as runtime:
-            target = runtime.target(prep_res.server, prep_res.tool)
-            extra = prep_res.params.get("__mcp_extra__") is True
+        with self._runtime(run) as runtime:
+            target = runtime.target(server, tool)
+            extra = params.get("__mcp_extra__") is True
             arguments = gather(
-                target.declared, prep_res.params, prep_res.shared, extra=extra, approved=target.approved
+                target.declared, params, prep_res.shared, extra=extra, approved=target.approved
             )
-            result = _read(_call(prep_res, runtime, target, arguments), target, prep_res.run)
+            answer, began = None, time.perf_counter()
+            run_id = run.run_id if run else ""
+            try:
+                answer = runtime.call(target, arguments, params.get("__node_id__", ""), run_id)
+            finally:  # the trace has a call that failed as well
+                _annotate(prep_res, target, arguments, answer, time.perf_counter() - began)
+            result = _read(answer, target, run)
             _show(prep_res, result)
             return result
 
@@ -131,7 +129,7 @@ class MCPNode(Node):
     def _runtime(self, run: Run | None) -> AbstractContextManager[Runtime]:
         """Return the runtime of the run, or else one for this call alone."""
         shared = run.resources.get(RESOURCE) if run else None
-        return standalone(run) if shared is None else nullcontext(shared)
+        return open_runtime(run) if shared is None else nullcontext(shared)
 
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
@@ -148,7 +146,7 @@ def _result_of(runtime: Runtime, resolve: Callable[[], Target], arguments: JSONO
     try:
         target = resolve()
         _refuse_unknown(target, arguments)
-        return _read(runtime.call_target(target, arguments), target, None)
+        return _read(runtime.call(target, arguments), target, None)
     except PflowError as error:
         note_next_steps(error)
         raise
@@ -184,42 +182,23 @@ def _read(answer: CallResult, target: Target, run: Run | None) -> ToolResult:
     return read(answer, target.where, Artifacts(folder), limit, target.launch, target.form)
 
 
-def _call(job: Job, runtime: Runtime, target: Target, arguments: JSONObject) -> CallResult:
-    """Call the tool; the trace records the call whether it succeeds or fails."""
-    node_id = job.params.get("__node_id__", "")
-    run_id = job.run.run_id if job.run else ""
-    # If the server does not answer, only the info from its sync is available for the trace.
-    info = target.record.info if target.record else ServerInfo()
-    began = time.perf_counter()
-    milliseconds = None
-    links: list[JSON] = []
-    try:
-        answer = runtime.call_target(target, arguments, node_id, run_id)
-        info, milliseconds = answer.info, answer.milliseconds
-        links = [block.get("uri") for block in answer.content if block.get("type") == "resource_link"]
-    finally:
-        took = (time.perf_counter() - began) * 1000 if milliseconds is None else milliseconds
-        _annotate(job, target, arguments, info, took, links)
-    return answer
-
-
 def _annotate(
-    job: Job,
-    target: Target,
-    arguments: JSONObject,
-    info: ServerInfo,
-    milliseconds: float,
-    links: list[JSON],
+    job: Job, target: Target, arguments: JSONObject, answer: CallResult | None, seconds: float
 ) -> None:
+    """Note a call in the trace; without an answer, the server's version is that of its sync."""
     node_id = job.params.get("__node_id__")
     if job.run is None or not node_id:
         return
+    known = target.record.info if target.record else ServerInfo()
+    info = answer.info if answer else known
+    content = answer.content if answer else ()
+    links = [block.get("uri") for block in content if block.get("type") == "resource_link"]
     details: JSONObject = {
         "server": target.launch.server.name,
         "tool": target.where.tool,
         "version": info.plain_version,
         "protocol": info.protocol,
-        "milliseconds": round(milliseconds, 1),
+        "milliseconds": round(answer.milliseconds if answer else seconds * 1000, 1),
         "arguments": arguments,
         **({"resource_links": links} if links else {}),
         **({"changed": target.use.notice} if target.use and target.use.notice else {}),

@@ -25,16 +25,21 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
 
-JSON_TYPE = "application/json"
-TEXT = "text/plain"
-BINARY = "application/octet-stream"
-
+_BINARY = "application/octet-stream"
+_UNKNOWN = ResultForm()
 _MEDIA = ("image", "audio", "blob")
-
-UNKNOWN = ResultForm()
-
 _LONGEST_MESSAGE = 4000
-_NO_REASON = "it gives no reason"
+_EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
+_KNOWN = {
+    "application/json": ".json",
+    "audio/mpeg": ".mp3",
+    "audio/wav": ".wav",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/webp": ".webp",
+    "text/plain": ".txt",
+}
+_MAY_ACT_TWICE = "The tool has run; a repeat may act twice"
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +69,7 @@ def read(
     artifacts: Artifacts,
     inline_limit: int | None,
     launch: Launch | None = None,
-    form: ResultForm = UNKNOWN,
+    form: ResultForm = _UNKNOWN,
 ) -> ToolResult:
     """Return the values of a result for the shared store.
 
@@ -115,7 +120,7 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: B
         return gone(where)
     message = (
         redactor.shortened(words, _LONGEST_MESSAGE)
-        or f"Tool {where.tool} on server {where.server} reports a failure; {_NO_REASON}"
+        or f"Tool {where.tool} on server {where.server} reports a failure; it gives no reason"
     )
     step = f"the message comes from the tool; {where.info_command} shows its parameters"
     error = CallFailed(
@@ -155,11 +160,8 @@ class _ContentReader:
         self._encoded_media: list[tuple[str, dict[str, JSON]]] = []
 
     def content(self, blocks: tuple[JSONObject, ...]) -> JSON:
-        if not blocks:
-            return None
-        if len(blocks) == 1:
-            return self._block(blocks[0])
-        return [self._block(block) for block in blocks]
+        values = [self._block(block) for block in blocks]
+        return values if len(values) > 1 else next(iter(values), None)
 
     def beside(self, result: CallResult, value: JSON) -> list[JSON]:
         """Return what a result has beside its structure, and the media that are inside the structure."""
@@ -175,16 +177,14 @@ class _ContentReader:
 
         Without room on the disk there is none: the result itself is whole.
         """
-        media = [(text, file) for text, file in self._encoded_media if _is_longer(text, limit)]
-        known = {text for text, _ in media}
-        strings = (part for part in _parts(value) if isinstance(part, str))
-        long = dict.fromkeys(text for text in strings if _is_longer(text, limit))
-        texts: list[tuple[str, dict[str, JSON]]] = []
+        found = {text: file for text, file in self._encoded_media if _is_longer(text, limit)}
         with suppress(CallFailed):
-            texts.extend(
-                (text, self._written(_encoded(text), _type_of(text))) for text in long if text not in known
-            )
-        return (*media, *texts)
+            for text in _parts(value):
+                if isinstance(text, str) and text not in found and _is_longer(text, limit):
+                    looks_like_json = text[:1] + text[-1:] in ("{}", "[]")
+                    mime_type = "application/json" if looks_like_json else "text/plain"
+                    found[text] = self._written(_encoded(text), mime_type)
+        return tuple(found.items())
 
     def failed(self, blocks: tuple[JSONObject, ...]) -> list[JSON] | None:
         """Return the blocks of a failed result, None if it is all text, which is in the message.
@@ -231,11 +231,8 @@ class _ContentReader:
             return _decoded(self._string(block, "text"))
         if kind in ("image", "audio"):
             return self._file(block, "data")
-        if kind == "resource":
-            return self._resource(block)
-        return dict(block)
-
-    def _resource(self, block: JSONObject) -> JSON:
+        if kind != "resource":
+            return dict(block)
         resource = block.get("resource")
         if not isinstance(resource, Mapping):
             raise self._malformed("an embedded resource without its content")
@@ -245,7 +242,7 @@ class _ContentReader:
 
     def _file(self, block: JSONObject, key: str) -> dict[str, JSON]:
         stated = block.get("mimeType")
-        mime_type = stated if isinstance(stated, str) else BINARY
+        mime_type = stated if isinstance(stated, str) else _BINARY
         try:
             content = b64decode(self._string(block, key), validate=True)
         except (Base64Error, ValueError) as error:
@@ -256,7 +253,14 @@ class _ContentReader:
         try:
             return self._artifacts.write(content, mime_type)
         except StoreError as error:
-            raise self._not_written(error) from error
+            tool, server = self._where.tool, self._where.server
+            raise CallFailed(
+                f"Tool {tool} on server {server} ran, but its result could not be written: {error.message}",
+                where=self._where,
+                ran="ran",
+                next_step=f"{_MAY_ACT_TWICE}. Free disk space, or set PFLOW_HOME",
+                path=str(error.path),
+            ) from error
 
     def _string(self, block: JSONObject, key: str) -> str:
         value = block.get(key)
@@ -271,17 +275,7 @@ class _ContentReader:
             f"{self.redactor.shortened(what, _LONGEST_MESSAGE)}",
             where=self._where,
             ran="ran",
-            next_step=f"The tool has run; a repeat may act twice. Report this to the author of {server}",
-        )
-
-    def _not_written(self, error: StoreError) -> CallFailed:
-        tool, server = self._where.tool, self._where.server
-        return CallFailed(
-            f"Tool {tool} on server {server} ran, but its result could not be written: {error.message}",
-            where=self._where,
-            ran="ran",
-            next_step="The tool has run; a repeat may act twice. Free disk space, or set PFLOW_HOME",
-            path=str(error.path),
+            next_step=f"{_MAY_ACT_TWICE}. Report this to the author of {server}",
         )
 
 
@@ -294,17 +288,16 @@ def _is_repeated(result: CallResult, value: JSON) -> bool:
     texts = [block.get("text") for block in result.content if block.get("type") == "text"]
     if len(texts) != len(result.content):
         return False
-    if not texts or (isinstance(value, list) and _are_same(texts, value)):
+    if not texts:
         return True
+    if isinstance(value, list) and len(texts) == len(value):
+        pairs = zip(texts, value, strict=True)
+        if all(text == item or _is_json_of(text, item) for text, item in pairs):
+            return True
     structured = result.structured
     members = list(structured.values()) if isinstance(structured, Mapping) else [value]
     strings = [member for member in members if isinstance(member, str)]
     return len(texts) == 1 and (texts[0] in strings or _is_json_of(texts[0], structured, value))
-
-
-def _are_same(texts: list[JSON], items: list[JSON]) -> bool:
-    pairs = zip(texts, items, strict=True) if len(texts) == len(items) else ()
-    return bool(pairs) and all(text == item or _is_json_of(text, item) for text, item in pairs)
 
 
 def _is_json_of(text: JSON, *values: JSON) -> bool:
@@ -347,11 +340,6 @@ def _is_longer(text: str, limit: int) -> bool:
     return len(text) * 4 > limit and (len(text) > limit or len(_encoded(text)) > limit)
 
 
-def _type_of(text: str) -> str:
-    """Return the MIME type of the file for a text: JSON if it looks like an object or an array."""
-    return JSON_TYPE if text[:1] + text[-1:] in ("{}", "[]") else TEXT
-
-
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -364,18 +352,6 @@ def _finite(number: str) -> float:
 def _refuse(number: str) -> NoReturn:
     message = f"{number} is not a JSON number"
     raise ValueError(message)
-
-
-_EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
-_KNOWN = {
-    "application/json": ".json",
-    "audio/mpeg": ".mp3",
-    "audio/wav": ".wav",
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "image/webp": ".webp",
-    "text/plain": ".txt",
-}
 
 
 @attrs.frozen

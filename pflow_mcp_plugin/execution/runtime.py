@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 import pluggy
@@ -17,11 +17,11 @@ from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host, Problem, Run
+from pflow_mcp_plugin.contract import Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall, setting
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall, setting
 from pflow_mcp_plugin.execution.call_hooks import CallHooks
 from pflow_mcp_plugin.execution.current_host import current_host
 from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, declaration, result_form
@@ -32,41 +32,14 @@ from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
 from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
+    from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
-ProgressCallback = Callable[[float, float | None, str | None], None]
-"""Called by the runtime's pool with the progress of a call: amount done, total, message."""
-
-
-class Caller(Protocol):
-    """What the runtime of a run's nodes makes its calls through; `client.Pool` implements it."""
-
-    def prepare(self, launch: Launch) -> None:
-        """The runtime's way to start a server in the background, before a call."""
-        ...
-
-    def call(
-        self,
-        launch: Launch,
-        call: ToolCall,
-        on_progress: ProgressCallback | None = None,
-        *,
-        safe_to_repeat: bool = False,
-    ) -> CallResult:
-        """Call a tool, again only if the outcome is unknown and that is safe; blocks."""
-        ...
-
-    def list_tools(self, launch: Launch) -> Listing:
-        """The runtime's way to list the tools that a server has now; blocks."""
-        ...
-
-    def cancel(self) -> None:
-        """The runtime's way to end its running calls at once, from any thread; no more can be made."""
-        ...
-
-    def changed_lists(self) -> list[Launch]:
-        """The runtime's way to learn which servers of its run announced a change of their tools."""
-        ...
+OnProgress = Callable[[ToolCall, float, float | None, str | None], None]
+"""Called with the progress of a call: amount done, total, message."""
+OnStart = Callable[[str], Callable[[str], object]]
+"""Called with the name of a server that begins to start, from any thread; returns what is called with the
+error, or the empty string, when the start has ended."""
 
 
 @attrs.frozen(kw_only=True)
@@ -131,14 +104,11 @@ class Notices:
         warn: Called with each warning to the user, once per line.
         add_secrets: Called with values that must be redacted.
         progress: Called with the progress of a call, from any thread.
-        starting: Called with the name of a server that begins to start, from any thread; returns what is
-            called with the error, or the empty string, when the start has ended.
     """
 
     warn: Callable[[str], None] = lambda _: None
     add_secrets: Callable[[Iterable[str]], None] = lambda _: None
-    progress: Callable[[ToolCall, float, float | None, str | None], None] = lambda *_: None
-    starting: Callable[[str], Callable[[str], object]] = lambda _: lambda _: None
+    progress: OnProgress = lambda *_: None
 
 
 class Runtime:
@@ -158,7 +128,7 @@ class Runtime:
         store: ServerStore,
         catalog: Catalog,
         lookup: Lookup,
-        pool: Caller,
+        pool: Pool,
         hook: pluggy.HookRelay | None = None,
         notices: Notices | None = None,
     ) -> None:
@@ -209,22 +179,21 @@ class Runtime:
         """
         with self._lock:
             if (server, tool) not in self._targets:
-                self._targets[server, tool] = self._resolved(server, tool)
+                ready, record = self._launch(server), self.record(server, tool)
+                if record is not None:
+                    target = self._of_record(ready, record)
+                elif content := self._catalog.file(server):
+                    raise _gone(content, tool)
+                else:  # never synced: the server itself checks the arguments
+                    target = Target(launch=ready, tool=tool)
+                self._targets[server, tool] = target
             return self._targets[server, tool]
 
-    def call(
-        self, server: str, tool: str, arguments: JSONObject, node_id: str = "", run_id: str = ""
-    ) -> CallResult:
-        """Check the arguments and call a tool, by its raw name or as spelled in node types, once.
+    def call(self, target: Target, arguments: JSONObject, node_id: str = "", run_id: str = "") -> CallResult:
+        """Check the arguments and call what the runtime resolved, once.
 
         Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
-        return self.call_target(self.target(server, tool), arguments, node_id, run_id)
-
-    def call_target(
-        self, target: Target, arguments: JSONObject, node_id: str = "", run_id: str = ""
-    ) -> CallResult:
-        """Call what the runtime resolved, once; see `call`."""
         if target.use is not None:
             arguments = target.use.check(arguments)
             if target.use.notice:
@@ -238,17 +207,26 @@ class Runtime:
             node_id=node_id,
             run_id=run_id,
         )
-        prepared = self._hooks.prepare(call)
-        answer = self._hooks.answer(prepared, partial(self._send, target))
-        self._compare_version(target, answer)
-        return answer
-
-    def _send(self, target: Target, call: ToolCall) -> CallResult:
-        if (call.server, call.tool) != (target.launch.server.name, target.tool):
-            target = self.target(call.server, call.tool)  # a plugin redirected the call
+        call = self._hooks.prepare(call)
+        if (call.server, call.tool) != (target.launch.server.name, target.tool):  # a plugin redirected it
+            target = self.target(call.server, call.tool)
         call = attrs.evolve(call, method=target.method, label=target.where.tool)
-        progress = partial(self._notices.progress, call)
-        return self._pool.call(target.launch, call, progress, safe_to_repeat=target.safe_to_repeat)
+        send = partial(
+            self._pool.call,
+            target.launch,
+            on_progress=partial(self._notices.progress, call),
+            safe_to_repeat=target.safe_to_repeat,
+        )
+        answer = self._hooks.answer(call, send) if self._hooks.may_answer else send(call)
+        server, now = target.launch.server.name, answer.info.version
+        then = target.record.info.version if target.record else ""
+        if now and then and now != then:
+            known = [plain_version(each) or "another" for each in (now, then)]
+            self._say(
+                f"Server {server} has version {known[0]}, but was synced with version {known[1]} "
+                f"(run: pflow mcp sync {server})"
+            )
+        return answer
 
     def cancel(self) -> None:
         """End the runtime's running calls at once, from any thread: its run was cancelled."""
@@ -261,22 +239,19 @@ class Runtime:
         Some servers announce this after every start: only real differences from the sync are reported.
         """
         for ready in () if self._cancelled else self._pool.changed_lists():
+            from pflow_mcp_plugin.trust.tool_difference import compare  # few servers announce a change
+
             server = ready.server.name
-            if self._differs(ready):
+            synced = self._catalog.file(server)
+            try:
+                differs = bool(compare(synced.tools if synced else (), self._pool.list_tools(ready).tools))
+            except McpError:  # the server announced a change that cannot be compared
+                differs = True
+            if differs:
                 self._say(
                     f"The tools of server {server} changed during the run, which continued with those "
                     f"of its last sync (run: pflow mcp sync {server})"
                 )
-
-    def _differs(self, ready: Launch) -> bool:
-        from pflow_mcp_plugin.trust.tool_difference import compare  # few servers announce a change
-
-        synced = self._catalog.file(ready.server.name)
-        try:
-            now = self._pool.list_tools(ready)
-        except McpError:  # the server announced a change that cannot be compared
-            return True
-        return bool(compare(synced.tools if synced else (), now.tools))
 
     def _launch(self, server: str) -> Launch:
         with self._lock:
@@ -294,7 +269,12 @@ class Runtime:
         if changed:
             raise _not_approved(changed, Where(server=server, phase="config"))
         if head and head.launch and not is_complete(head.launch):
-            self._note_launch(server, ready)
+            # A sync by an older version did not note all of the launch: with it, later changes are seen.
+            now = launch_identity(self._store.get(server), ready.variables)
+            with suppress(StoreError):  # a folder that cannot be written to keeps no server from being used
+                self._catalog.mark(
+                    server, lambda it: attrs.evolve(it, launch=completed(it.launch or {}, (now,)))
+                )
         ready = attrs.evolve(ready, report=self._notices.add_secrets)
         self._notices.add_secrets(ready.secrets)
         for variable in ready.unset:
@@ -305,24 +285,6 @@ class Runtime:
         if head and head.config_fingerprint and head.config_fingerprint != ready.fingerprint:
             self._say(f"The config of server {server} changed since its sync (run: pflow mcp sync {server})")
         return ready
-
-    def _note_launch(self, server: str, ready: Launch) -> None:
-        """Note what a sync by an older version did not note of a launch, so that later changes are seen."""
-        now = launch_identity(self._store.get(server), ready.variables)
-
-        def change(synced: ToolFile) -> ToolFile:
-            return attrs.evolve(synced, launch=completed(synced.launch or {}, (now,)))
-
-        with suppress(StoreError):  # a folder that cannot be written to keeps no server from being used
-            self._catalog.mark(server, change)
-
-    def _resolved(self, server: str, tool: str) -> Target:
-        ready = self._launch(server)
-        record = self.record(server, tool)
-        if record is None:
-            self._refuse_gone(server, tool)
-            return Target(launch=ready, tool=tool)  # never synced: the server itself checks the arguments
-        return self._of_record(ready, record)
 
     def resource_target(self, server: str) -> Target:
         """Return the target that reads the resources of a server, also if a tool has its name."""
@@ -357,34 +319,6 @@ class Runtime:
         where = target.where._replace(phase="arguments")
         return attrs.evolve(target, use=ToolUse(record, where))
 
-    def _refuse_gone(self, server: str, tool: str) -> None:
-        content = self._catalog.file(server)
-        if content is None:
-            return
-        raw = next((name for name in content.gone if tool in (name, naming.slug(name))), tool)
-        when = (
-            f": it no longer existed when the server was synced at {content.gone[raw]}"
-            if raw in content.gone
-            else ""
-        )
-        from difflib import get_close_matches
-
-        from pflow_mcp_plugin.execution.result import gone
-
-        known = [each.name for each in content.tools if each.name not in content.new]
-        near = get_close_matches(raw, known, n=1)
-        raise gone(Where(server=server, tool=raw, phase="call"), when, *near)
-
-    def _compare_version(self, target: Target, answer: CallResult) -> None:
-        server, now = target.launch.server.name, answer.info.version
-        then = target.record.info.version if target.record else ""
-        if now and then and now != then:
-            sync = f"run: pflow mcp sync {server}"
-            known = [plain_version(each) or "another" for each in (now, then)]
-            self._say(
-                f"Server {server} has version {known[0]}, but was synced with version {known[1]} ({sync})"
-            )
-
     def _say(self, line: str) -> None:
         with self._lock:
             if line in self._warned:
@@ -393,45 +327,52 @@ class Runtime:
         self._notices.warn(line)
 
 
+def _gone(synced: ToolFile, tool: str) -> McpError:
+    from difflib import get_close_matches
+
+    from pflow_mcp_plugin.execution.result import gone
+
+    raw = next((name for name in synced.gone if tool in (name, naming.slug(name))), tool)
+    when = ""
+    if raw in synced.gone:
+        when = f": it no longer existed when the server was synced at {synced.gone[raw]}"
+    known = [each.name for each in synced.tools if each.name not in synced.new]
+    near = get_close_matches(raw, known, n=1)
+    return gone(Where(server=synced.server, tool=raw, phase="call"), when, *near)
+
+
 def _not_approved(problem: Problem, where: Where) -> McpError:
     return McpError(problem.message, where=where, kind=problem.kind, next_step=problem.suggestion)
 
 
 @contextmanager
-def open_runtime(host: Host, notices: Notices, run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime with its own connections, and close them at the end."""
+def open_runtime(
+    run: Run | None = None,
+    *,
+    progress: OnProgress = lambda *_: None,
+    starting: OnStart = lambda _: lambda _: None,
+) -> Iterator[Runtime]:
+    """Open a runtime with its own connections, and close them at the end; without a run, for single calls."""
     from pflow_mcp_plugin.client import Pool
 
+    host = run.host if run else current_host()
     known = servers(host.paths)
     for problem in known.store.notices():  # before anything starts
         host.report(problem)
-    chain = cache(partial(workflow_chain.below, run)) if run is not None else tuple
-    with Pool(
-        notices.warn,
-        stderr_folder=stderr_folder(host.paths),
-        sign_in_folder=sign_in_folder(host.paths),
-        starts_at_once=starts_at_once(host_lookup(host)),
-        chain=chain,
-        on_start=notices.starting,
-    ) as pool:
-        yield Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
-
-
-@contextmanager
-def standalone(run: Run | None = None) -> Iterator[Runtime]:
-    """Open a runtime for nodes that share none, and close it after their calls."""
-    host = run.host if run else current_host()
-    secrets = run.add_secrets if run else lambda _: None
-    with open_runtime(host, Notices(warn=warner(host), add_secrets=secrets), run) as runtime:
-        if run:
-            run.on_cancel(runtime.cancel)
-        yield runtime
-
-
-def warner(host: Host) -> Callable[[str], None]:
-    """Return the function through which a runtime reports a warning to the user."""
 
     def warn(line: str) -> None:
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
 
-    return warn
+    notices = Notices(warn=warn, progress=progress, add_secrets=run.add_secrets if run else lambda _: None)
+    with Pool(
+        warn,
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+        starts_at_once=starts_at_once(host_lookup(host)),
+        chain=cache(partial(workflow_chain.below, run)) if run else tuple,
+        on_start=starting,
+    ) as pool:
+        runtime = Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
+        if run:
+            run.on_cancel(runtime.cancel)
+        yield runtime

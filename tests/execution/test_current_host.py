@@ -18,7 +18,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.execution.current_host import current_host
-from pflow_mcp_plugin.execution.runtime import standalone
+from pflow_mcp_plugin.execution.runtime import open_runtime
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -179,12 +179,12 @@ def test_plugins_are_loaded_once_however_many_nodes_run_alone(program):
 
 def test_a_program_without_any_host_says_what_to_install(monkeypatch, pflow_home):
     monkeypatch.setattr(metadata, "entry_points", lambda group: ())
-    with pytest.raises(McpError, match="No pflow host is installed") as caught, standalone():
+    with pytest.raises(McpError, match="No pflow host is installed") as caught, open_runtime():
         pass
     assert "pip install" in caught.value.suggestions[0]
     broken = metadata.EntryPoint("core", "no_such_core:open_host", "pflow.hosts")
     monkeypatch.setattr(metadata, "entry_points", lambda group: [broken])
-    with pytest.raises(McpError, match="The host core cannot be loaded: No module named"), standalone():
+    with pytest.raises(McpError, match="The host core cannot be loaded: No module named"), open_runtime():
         pass
 
 

@@ -35,7 +35,7 @@ def hooks(*plugins):
 
 def test_a_call_reaches_its_server_with_secrets_expanded_and_reported(bench):
     bench.add("calc", env={"KEY": "${TOKEN}"})
-    answer = bench.runtime.call("calc", "add_up", SUM, "n1", "r1")
+    answer = bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM, "n1", "r1")
     assert answer is bench.answer
     (call,) = bench.calls
     assert (call.server, call.tool, call.arguments, call.node_id, call.run_id) == (
@@ -62,22 +62,22 @@ def test_a_call_may_go_twice_where_the_tool_claims_so_and_the_user_trusts_it(
     bench, annotations, trust, repeatable
 ):
     bench.add("calc", Tool(name="add_up", annotations=annotations), **trust)
-    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     assert bench.repeatable is repeatable
 
 
 def test_the_spelling_of_the_node_type_finds_the_raw_name(bench):
     bench.add()
-    bench.runtime.call("calc", "add-up", SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add-up"), SUM)
     assert bench.calls[0].tool == "add_up"
 
 
 def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
     bench.add()
-    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     bench.store.path.unlink()
     bench.forget("calc")
-    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     bench.runtime.prepare("calc")
     assert bench.launches[0] is bench.launches[2]
 
@@ -85,25 +85,25 @@ def test_what_is_needed_for_a_call_is_read_once_in_a_run(bench):
 def test_arguments_that_do_not_fit_are_not_sent(bench):
     bench.add()
     with pytest.raises(McpError):
-        bench.runtime.call("calc", "add_up", {"a": "x"})
+        bench.runtime.call(bench.runtime.target("calc", "add_up"), {"a": "x"})
     assert bench.calls == []
 
 
 def test_unknown_servers_and_tools_are_told_by_name(bench):
     bench.add()
     with pytest.raises(McpError, match="Server clc not configured"):
-        bench.runtime.call("clc", "add_up", {})
+        bench.runtime.call(bench.runtime.target("clc", "add_up"), {})
     bench.catalog.save("calc", Listing(info=ServerInfo(), tools=(Tool(name="add_all"),)), "")
     with pytest.raises(
         McpError, match="Tool add_up not found on server calc: it no longer existed when"
     ) as caught:
-        bench.runtime.call("calc", "add-up", {})
+        bench.runtime.call(bench.runtime.target("calc", "add-up"), {})
     assert "add_all" in caught.value.suggestions[0]
 
 
 def test_a_server_that_was_never_synced_is_called_without_a_check(bench):
     bench.store.add({"calc": {"command": "x"}})
-    bench.runtime.call("calc", "anything", {"x": 1})
+    bench.runtime.call(bench.runtime.target("calc", "anything"), {"x": 1})
     assert bench.calls[0].tool == "anything"
 
 
@@ -111,8 +111,8 @@ def test_a_config_or_version_that_changed_since_the_sync_is_said_once(bench):
     bench.add()
     bench.store.add({"calc": {"command": "y"}})
     bench.answer = attrs.evolve(bench.answer, info=ServerInfo(version="2"))
-    bench.runtime.call("calc", "add_up", SUM)
-    bench.runtime.call("calc", "add_up", SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
+    bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     assert len(bench.warnings) == 2
     assert all("pflow mcp sync calc" in line for line in bench.warnings)
 
@@ -135,7 +135,8 @@ def test_plugins_change_a_call_one_after_the_other(bench):
         return None
 
     one, two = {"pflow_mcp_prepare_call": pflow_mcp_prepare_call}, {"leave": leave}
-    bench.new_runtime(hooks(one, two, one)).call("calc", "add_up", SUM)
+    runtime = bench.new_runtime(hooks(one, two, one))
+    runtime.call(runtime.target("calc", "add_up"), SUM)
     assert bench.calls[0].arguments == {"a": 1, "b": 200}
 
 
@@ -151,7 +152,7 @@ def test_a_veto_and_a_failing_plugin_stop_the_call(bench):
     runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
     for a, message in ((1, "not today"), (2, "p0.*ZeroDivisionError"), (3, "p0.*returned str")):
         with pytest.raises(CallFailed, match=message) as caught:
-            runtime.call("calc", "add_up", {"a": a, "b": 1})
+            runtime.call(runtime.target("calc", "add_up"), {"a": a, "b": 1})
         assert caught.value.ran == "not ran"
     assert bench.calls == []
 
@@ -169,10 +170,10 @@ def test_a_plugin_answers_in_place_of_the_server_and_ours_comes_last(bench):
         return {"pflow_mcp_call_tool": pflow_mcp_call_tool}
 
     runtime = bench.new_runtime(hooks(answering("a", None), answering("b", None, tryfirst=True)))
-    assert runtime.call("calc", "add_up", SUM) is bench.answer
+    assert runtime.call(runtime.target("calc", "add_up"), SUM) is bench.answer
     assert asked == ["b", "a"]
     runtime = bench.new_runtime(hooks(answering("last", OTHER, trylast=True)))
-    assert runtime.call("calc", "add_up", SUM) is OTHER
+    assert runtime.call(runtime.target("calc", "add_up"), SUM) is OTHER
     assert len(bench.calls) == 1
 
 
@@ -188,10 +189,10 @@ def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(b
         return OTHER
 
     runtime = bench.new_runtime(hooks({"pflow_mcp_call_tool": pflow_mcp_call_tool}))
-    assert runtime.call("calc", "add_up", SUM) is OTHER
+    assert runtime.call(runtime.target("calc", "add_up"), SUM) is OTHER
     assert seen == [bench.answer]
     with pytest.raises(CallFailed, match="ValueError") as caught:
-        runtime.call("calc", "add_up", SUM)
+        runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value.ran == "unknown"
     assert len(bench.calls) == 2
 
@@ -237,8 +238,9 @@ def test_whatever_a_hook_raises_is_a_failure_of_the_call(bench, raised, hook, op
     def raising(call):
         raise raised
 
+    runtime = bench.new_runtime(hooks({"raising": raising}))
     with pytest.raises(CallFailed, match=f"{hook} raised {type(raised).__name__}") as caught:
-        bench.new_runtime(hooks({"raising": raising})).call("calc", "add_up", SUM)
+        runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value.ran == ran
 
 
@@ -250,10 +252,9 @@ def test_a_hook_that_is_interrupted_has_not_failed(bench):
     def pflow_mcp_prepare_call(call):
         raise group
 
+    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
     with pytest.raises(BaseExceptionGroup) as caught:
-        bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call})).call(
-            "calc", "add_up", SUM
-        )
+        runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value is group
 
 
@@ -265,7 +266,8 @@ def test_a_plugin_may_send_a_call_to_another_server(bench):
     def pflow_mcp_prepare_call(call):
         return attrs.evolve(call, server="calc2")
 
-    bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call})).call("calc", "add_up", SUM)
+    runtime = bench.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
+    runtime.call(runtime.target("calc", "add_up"), SUM)
     assert bench.launches[0].server.name == "calc2"
 
 
@@ -290,10 +292,10 @@ def test_a_resource_is_read_through_the_hooks_of_a_call(reading):
         return attrs.evolve(call, method="tools/call", arguments={"uri": "x://other"})
 
     runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
-    runtime.call("calc", "read-resource", {"uri": "x://a"})
-    runtime.call_target(runtime.resource_target("calc"), {"uri": "x://b"})
+    runtime.call(runtime.target("calc", "read-resource"), {"uri": "x://a"})
+    runtime.call(runtime.resource_target("calc"), {"uri": "x://b"})
     with pytest.raises(CallRefused, match="not that one"):
-        runtime.call("calc", "read-resource", {"uri": "x://secret"})
+        runtime.call(runtime.target("calc", "read-resource"), {"uri": "x://secret"})
     assert seen[:2] == [("resources/read", "read-resource", {"uri": uri}) for uri in ("x://a", "x://b")]
     assert [(call.method, call.arguments) for call in reading.calls] == [
         ("resources/read", {"uri": "x://other"})
@@ -306,14 +308,14 @@ def test_a_plugin_that_sends_the_reading_of_a_resource_to_a_tool_calls_that(read
         return attrs.evolve(call, tool="add_up", arguments=SUM)
 
     runtime = reading.new_runtime(hooks({"pflow_mcp_prepare_call": pflow_mcp_prepare_call}))
-    runtime.call("calc", "read-resource", {"uri": "x://a"})
+    runtime.call(runtime.target("calc", "read-resource"), {"uri": "x://a"})
     assert [(call.method, call.tool) for call in reading.calls] == [("tools/call", "add_up")]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"uri": 1}, {"uri": ""}, {"uri": "x://a", "more": 1}])
 def test_what_is_no_uri_is_not_sent(reading, arguments):
     with pytest.raises(McpError, match=r"uri|more"):
-        reading.runtime.call("calc", "read-resource", arguments)
+        reading.runtime.call(reading.runtime.target("calc", "read-resource"), arguments)
     assert reading.calls == []
 
 
@@ -329,7 +331,7 @@ def test_a_resource_of_a_server_that_is_not_approved_is_not_read(reading):
     reading.catalog.mark("calc", lambda content: attrs.evolve(content, unapproved="its instructions changed"))
     for resolve in (
         lambda: reading.runtime.resource_target("calc"),
-        lambda: reading.runtime.call("calc", "read-resource", {"uri": "x://a"}),
+        lambda: reading.runtime.call(reading.runtime.target("calc", "read-resource"), {"uri": "x://a"}),
     ):
         with pytest.raises(McpError, match="its instructions changed"):
             resolve()
@@ -352,12 +354,12 @@ def test_a_server_without_resources_is_named_with_the_next_step(bench, synced):
 def test_a_tool_that_runs_as_a_task_only_is_not_called(bench, trust):
     bench.add("calc", Tool(name="later", task_support="required"), trust=trust)
     with pytest.raises(McpError, match="Tool later of server calc runs as a task only"):
-        bench.runtime.call("calc", "later", {})
+        bench.runtime.call(bench.runtime.target("calc", "later"), {})
     assert bench.calls == []
 
 
 @pytest.mark.parametrize("support", ["optional", "forbidden", ""])
 def test_a_tool_that_may_run_as_a_task_is_called_as_usual(bench, support):
     bench.add("calc", Tool(name="later", task_support=support))
-    bench.runtime.call("calc", "later", {})
+    bench.runtime.call(bench.runtime.target("calc", "later"), {})
     assert [call.tool for call in bench.calls] == ["later"]

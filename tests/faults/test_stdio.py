@@ -380,7 +380,9 @@ def test_row_24_a_schema_without_end_is_a_schema_error_in_good_time(bench, fails
         assert bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(schema)}).tools_registered == 1
     runtime = bench.runtime()
     begins = "The input schema of tool act on server odd"
-    fails(lambda: runtime.call("odd", "act", {"x": "word"}), McpError, begins, phase="arguments")
+    fails(
+        lambda: runtime.call(runtime.target("odd", "act"), {"x": "word"}), McpError, begins, phase="arguments"
+    )
     assert not calls(bench)
 
 
@@ -396,7 +398,8 @@ def test_row_25_references_to_the_network_and_to_files_are_never_fetched(bench, 
         schema = {"type": "object", "properties": properties}
         bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(schema)})
         with within(15):
-            answer = bench.runtime().call("odd", "act", {"far": "any", "near": "thing"})
+            runtime = bench.runtime()
+            answer = runtime.call(runtime.target("odd", "act"), {"far": "any", "near": "thing"})
         with pytest.raises(BlockingIOError):
             listening.accept()
     assert answer.content[0]["text"] == "done"
@@ -406,21 +409,22 @@ def test_row_26_a_pattern_that_backtracks_without_end_is_left_to_the_server(benc
     pattern = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     bench.sync("HasTheSchema", env={"SCHEMA": json.dumps(pattern)})
     with within(15):
-        answer = bench.runtime().call("odd", "act", {"x": "a" * 60 + "!"})
+        runtime = bench.runtime()
+        answer = runtime.call(runtime.target("odd", "act"), {"x": "a" * 60 + "!"})
     assert answer.content[0]["text"] == "done"
 
 
 def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
     bench.sync("ChangesItsTools")
     runtime = bench.runtime()
-    runtime.call("odd", "act", {"value": "go on"})
+    runtime.call(runtime.target("odd", "act"), {"value": "go on"})
     runtime.warn_of_changed_lists()
     assert not bench.warnings  # it only says so, as many do after each start
-    runtime.call("odd", "act", {"value": "change"})
+    runtime.call(runtime.target("odd", "act"), {"value": "change"})
     assert [record.tool.name for record in bench.catalog.records()] == ["act"]
-    assert runtime.call("odd", "act", {}).content[0]["text"] == "done"
+    assert runtime.call(runtime.target("odd", "act"), {}).content[0]["text"] == "done"
     with pytest.raises(McpError):
-        runtime.call("odd", "another", {})
+        runtime.call(runtime.target("odd", "another"), {})
     runtime.warn_of_changed_lists()
     (warning,) = bench.warnings
     assert "changed during the run" in warning

@@ -36,7 +36,7 @@ popen = subprocess.Popen([program, *server.args, *server.env.values()], stdin=su
                          bufsize=0, start_new_session=True)
 """
 _UNMARKED = 'self._marker = "nothing"'
-_UNASKED = "prepared = call"
+_UNASKED = "pass"
 _AS_NAMED = "yield from _findings(synced)"
 _AS_FOUND = "shown, is_approved = self.tool, True"
 _CLAIMED_NOW = "return _is_harmless(record.found.annotations, hint)"
@@ -104,7 +104,7 @@ GUARDS = (
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
     Guard(34, "_kept_secrets", never("is_stored"), "warning"),
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
-    Guard(36, "Runtime.call_target", instead("prepared", "prepare", code=_UNASKED), "in_no_way"),
+    Guard(36, "Runtime.call", instead("call", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
     Guard(60, "read_regular", drop("require_own"), "others_may_write"),
     Guard(60, "read_own", drop("require_own_folder"), "nothing_is_stored"),
