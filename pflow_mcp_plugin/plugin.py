@@ -62,6 +62,7 @@ _PLACES = {
     "export": "client_setup:export_servers",
     "new-preset": "presets:new_preset",
     "logout": "auth:logout",
+    "list": "list:list_servers",
     "diff": "approve:diff",
     **{name: f"tools:{name}" for name in ("info", "stubs")},
     "test": "server_health:test",

@@ -16,7 +16,6 @@ import pflow_mcp_plugin
 
 PLANTED = "planted-4711"
 SECRET = {
-    "cli.presets.PresetServer": {"secrets"},
     "client.oauth.authorization_requests.Answer": {"content"},
     "client.oauth.sign_in_state.Registration": {"client_secret"},
     "client.oauth.sign_in_state.Tokens": {"access", "refresh"},

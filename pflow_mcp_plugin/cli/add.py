@@ -18,8 +18,6 @@ from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server, ServerPreset
@@ -116,104 +114,56 @@ def add(
                 step = f"pflow mcp add PRESET {option} ..."
                 raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
         return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
-    from pflow_mcp_plugin.cli.presets import preset_server
+    from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
 
     # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
-    server = preset_server(host, preset, inputs, name)
-    server = server.having(server_input.decided(flags))
-    server.keep_secrets(host)
-    return add_servers(host, server.given, sync_too=sync_too, settings=tuple(server.secrets))
+    given, secrets = preset_server(host, preset, inputs, name, server_input.decided(flags))
+    keep_secrets(host, secrets)
+    return add_servers(host, given, sync_too=sync_too, settings=tuple(secrets))
 
 
-def add_servers(
-    host: Host, given: Fitted, *, sync_too: bool = False, settings: tuple[str, ...] = ()
-) -> Report:
-    """Store servers as `pflow mcp add` does, and report what would run; `settings` were saved for them."""
-    added = attrs.evolve(_store(host, given, starting=sync_too), settings=settings)
-    if not sync_too:
-        host.refresh("mcp")
-        return added.report()
-    from pflow_mcp_plugin.cli.server_sync import sync_servers
+def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: Sequence[str] = ()) -> Report:
+    """Store servers as `pflow mcp add` does, and report what would run; `settings` were saved for them.
 
-    tell("\n".join(added.lines()))  # before anything starts
-    synced = sync_servers(host, [server.name for server in added.servers], shown=True)
-    data = {**added.to_dict(), "sync": synced.data}
-    return Report(data=data, text=synced.text, error=added.error or synced.error)
-
-
-@attrs.frozen(kw_only=True)
-class Added:
-    """What `pflow mcp add` reports: the servers that it stored.
-
-    Attributes:
-        file: The config file.
-        change: How it changed.
-        servers: The servers as stored.
-        warnings: Warnings about them.
-        synced: Names of those that replace a server whose tools are known.
-        settings: Names of the secrets that were saved as settings.
-        error: Names the servers that were not added, and their mistakes.
+    If some of them have mistakes, the others are added, and the report has the error.
     """
-
-    file: Path
-    change: StoreChange
-    servers: tuple[Server, ...]
-    warnings: tuple[Problem, ...]
-    synced: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    error: McpError | None = None
-
-    def report(self) -> Report:
-        """Return the report of `pflow mcp add` without --sync."""
-        step = f"pflow mcp sync {self.servers[0].name if len(self.servers) == 1 else '--all'}"
-        names = ", ".join(self.synced)
-        note = f"; until then the tools of {names} are those from before this change" if names else ""
-        text = [*self.lines(), f"Next: {step}{note}"]
-        return Report(data={**self.to_dict(), "next": step}, text="\n".join(text), error=self.error)
-
-    def to_dict(self) -> dict[str, JSON]:
-        """Return what `pflow mcp add --json` prints."""
-        return {
-            "file": str(self.file),
-            "added": [*self.change.added],
-            "replaced": [*self.change.replaced],
-            "servers": [display.shown(server) for server in self.servers],
-            "warnings": [warning.to_dict() for warning in self.warnings],
-            "settings": [*self.settings],
-        }
-
-    def lines(self) -> Iterator[str]:
-        """Yield lines for people: what was done, and what will run."""
-        for server in self.servers:
-            verb = "Replaced" if server.name in self.change.replaced else "Unchanged:"
-            verb = "Added" if server.name in self.change.added else verb
-            yield from map(one_line, _server_lines(verb, server))
-        yield from (f"  setting  {name} is saved" for name in self.settings)
-
-
-def _store(host: Host, given: Fitted, *, starting: bool = False) -> Added:
     store, known = server_store(host), catalog(host).servers()
     refused = store.refused(given.tables)
     good = {name: table for name, table in given.tables.items() if name not in refused}
     change = store.add(good or given.tables)  # raises the errors if no server is valid
-    servers = tuple(store.get(name) for name in good)
+    servers = [store.get(name) for name in good]
     approve_launches(host, good, new=change.added)
-    advised = (found for server in servers for found in _advice(server, starting=starting))
+    advised = (found for server in servers for found in _advice(server, starting=sync_too))
     places = set(map(server_path, good))
     shadowing = (notice for notice in store.notices() if notice.path in places)
     warnings = (*given.notes, *change.warnings, *advised, *shadowing)
     for warning in warnings:
         host.report(warning)
     mistakes = [problem for found in refused.values() for problem in found]
-    return Added(
-        file=store.path,
-        change=change,
-        servers=servers,
-        warnings=warnings,
-        synced=tuple(name for name in change.replaced if name in known),
-        error=refusal(f"Not added: {', '.join(refused)}", mistakes) if refused else None,
-    )
+    error = refusal(f"Not added: {', '.join(refused)}", mistakes) if refused else None
+    data: dict[str, Any] = {
+        "file": str(store.path),
+        "added": [*change.added],
+        "replaced": [*change.replaced],
+        "servers": [display.shown(server) for server in servers],
+        "warnings": [warning.to_dict() for warning in warnings],
+        "settings": [*settings],
+    }
+    lines = [one_line(line) for server in servers for line in _server_lines(change, server)]
+    lines += [f"  setting  {name} is saved" for name in settings]
+    if sync_too:
+        from pflow_mcp_plugin.cli.server_sync import sync_servers
+
+        tell("\n".join(lines))  # before anything starts
+        synced = sync_servers(host, [server.name for server in servers], shown=True)
+        return Report(data={**data, "sync": synced.data}, text=synced.text, error=error or synced.error)
+    host.refresh("mcp")
+    step = f"pflow mcp sync {servers[0].name if len(servers) == 1 else '--all'}"
+    older = ", ".join(name for name in change.replaced if name in known)
+    note = f"; until then the tools of {older} are those from before this change" if older else ""
+    text = "\n".join([*lines, f"Next: {step}{note}"])
+    return Report(data={**data, "next": step}, text=text, error=error)
 
 
 def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
@@ -245,10 +195,6 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
 
                 step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
             yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)
-    yield from _secret_advice(server)
-
-
-def _secret_advice(server: Server) -> Iterator[Problem]:
     path = server_path(server.name)
     for key in ("token", "key", "password", "client_secret"):
         value = server.auth.get(key)
@@ -272,7 +218,9 @@ def _secret_advice(server: Server) -> Iterator[Problem]:
             yield advice(f"{path}.{field}", message, step)
 
 
-def _server_lines(verb: str, server: Server) -> Iterator[str]:
+def _server_lines(change: StoreChange, server: Server) -> Iterator[str]:
+    verb = "Replaced" if server.name in change.replaced else "Unchanged:"
+    verb = "Added" if server.name in change.added else verb
     yield f"{verb} server {server.name} ({server.transport})"
     if server.command:
         yield f"  runs     {display.command_line(server)}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import attrs
 import click
@@ -15,8 +14,8 @@ from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import nearest, refusal
-from pflow_mcp_plugin.config.project_file import APPROVE, ProjectContent, ProjectFile, server_lines, variables
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.config.project_file import APPROVE, ProjectFile, server_lines, variables
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -38,54 +37,36 @@ def diff(host: Host, server: str | None) -> Report:
     return differences(host, server)
 
 
-@attrs.frozen(kw_only=True)
-class ServerDifference:
-    """How one server differs from what was approved; the note says why nothing could be compared."""
-
-    server: str
-    note: str = ""
-    comparison: Comparison = NOTHING
-
-    def to_dict(self) -> dict[str, JSON]:
-        """Return the differences in JSON form."""
-        note: dict[str, JSON] = {"note": self.note} if self.note else {}
-        return {"server": self.server, **note, **self.comparison.to_dict()}
-
-    def lines(self) -> Iterator[str]:
-        """Yield the differences in lines for people."""
-        lines = [*self.comparison.lines()]
-        yield f"{self.server}: {self.note or ('differs' if lines else 'as approved')}"
-        yield from (f"  {line}" for line in lines)
-        if self.comparison:
-            yield f"  To approve it, run: pflow mcp approve {self.server}"
-
-
 def differences(host: Host, server: str | None = None) -> Report:
     """Return the report of `pflow mcp diff`; raises `McpError` if the named server is not configured."""
     store = server_store(host)
-    found = []
+    data: list[dict[str, JSON]] = []
+    lines: list[str] = []
     for name in [server] if server else store.names():
+        comparison, note = NOTHING, ""
         try:
-            found.append(_difference(host, name))
+            store.get(name)
+            pinned, synced = pins(host).read(name), catalog(host).file(name)
+            if synced is None:
+                note = f"never synced (run: pflow mcp sync {name})"
+            elif pinned is None:
+                note = f"nothing is approved yet (run: pflow mcp sync {name})"
+            else:
+                # The launch of the current config counts, even if it was not synced since.
+                synced = attrs.evolve(synced, launch=current_launch(host, name))
+                comparison = approvals.compare(pinned, synced)
         except PflowError as error:
             if server:
                 raise
             # What is wrong with one server does not hide the differences of others.
-            found.append(ServerDifference(server=name, note="; ".join([str(error), *error.suggestions])))
-    text = "\n".join(line for each in found for line in each.lines())
-    return Report(data=[each.to_dict() for each in found], text=text or "No MCP server is configured")
-
-
-def _difference(host: Host, name: str) -> ServerDifference:
-    server_store(host).get(name)
-    pinned, synced = pins(host).read(name), catalog(host).file(name)
-    if synced is None:
-        return ServerDifference(server=name, note=f"never synced (run: pflow mcp sync {name})")
-    if pinned is None:
-        return ServerDifference(server=name, note=f"nothing is approved yet (run: pflow mcp sync {name})")
-    # The launch of the current config counts, even if it was not synced since.
-    found = attrs.evolve(synced, launch=current_launch(host, name))
-    return ServerDifference(server=name, comparison=approvals.compare(pinned, found))
+            note = "; ".join([str(error), *error.suggestions])
+        data.append({"server": name, **({"note": note} if note else {}), **comparison.to_dict()})
+        found = [*comparison.lines()]
+        lines.append(f"{name}: {note or ('differs' if found else 'as approved')}")
+        lines += [f"  {line}" for line in found]
+        if comparison:
+            lines.append(f"  To approve it, run: pflow mcp approve {name}")
+    return Report(data=data, text="\n".join(lines) or "No MCP server is configured")
 
 
 @click.command()
@@ -121,7 +102,14 @@ def approve_server(
     if found is None or not same(found.launch or {}, launch):
         if shown:
             raise _changed_meanwhile(server)
-        return _approve_launch(host, server, tools)
+        if tools:
+            message = f"Server {server} has not been synced with its current config, so its tools are unknown"
+            raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
+        # The next sync is the first with this launch, and approves its tools.
+        pins(host).keep_for(server, launch)
+        step = f"pflow mcp sync {server}"
+        text = f"Approved for server {server}: {shown_launch(launch)}\nNext: {step}"
+        return Report(data={"server": server, "launch": launch, "approved": [], "next": step}, text=text)
     before = pins(host).read(server)
     comparison = approvals.compare(before, found) if before else NOTHING
     if shown and shown != comparison:
@@ -158,19 +146,6 @@ def _changed_meanwhile(server: str) -> PflowError:
     return PflowError(message, suggestions=(f"See: pflow mcp diff {server}",), kind="validation")
 
 
-def _approve_launch(host: Host, server: str, tools: Sequence[str]) -> Report:
-    """Approve the launch of a server; the next sync is its first, and approves its tools."""
-    launch = current_launch(host, server)
-    if tools:
-        message = f"Server {server} has not been synced with its current config, so its tools are unknown"
-        raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
-    pins(host).keep_for(server, launch)
-    step = f"pflow mcp sync {server}"
-    data: dict[str, JSON] = {"server": server, "launch": launch, "approved": [], "next": step}
-    text = f"Approved for server {server}: {shown_launch(launch)}\nNext: {step}"
-    return Report(data=data, text=text)
-
-
 def _raw_names(host: Host, server: str, found: ToolFile, names: Sequence[str]) -> list[str]:
     """Return the raw names of tools that are named so, as they are shown, or as in their node types."""
     records = catalog(host).records(server)
@@ -200,88 +175,56 @@ def _approved(server: str, tools: Sequence[str], comparison: Comparison) -> Repo
     return Report(data=data, text="\n".join(lines))
 
 
-@attrs.frozen(kw_only=True)
-class ProjectApproval:
-    """The servers of a project that can be approved, and what is wrong with it.
-
-    Attributes:
-        file: The project's file, by its real path.
-        content: Its content.
-        tables: The tables of the servers without errors, by name.
-        problems: Errors and warnings; a server with an error is not approved.
-        changed: Whether another content of the file was approved before.
-    """
-
-    file: str
-    content: ProjectContent
-    tables: Mapping[str, JSONObject]
-    problems: tuple[Problem, ...]
-    changed: bool
-
-    def lines(self) -> list[str]:
-        """Return the lines that show people every server that can be approved, in full."""
-        again = " changed since it was approved, and" if self.changed else ""
-        shown = [f"{one_line(self.file)}{again} has {count_text(len(self.tables), 'server')}:"]
-        for name, table in self.tables.items():
-            shown += [f"  {line}" for line in server_lines(name, table)]
-        return [*shown, *(one_line(f"  {problem.severity}: {problem}") for problem in self.problems)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return in JSON form what the user is asked about."""
-        return {
-            "file": self.file,
-            "sha256": self.content.digest,
-            "changed": self.changed,
-            "servers": {
-                name: {"shown": [*server_lines(name, table)], "receives": variables(dict(table))}
-                for name, table in self.tables.items()
-            },
-            "problems": [problem.to_dict() for problem in self.problems],
-        }
-
-
 def approve_project(host: Host, *, yes: bool) -> Report:
     """Show every server of the project in the current folder, and approve them if the user agrees.
 
-    With `yes`, nobody is asked; otherwise there must be a terminal to ask on.
+    A server with an error is not approved. With `yes`, nobody is asked; otherwise there must be a terminal.
     """
     store = servers(host.paths).store
     project = store.project or ProjectFile(host.paths)
-    approval = _project_approval(project, store.raw().get(server_schema.DEFAULTS, {}))
-    if not approval.tables:
-        raise refusal(f"{approval.file} has no server that can be approved", approval.problems)
-    if not yes:
-        tell("\n".join(approval.lines()))
-        if not is_interactive():
-            raise PflowError(
-                "Nothing was approved: there is no terminal to ask on",
-                details=approval.to_dict(),
-                suggestions=(f"If every line above is as you expect: {APPROVE} --yes",),
-                kind="usage",
-            )
-        count = count_text(len(approval.tables), "server")
-        if not click.confirm(f"Approve {count}?", default=False, err=True):
-            return Report(data={**approval.to_dict(), "approved": False}, text="Nothing was approved")
-    project.approve(approval.content, approval.tables.keys())
-    approve_launches(host, store.project_folders())
-    host.refresh("mcp")
-    lines = approval.lines() if yes else []
-    lines += [f"Approved {', '.join(approval.tables)}, until the file changes", "Next: pflow mcp sync"]
-    return Report(data={**approval.to_dict(), "approved": True}, text="\n".join(lines))
-
-
-def _project_approval(project: ProjectFile, defaults: Any) -> ProjectApproval:
     content, reading = project.content(), project.reading()
-    problems, tables = [*content.problems], {}
+    defaults = store.raw().get(server_schema.DEFAULTS, {})
+    problems = [*content.problems]
+    tables: dict[str, JSONObject] = {}
     for name, table in content.tables.items():
         found = server_schema.check_server(name, table, defaults)
         problems += found
         if isinstance(table, Mapping) and not any(problem.severity == "error" for problem in found):
             tables[name] = table
-    return ProjectApproval(
-        file=str(reading.path),
-        content=content,
-        tables=tables,
-        problems=tuple(problems),
-        changed=reading.state == "changed",
-    )
+    if not tables:
+        raise refusal(f"{reading.path} has no server that can be approved", problems)
+    changed = reading.state == "changed"
+    servers_shown = {name: [*server_lines(name, table)] for name, table in tables.items()}
+    count = count_text(len(tables), "server")
+    again = " changed since it was approved, and" if changed else ""
+    lines = [
+        f"{one_line(str(reading.path))}{again} has {count}:",
+        *(f"  {line}" for shown in servers_shown.values() for line in shown),
+        *(one_line(f"  {problem.severity}: {problem}") for problem in problems),
+    ]
+    data = {
+        "file": str(reading.path),
+        "sha256": content.digest,
+        "changed": changed,
+        "servers": {
+            name: {"shown": shown, "receives": variables(dict(tables[name]))}
+            for name, shown in servers_shown.items()
+        },
+        "problems": [problem.to_dict() for problem in problems],
+    }
+    if not yes:
+        tell("\n".join(lines))
+        if not is_interactive():
+            raise PflowError(
+                "Nothing was approved: there is no terminal to ask on",
+                details=data,
+                suggestions=(f"If every line above is as you expect: {APPROVE} --yes",),
+                kind="usage",
+            )
+        if not click.confirm(f"Approve {count}?", default=False, err=True):
+            return Report(data={**data, "approved": False}, text="Nothing was approved")
+    project.approve(content, tables.keys())
+    approve_launches(host, store.project_folders())
+    host.refresh("mcp")
+    ended = [f"Approved {', '.join(tables)}, until the file changes", "Next: pflow mcp sync"]
+    return Report(data={**data, "approved": True}, text="\n".join([*lines, *ended] if yes else ended))

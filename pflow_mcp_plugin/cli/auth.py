@@ -49,19 +49,13 @@ def auth(host: Host, name: str | None) -> Report:
 
     For servers with other credentials, it shows of which kind they are, and whether their variables are set.
     """
-    return access(host, name or "")
-
-
-def access(host: Host, name: str = "") -> Report:
-    """Return the report of `pflow mcp auth`: how pflow gets access to one server, or to all that need it."""
     from pflow_mcp_plugin.cli.server_access import access_to, stored_sign_ins, unused_sign_ins
 
     known, store = stored_sign_ins(host), server_store(host)
-    unused = [*unused_sign_ins(known, name, store.names())]
+    unused = [*unused_sign_ins(known, name or "", store.names())]
     if name and name not in store.names() and not unused:
         raise store.not_configured(name)
-    wanted = [each for each in store.names() if name in ("", each)]
-    rows = [*(access_to(host, known, each) for each in wanted), *unused]
+    rows = [*(access_to(host, known, each) for each in store.names() if name in (None, each)), *unused]
     shown = [row for row in rows if name or row.state != "none"]
     return Report(data=[row.to_dict() for row in shown], text=lambda: (_table(shown) if shown else _NOTHING,))
 
@@ -107,14 +101,6 @@ def logout(host: Host, name: str | None, *, everywhere: bool) -> Report:
     if everywhere == bool(name):
         message = "Give a NAME or --all, not both" if name else "Give a NAME, or --all"
         raise click.UsageError(message)
-    return log_out(host, name or "")
-
-
-def log_out(host: Host, name: str = "") -> Report:
-    """Sign out of a server, or everywhere if none is named, and return the report of `pflow mcp logout`.
-
-    Its error is the first sign-in that could not be removed.
-    """
     from pflow_mcp_plugin.cli.server_access import stored_sign_ins, stored_sign_ins_alone
 
     try:
@@ -133,7 +119,7 @@ def log_out(host: Host, name: str = "") -> Report:
         for user in dict.fromkeys(user for each in ended for user in each.users)
         if is_machine(known.servers[user].auth)
     ]
-    nothing = f"Nobody is signed in at server {name}" if name else "Nobody is signed in anywhere"
+    nothing = f"Nobody is signed in {f'at server {name}' if name else 'anywhere'}"
     return Report(
         data={"removed": [each.to_dict() for each in ended]},
         text="\n".join(lines) or ("" if failures else nothing),
@@ -184,11 +170,10 @@ def sign_out_of(
     try:
         network = server_store(host).network()
     except PflowError:
-        network = None
-    servers = [_server_of(known, entry, network) for entry in chosen]
+        network = None  # the config cannot be read
 
     async def all_of_them() -> list[SignOut | BaseException]:
-        each = (sign_out(known.store, entry, server) for entry, server in zip(chosen, servers, strict=True))
+        each = (sign_out(known.store, entry, _server_of(known, entry, network)) for entry in chosen)
         return await asyncio.gather(*each, return_exceptions=True)
 
     ended: list[EndedSignIn] = []

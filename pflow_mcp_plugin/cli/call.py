@@ -68,18 +68,24 @@ def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
     `--args JSON`, `--args @FILE` or `--args -` gives arguments as a JSON object. More nodes may follow, each
     after the word `then`.
     """
+    host: Host = ctx.obj
     # Without the word `call`, a mistyped command of the group must not run a tool of that name.
     alone = (ctx.info_name or "").split()[-1:] == ["call"]
-    return call_tool(ctx.obj, words, ctx.command_path.partition(" ")[0], alone=alone)
+    given = _named_apart(host, _tool_first(words), alone=alone)
+    entry = _entry(host, given)
+    if isinstance(entry, Report):
+        return entry
+    chain, takes_params = _with_params(entry, given[2:])
+    try:
+        return host.run_chain(chain, ctx.command_path.partition(" ")[0])
+    except PflowError as error:
+        if takes_params:
+            raise _as_typed(error) from error
+        raise
 
 
-def call_tool(host: Host, words: Sequence[str], program: str, *, alone: bool = False) -> Report:
-    """Run a chain of nodes that begins with a tool; no server is started to look it up.
-
-    `words` name the server and the tool, then comes the rest of the command line. `program` is for the host's
-    messages. With `alone`, the name of a tool that only one server has will do.
-    """
-    words = _named_apart(host, _tool_first(words), alone=alone)
+def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
+    """Return the tool that words begin with, or the tools of a server if its help is asked for."""
     names = list(takewhile(lambda word: not word.startswith("-"), words[:2]))
     if not names or not names[0].strip():
         message = "Name a server and one of its tools first"
@@ -104,7 +110,7 @@ def call_tool(host: Host, words: Sequence[str], program: str, *, alone: bool = F
             kind=problem.kind,
             action="resource_missing",
         )
-    return _run(host, entry, words[2:], program)
+    return entry
 
 
 def _tool_first(words: Sequence[str]) -> Sequence[str]:
@@ -130,22 +136,19 @@ def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[s
     return words if entry is None else [entry.labels["server"], entry.labels["tool"], *rest]
 
 
-def _run(host: Host, entry: Entry, words: Sequence[str], program: str) -> Report:
-    """Run a chain that begins with a tool; its `--args` are the `--params` of the host.
+def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the chain of a tool with its `--args` as the `--params` of the host, and whether it has any.
 
     A tool may have an argument called `args`; then the flag is that argument's.
     """
     own = list(takewhile(lambda word: word != "then", words))
-    places = [place for place, word in enumerate(own) if word.partition("=")[0] == _ARGS]
-    if not places or any(field.key == "args" for field in entry.interface.params):
-        return host.run_chain([entry.node, *words], program)
+    is_ours = [word.partition("=")[0] == _ARGS for word in own]
+    if any(field.key == "args" for field in entry.interface.params) or not any(is_ours):
+        return [entry.node, *words], False
     spelled = [
-        _OF_HOST + word.removeprefix(_ARGS) if place in places else word for place, word in enumerate(own)
+        _OF_HOST + word.removeprefix(_ARGS) if ours else word for word, ours in zip(own, is_ours, strict=True)
     ]
-    try:
-        return host.run_chain([entry.node, *spelled, *words[len(own) :]], program)
-    except PflowError as error:
-        raise _as_typed(error) from error
+    return [entry.node, *spelled, *words[len(own) :]], True
 
 
 def _as_typed(error: PflowError) -> PflowError:

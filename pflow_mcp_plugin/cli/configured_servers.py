@@ -150,11 +150,6 @@ def edit(host: Host) -> Report:
     Asks to edit again if it has mistakes. What is not valid TOML is never saved, nor is a change to a file
     that another program has changed meanwhile; what you wrote is then kept beside it.
     """
-    return edit_config(host)
-
-
-def edit_config(host: Host) -> Report:
-    """Let the user edit a copy of the server config until it is right, or mistakes are left, and save it."""
     path = server_file(host.paths)
     if not is_interactive():
         raise PflowError("An editor needs a terminal", suggestions=(f"Edit the file: {path}",), kind="usage")

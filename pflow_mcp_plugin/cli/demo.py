@@ -43,11 +43,6 @@ def demo(host: Host) -> Report:
 
     It needs nothing but Python and may be run again. `pflow mcp remove demo` removes the server.
     """
-    return run_demo(host)
-
-
-def run_demo(host: Host) -> Report:
-    """Add the bundled server, unless another is named demo, sync it, and run `WORKFLOW` on it."""
     if host.runner is None:
         raise PflowError("This pflow cannot run workflows: it has no runner", kind="usage")
     store = server_store(host)
@@ -63,13 +58,11 @@ def run_demo(host: Host) -> Report:
         return synced
     outcome = host.runner.run(WORKFLOW, {}, name=SERVER)
 
-    def text() -> str:
-        parts = [added.render().rpartition("\nNext:")[0], synced.render(), "\n".join(_summary(outcome))]
-        return "\n\n".join(parts)
-
     return Report(
         data={"outputs": dict(outcome.outputs), "run_id": outcome.run_id, "workflow": WORKFLOW},
-        text=text,
+        text=lambda: "\n\n".join(
+            [added.render().rpartition("\nNext:")[0], synced.render(), "\n".join(_summary(outcome))]
+        ),
         error=outcome.error,
         beside={"trace_path": str(outcome.trace_path)} if outcome.trace_path else {},
         exit_code=outcome.exit_code,

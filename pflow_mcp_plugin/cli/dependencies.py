@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.config.locations import stderr_folder
+from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.discovery.servers import servers
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_catalog import Catalog
+    from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.config.expansion import Lookup
     from pflow_mcp_plugin.config.server_store import ServerStore
     from pflow_mcp_plugin.contract import Host
@@ -34,6 +35,18 @@ def catalog(host: Host) -> Catalog:
 def pins(host: Host) -> Pins:
     """Return what was approved of each server."""
     return servers(host.paths).pins
+
+
+def open_pool(host: Host) -> Pool:
+    """Return a pool that starts servers for a command and reports its warnings; it is closed by `with`."""
+    from pflow_mcp_plugin.client import Pool
+    from pflow_mcp_plugin.contract import Problem
+
+    return Pool(
+        lambda line: host.report(Problem(message=line, severity="warning", kind="connection", source="mcp")),
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+    )
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:

@@ -90,7 +90,18 @@ def log_in(host: Host, name: str, *, browser: bool = True, scopes: Sequence[str]
         table = server_store(host).table(name)
         server_store(host).add({name: {**(table if isinstance(table, Mapping) else {}), "auth": _OAUTH}})
         host.refresh("mcp")
-    data = _data(sign_in, is_new=is_new, is_synced=catalog(host).file(name) is not None)
+    tokens = sign_in.tokens
+    expires_at = tokens.expires_at if tokens else None
+    data = {
+        "server": sign_in.server,
+        "url": sign_in.server_url,
+        "issuer": sign_in.issuer,
+        "scopes": list(tokens.scopes if tokens else ()),
+        "expires_at": None if expires_at is None else datetime.fromtimestamp(expires_at, UTC).isoformat(),
+        "renewable": bool(tokens and tokens.refresh),
+        "auth_added": is_new,
+        "sync_due": catalog(host).file(name) is None,
+    }
     return Report(data=data, text=lambda: "\n".join(_lines(data)))
 
 
@@ -132,21 +143,6 @@ def _require_login(host: Host, ready: Launch) -> bool:
     where = Where(server=server.name, phase="config")
     message = f"Server {server.name} cannot be signed in to: {wrong}"
     raise McpError(message, where=where, next_step=step, kind="config")
-
-
-def _data(sign_in: SignIn, *, is_new: bool, is_synced: bool) -> dict[str, Any]:
-    tokens = sign_in.tokens
-    expires_at = tokens.expires_at if tokens else None
-    return {
-        "server": sign_in.server,
-        "url": sign_in.server_url,
-        "issuer": sign_in.issuer,
-        "scopes": list(tokens.scopes if tokens else ()),
-        "expires_at": None if expires_at is None else datetime.fromtimestamp(expires_at, UTC).isoformat(),
-        "renewable": bool(tokens and tokens.refresh),
-        "auth_added": is_new,
-        "sync_due": not is_synced,
-    }
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:

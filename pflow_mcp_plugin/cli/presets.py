@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-import attrs
 import click
 
 from pflow_mcp_plugin import naming, storage
@@ -35,7 +34,7 @@ from pflow_mcp_plugin.presets.collection import (
 )
 from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.terminal.tables import Column, Table
-from pflow_mcp_plugin.types import PresetInput, ServerPreset
+from pflow_mcp_plugin.types import ServerPreset
 from pflow_mcp_plugin.variable_references import references
 
 _COLUMNS = (
@@ -53,12 +52,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def presets(host: Host, words: tuple[str, ...]) -> Report:
     """List the ready-made servers that contain all WORDS, or show one: what it runs and what it needs."""
     if len(words) == 2 and words[0] == "show":
-        return show_preset(host, words[1])
-    return list_presets(host, words)
-
-
-def list_presets(host: Host, words: Sequence[str] = ()) -> Report:
-    """List the presets with all words in their name, title, description or packages; starts nothing."""
+        return _shown(collected(host).get(words[1]))
     found = collected(host).search(words)
     data = [_row(offer) for offer in found]
     if not found:
@@ -72,27 +66,19 @@ def list_presets(host: Host, words: Sequence[str] = ()) -> Report:
     return Report(data=data, text=lambda: (Table(columns=_COLUMNS, rows=cells), "", _NEXT))
 
 
-def show_preset(host: Host, name: str) -> Report:
-    """Show one preset, or raise `PflowError` if it does not exist or several plugins offer it."""
-    offer = collected(host).get(name)
+def _shown(offer: OfferedPreset) -> Report:
     preset = offer.preset
-    data: dict[str, Any] = {
-        **_row(offer),
-        "manifest_hash": preset.manifest_hash or None,
-        "tools": [*preset.tools],
-    }
-    remedy = ""
+    data = {**_row(offer), "manifest_hash": preset.manifest_hash or None, "tools": [*preset.tools]}
     if preset.command:
         program = shutil.which(preset.command)
         data |= {"command": preset.command, "args": [*preset.args], "env": dict(preset.env)}
         data["program"] = program
         if program is None:
-            remedy = missing_programs.remedy(preset.command)
-            data["remedy"] = remedy
+            data["remedy"] = missing_programs.remedy(preset.command)
     else:
         data |= {"url": preset.url, "headers": dict(preset.headers)}
     data["origin"] = offer.origin
-    return Report(data=data, text=lambda: "\n".join(_lines(offer, remedy, is_missing="remedy" in data)))
+    return Report(data=data, text=lambda: "\n".join(_lines(offer, data.get("remedy"))))
 
 
 def collected(host: Host) -> PresetCollection:
@@ -117,7 +103,7 @@ def _row(offer: OfferedPreset) -> dict[str, Any]:
     }
 
 
-def _lines(offer: OfferedPreset, remedy: str, *, is_missing: bool) -> Iterator[str]:
+def _lines(offer: OfferedPreset, remedy: str | None) -> Iterator[str]:
     preset = offer.preset
     yield f"{preset.name}: {preset.title}"
     yield f"  {preset.description}"
@@ -125,10 +111,13 @@ def _lines(offer: OfferedPreset, remedy: str, *, is_missing: bool) -> Iterator[s
         if value:
             yield f"  {word:8} {value}"
     if preset.command:
-        yield f"  runs     {command_line(preset)}"
+        # The references to its inputs are not quoted.
+        words = [preset.command, *preset.args]
+        shown = (it if "${" in it and " " not in it else shlex.quote(it) for it in words)
+        yield f"  runs     {' '.join(shown)}"
     else:
         yield f"  url      {preset.url}"
-    if is_missing:
+    if remedy is not None:
         yield f"           {preset.command} is not on PATH. {remedy}".rstrip()
     yield from (f"  env      {name}={value}" for name, value in preset.env.items())
     yield from (f"  header   {name}: {value}" for name, value in preset.headers.items())
@@ -146,43 +135,22 @@ def _lines(offer: OfferedPreset, remedy: str, *, is_missing: bool) -> Iterator[s
     yield f"Add it: pflow mcp add {preset.name}{''.join(needed)}"
 
 
-def command_line(preset: ServerPreset) -> str:
-    """Return a preset's command as `pflow mcp presets` prints it, with the references to its inputs."""
-    return " ".join(
-        word if "${" in word and " " not in word else shlex.quote(word)
-        for word in (preset.command, *preset.args)
-    )
+def keep_secrets(host: Host, secrets: Mapping[str, str]) -> None:
+    """Save the secrets of a server as settings."""
+    for name, value in secrets.items():
+        if host.settings is None:
+            step = f"export {name}=..., and repeat the command without it"
+            raise PflowError(f"This pflow cannot save {name}", suggestions=(step,), kind="usage")
+        host.settings.set(name, value)
 
 
-@attrs.frozen(kw_only=True)
-class PresetServer:
-    """The table of the server that `pflow mcp add PRESET` adds, and the secrets to keep as settings."""
-
-    given: Fitted
-    secrets: Mapping[str, str] = attrs.field(repr=False)
-
-    def having(self, fields: Mapping[str, JSON]) -> PresetServer:
-        """Return the server with fields that the user decides, such as `trust_readonly`."""
-        tables: dict[str, JSON] = {
-            name: {**table, **fields} if isinstance(table, dict) else table
-            for name, table in self.given.tables.items()
-        }
-        return attrs.evolve(self, given=attrs.evolve(self.given, tables=tables))
-
-    def keep_secrets(self, host: Host) -> None:
-        """Save the secrets as settings."""
-        for name, value in self.secrets.items():
-            if host.settings is None:
-                step = f"export {name}=..., and repeat the command without it"
-                raise PflowError(f"This pflow cannot save {name}", suggestions=(step,), kind="usage")
-            host.settings.set(name, value)
-
-
-def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: str = "") -> PresetServer:
-    """Return the server that a preset describes; nothing is stored.
+def preset_server(
+    host: Host, preset: ServerPreset, pairs: Sequence[str], name: str, fields: Mapping[str, JSON]
+) -> tuple[Fitted, Mapping[str, str]]:
+    """Return the server that a preset describes, and the secrets to keep as settings; nothing is stored.
 
     `pairs` are the `--input NAME=VALUE` options; what they lack is asked for on a terminal. By default, the
-    server gets the name of the preset.
+    server gets the name of the preset. `fields` are what the user decides, such as `trust_readonly`.
     """
     name = name or preset.name
     if not naming.is_server_name(name):
@@ -202,7 +170,15 @@ def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: 
     if values.missing:
         if not is_interactive():
             raise lacking_inputs(preset, values.missing)
-        answers = {each.name: _ask(each) for each in values.missing}
+        answers = {
+            each.name: click.prompt(
+                f"{each.description} ({each.name})",
+                hide_input=each.secret,
+                type=click.Choice(each.choices) if each.choices else None,
+                err=True,
+            )
+            for each in values.missing
+        }
         values = resolve_inputs(preset, {**given, **answers}, known)
     notes = [
         _warning(f"{each} is set in the environment too, which takes precedence over the settings")
@@ -221,15 +197,7 @@ def preset_server(host: Host, preset: ServerPreset, pairs: Sequence[str], name: 
                 "for it"
             )
             notes.append(_warning(message, f"{server_path(name)}.command"))
-    return PresetServer(given=Fitted(tables={name: table}, notes=tuple(notes)), secrets=values.secrets)
-
-
-def _ask(each: PresetInput) -> str:
-    choices = click.Choice(each.choices) if each.choices else None
-    answer: str = click.prompt(
-        f"{each.description} ({each.name})", hide_input=each.secret, type=choices, err=True
-    )
-    return answer
+    return Fitted(tables={name: {**table, **fields}}, notes=tuple(notes)), values.secrets
 
 
 def _warning(message: str, path: str = "") -> Problem:
@@ -242,11 +210,7 @@ def _warning(message: str, path: str = "") -> Problem:
 @click.pass_obj
 def new_preset(host: Host, name: str, folder: Path | None) -> Report:
     """Write a Python package with a preset, a server and tests to FOLDER, by default ./NAME."""
-    return write_package(host, name, folder or Path(name))
-
-
-def write_package(host: Host, name: str, folder: Path) -> Report:
-    """Write a package with a preset of its name to a folder, which must be empty or not exist."""
+    folder = folder or Path(name)
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         step = "Use a-z, 0-9 and hyphens, beginning with a letter, such as acme-tickets"
         raise PflowError(f"Invalid package name {name!r}", suggestions=(step,), kind="usage")

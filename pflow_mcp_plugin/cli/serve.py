@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
     from pflow_mcp_plugin.server.offer import Offer
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _NO_SHELL = Problem(
     message="This node runs programs or code, which this server is not to do",
     suggestion="Use other nodes, or ask the user: the server was started with --no-shell, or `[serve]` in "
@@ -34,6 +32,8 @@ _NO_SHELL = Problem(
 _SEVERAL = ("--tools", "--workflows")
 """Options that take all words up to the next option."""
 _FILE = click.Path(path_type=Path)
+_LIMITS = ("allowed_hosts", "allowed_origins", "max_request_size", "max_requests", "request_timeout")
+"""Options that are passed on to `AppOptions`."""
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
 
@@ -48,134 +48,30 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
-_HTTP_OPTIONS = (
-    click.option(
-        "--http",
-        "http_address",
-        metavar="HOST:PORT",
-        help="Serve over HTTP on this address instead; a port of 0 takes any free one.",
-    ),
-    click.option(
-        "--token-file",
-        type=_FILE,
-        metavar="FILE",
-        help="HTTP: a file with the token that clients send; by default $PFLOW_SERVE_TOKEN, or a new token.",
-    ),
-    click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead."),
-    click.option("--audience", metavar="AUD", help="HTTP: the audience that those tokens must name."),
-    click.option(
-        "--scope", "scopes", multiple=True, metavar="SCOPE", help="HTTP: a scope that they must have."
-    ),
-    click.option(
-        "--allowed-host",
-        "allowed_hosts",
-        multiple=True,
-        metavar="HOST[:PORT]",
-        help="HTTP: another name under which clients reach this server.",
-    ),
-    click.option(
-        "--allowed-origin",
-        "allowed_origins",
-        multiple=True,
-        metavar="ORIGIN",
-        help="HTTP: web pages that may send requests, such as https://app.example.com; none by default.",
-    ),
-    click.option(
-        "--max-request-size",
-        type=click.IntRange(min=1024),
-        default=4 << 20,
-        show_default=True,
-        metavar="BYTES",
-        help="HTTP: larger requests get 413.",
-    ),
-    click.option(
-        "--max-requests",
-        type=click.IntRange(min=1),
-        default=128,
-        show_default=True,
-        metavar="N",
-        help="HTTP: requests that are handled at once; further ones get 503.",
-    ),
-    click.option(
-        "--request-timeout",
-        type=_Seconds(min=0, min_open=True),
-        default=3600,
-        show_default=True,
-        metavar="SECONDS",
-        help="HTTP: a request that takes longer is cancelled together with its run.",
-    ),
-    click.option(
-        "--grace",
-        type=_Seconds(min=0),
-        default=10,
-        show_default=True,
-        metavar="SECONDS",
-        help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
-    ),
-    click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate."),
-    click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file."),
-    click.option(
-        "--reuse-port",
-        is_flag=True,
-        help="HTTP: let several processes share the address; the system spreads connections over them.",
-    ),
-)
-
-
-def http_options(command: Command) -> Command:
-    """Add the options of serving over HTTP to a command."""
-    for option in reversed(_HTTP_OPTIONS):
-        command = option(command)
-    return command
-
-
-@attrs.frozen(kw_only=True)
-class HttpOptions:
-    """The options of serving over HTTP, as given on the command line; see `_HTTP_OPTIONS`."""
-
-    http_address: str
-    token_file: Path | None
-    issuer: str | None
-    audience: str | None
-    scopes: tuple[str, ...]
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-    max_request_size: int
-    max_requests: int
-    request_timeout: float
-    grace: float
-    tls_cert: Path | None
-    tls_key: Path | None
-    reuse_port: bool
-
-
-def given_http_options(context: click.Context, given: Mapping[str, Any]) -> HttpOptions | None:
-    """Return the options of serving over HTTP, None without `--http`; refuse those that conflict."""
+def _require_http_options(context: click.Context, given: Mapping[str, Any]) -> None:
+    """Refuse options of serving over HTTP without `--http`, and those that conflict."""
     if given["http_address"] is None:
         for option in context.command.params:
             source = context.get_parameter_source(option.name or "")
             if option.name in given and source is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{option.opts[0]} needs --http HOST:PORT")
-        return None
-    options = HttpOptions(**given)
-    for message in _conflicts(options):
+    for message in _conflicts(given):
         raise click.UsageError(message)
-    return options
 
 
-def _conflicts(options: HttpOptions) -> Iterator[str]:
-    if options.issuer and not options.audience:
+def _conflicts(given: Mapping[str, Any]) -> Iterator[str]:
+    if given["issuer"] and not given["audience"]:
         yield "--issuer needs --audience: without it, tokens issued for other servers would be accepted"
-    if not options.issuer and (options.audience or options.scopes):
+    if not given["issuer"] and (given["audience"] or given["scopes"]):
         yield "--audience and --scope need --issuer"
-    if options.issuer and options.token_file:
+    if given["issuer"] and given["token_file"]:
         yield "--issuer and --token-file exclude each other"
-    if options.tls_key and not options.tls_cert:
+    if given["tls_key"] and not given["tls_cert"]:
         yield "--tls-key needs --tls-cert"
-    for host in options.allowed_hosts:
+    for host in given["allowed_hosts"]:
         if not _HOST.fullmatch(host):
             yield f"--allowed-host takes HOST or HOST:PORT, got {host!r}"
-    for origin in options.allowed_origins:
+    for origin in given["allowed_origins"]:
         if not _ORIGIN.fullmatch(origin):
             yield f"--allowed-origin takes an origin such as https://app.example.com, got {origin!r}"
 
@@ -251,7 +147,74 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
     metavar="[PATTERN...]",
     help="Serve saved workflows as tools too: those with these names or patterns, or all.",
 )
-@http_options
+@click.option(
+    "--http",
+    "http_address",
+    metavar="HOST:PORT",
+    help="Serve over HTTP on this address instead; a port of 0 takes any free one.",
+)
+@click.option(
+    "--token-file",
+    type=_FILE,
+    metavar="FILE",
+    help="HTTP: a file with the token that clients send; by default $PFLOW_SERVE_TOKEN, or a new token.",
+)
+@click.option("--issuer", metavar="URL", help="HTTP: accept tokens of this authorization server instead.")
+@click.option("--audience", metavar="AUD", help="HTTP: the audience that those tokens must name.")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="HTTP: a scope that they must have.")
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    help="HTTP: another name under which clients reach this server.",
+)
+@click.option(
+    "--allowed-origin",
+    "allowed_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="HTTP: web pages that may send requests, such as https://app.example.com; none by default.",
+)
+@click.option(
+    "--max-request-size",
+    type=click.IntRange(min=1024),
+    default=4 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="HTTP: larger requests get 413.",
+)
+@click.option(
+    "--max-requests",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    metavar="N",
+    help="HTTP: requests that are handled at once; further ones get 503.",
+)
+@click.option(
+    "--request-timeout",
+    type=_Seconds(min=0, min_open=True),
+    default=3600,
+    show_default=True,
+    metavar="SECONDS",
+    help="HTTP: a request that takes longer is cancelled together with its run.",
+)
+@click.option(
+    "--grace",
+    type=_Seconds(min=0),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
+)
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="HTTP: its key, if not in the same file.")
+@click.option(
+    "--reuse-port",
+    is_flag=True,
+    help="HTTP: let several processes share the address; the system spreads connections over them.",
+)
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def serve(
@@ -267,7 +230,8 @@ def serve(
         return _set_up_client(context, **setup, quiet=as_json)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
-    over_http = given_http_options(context, options)
+    _require_http_options(context, options)
+    over_http = options["http_address"] is not None
     if over_http and root:
         raise click.UsageError("--root does not apply to --http: clients over HTTP name no files")
     if as_json:
@@ -285,8 +249,16 @@ def serve(
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        return Report(exit_code=_serve_http(host, offer, over_http, inherited, show_secrets))
-    return Report(exit_code=_serve_stdio(host, offer, served_folder(root), inherited, show_secrets))
+        return Report(exit_code=_serve_http(host, offer, options, inherited, show_secrets))
+    from pflow_mcp_plugin.server.pflow_server import build_server
+    from pflow_mcp_plugin.server.stdio import serve_stdio
+
+    served = attrs.evolve(
+        offer.options(_served_folder(root)),
+        show_secrets=show_secrets,
+        secrets=frozenset({inherited} if inherited else ()),
+    )
+    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
 
 
 def _set_up_client(
@@ -321,23 +293,12 @@ def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
     return allowed
 
 
-def served_folder(root: Path | None) -> Path:
+def _served_folder(root: Path | None) -> Path:
     """Return the folder whose files clients may name, as a real path."""
     folder = Path(os.path.realpath(root or Path.cwd()))
     if not folder.is_dir():
         raise PflowError(f"--root {root} is not a folder", kind="usage")
     return folder
-
-
-def _serve_stdio(
-    host: Host, offer: Offer, root: Path, inherited: str | None, show_secrets: Callable[[], bool]
-) -> int:
-    from pflow_mcp_plugin.server.pflow_server import build_server
-    from pflow_mcp_plugin.server.stdio import serve_stdio
-
-    secret = frozenset({inherited} if inherited else ())
-    served = attrs.evolve(offer.options(root), show_secrets=show_secrets, secrets=secret)
-    return serve_stdio(build_server(host, offer.tools, served))
 
 
 def taken_token() -> str | None:
@@ -360,7 +321,11 @@ def taken_token() -> str | None:
 
 
 def _serve_http(
-    host: Host, offer: Offer, options: HttpOptions, inherited: str | None, show_secrets: Callable[[], bool]
+    host: Host,
+    offer: Offer,
+    options: Mapping[str, Any],
+    inherited: str | None,
+    show_secrets: Callable[[], bool],
 ) -> int:
     """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
     from pflow_mcp_plugin.redaction import Redactor
@@ -370,36 +335,32 @@ def _serve_http(
     from pflow_mcp_plugin.server.http.request_tokens import http_caller
     from pflow_mcp_plugin.server.pflow_server import build_server
 
-    tls = Tls(certificate=options.tls_cert, key=options.tls_key) if options.tls_cert else None
+    tls = Tls(certificate=options["tls_cert"], key=options["tls_key"]) if options["tls_cert"] else None
     if tls is not None:
         tls.check()
     check, made = _token_check(options, inherited)
     token = getattr(check, "value", "")
-    listening, address = listen(parse_address(options.http_address), shared=options.reuse_port)
+    listening, address = listen(parse_address(options["http_address"]), shared=options["reuse_port"])
     served = attrs.evolve(
         offer.options(),
         caller=http_caller,
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
-        show_secrets=show_secrets if options.issuer is None else lambda: False,
+        show_secrets=show_secrets if options["issuer"] is None else lambda: False,
         secrets=frozenset({token, inherited or ""} - {""}),
     )
     app_options = AppOptions(
         address=address,
         check=check,
-        allowed_hosts=options.allowed_hosts,
-        allowed_origins=options.allowed_origins,
-        max_request_size=options.max_request_size,
-        max_requests=options.max_requests,
-        request_timeout=options.request_timeout,
+        **{name: options[name] for name in _LIMITS},
         tls=tls is not None,
     )
     app, limits = build_app(build_server(host, offer.tools, served), app_options)
     if not address.is_loopback and tls is None:
         tell(
-            f"Warning: {options.http_address} is served by plain http: anyone on the network path can read "
-            "tokens and data. Give --tls-cert, or put a TLS proxy in front of it"
+            f"Warning: {options['http_address']} is served by plain http: anyone on the network path can "
+            "read tokens and data. Give --tls-cert, or put a TLS proxy in front of it"
         )
-    if address.is_wildcard and not options.allowed_hosts:
+    if address.is_wildcard and not options["allowed_hosts"]:
         tell(
             "Warning: Only requests to localhost are answered: name the host that clients use, with "
             "--allowed-host"
@@ -407,16 +368,16 @@ def _serve_http(
     if made:
         tell(f"Token, shown only now: {made}")
     tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
-    return HttpServer(app, limits, listening, tls=tls, grace=options.grace).run(Redactor([token]))
+    return HttpServer(app, limits, listening, tls=tls, grace=options["grace"]).run(Redactor([token]))
 
 
-def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenCheck, str]:
+def _token_check(options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
     """Return what checks the tokens of requests, and the token that was made, if one was."""
     import secrets
 
     from pflow_mcp_plugin.server.http.request_tokens import BearerToken, read_token, valid_token
 
-    if options.issuer:
+    if options["issuer"]:
         if inherited is not None:
             raise PflowError(f"--issuer and ${TOKEN_VARIABLE} exclude each other: unset one", kind="usage")
         from pflow_mcp_plugin.server.http.request_tokens import (
@@ -425,17 +386,17 @@ def _token_check(options: HttpOptions, inherited: str | None) -> tuple[TokenChec
             valid_issuer,
         )
 
-        issuer = AuthorizationServer(issuer=valid_issuer(options.issuer))
-        return AccessTokens(server=issuer, audience=options.audience or "", scopes=options.scopes), ""
-    if options.token_file:
-        token, warning = read_token(options.token_file)
+        issuer = AuthorizationServer(issuer=valid_issuer(options["issuer"]))
+        return AccessTokens(server=issuer, audience=options["audience"] or "", scopes=options["scopes"]), ""
+    if options["token_file"]:
+        token, warning = read_token(options["token_file"])
         if warning:
             tell(f"Warning: {warning}")
         return BearerToken(token), ""
     if inherited is not None:
         return BearerToken(valid_token(inherited, f"${TOKEN_VARIABLE}")), ""
-    if options.reuse_port or not sys.stderr.isatty():
-        reason = "processes on one address need the same" if options.reuse_port else "serving needs one"
+    if options["reuse_port"] or not sys.stderr.isatty():
+        reason = "processes on one address need the same" if options["reuse_port"] else "serving needs one"
         step = f"Set {TOKEN_VARIABLE}, or give --token-file FILE or --issuer URL"
         raise PflowError(f"No token is given, and {reason}", kind="usage", suggestions=(step,))
     made = secrets.token_urlsafe(32)

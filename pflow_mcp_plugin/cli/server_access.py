@@ -195,19 +195,18 @@ def access_to(host: Host, known: StoredSignIns, name: str) -> Access:
 
 def _by_sign_in(known: StoredSignIns, server: Server, found: Access) -> Access:
     """Complete how pflow gets access to a server with `auth` of type `oauth`."""
-    name = server.name
     found = attrs.evolve(found, flow=str(server.auth.get("flow", "")))
-    if name in known.failures:
-        return attrs.evolve(found, state="has_mistakes", note=str(known.failures[name]))
-    entry = known.current(known.servers[name])
-    sign_in = entry.sign_in if entry else None
-    found = attrs.evolve(found, sign_in=sign_in, is_renewable=bool(entry and entry.is_refreshable))
-    missing = _missing(entry, known.servers[name])
+    if server.name in known.failures:
+        return attrs.evolve(found, state="has_mistakes", note=str(known.failures[server.name]))
+    entry = known.current(known.servers[server.name])
+    if entry:
+        found = attrs.evolve(found, sign_in=entry.sign_in, is_renewable=entry.is_refreshable)
+    missing = _missing(entry, known.servers[server.name])
     if not missing:
         return attrs.evolve(found, note=_until(found))
     if auth_tables.is_machine(server.auth):
         return attrs.evolve(found, state="by_itself", note="gets a token when it is used")
-    return attrs.evolve(found, state="needs_login", note=missing, next_step=f"pflow mcp login {name}")
+    return attrs.evolve(found, state="needs_login", note=missing, next_step=f"pflow mcp login {server.name}")
 
 
 def _missing(entry: StoredSignIn | None, server: Server) -> str:

@@ -11,11 +11,11 @@ import click
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
-from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, open_pool, server_store
 from pflow_mcp_plugin.cli.login import logged_in
-from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
+from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
@@ -52,14 +52,24 @@ def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float
         except ConnectionFailed as second:
             return Report(error=second)
     before = catalog(host).file(name)
-    due = before is None or bool(tool_difference.compare(before.tools, listing.tools))
-    data = _data(name, listing, sync_due=due)
+    info, timings = listing.info, listing.timings
+    data = {
+        "server": name,
+        "milliseconds": {phase: round(value, 1) for phase, value in timings.items()},
+        "protocol": info.protocol,
+        "era": info.era,
+        "server_name": info.name,
+        "server_version": info.version,
+        "tools": len(listing.tools),
+        "skipped": [{"name": tool, "reason": reason} for tool, reason in listing.skipped],
+        "notes": list(listing.notes),
+        "memory_mb": listing.memory_mb if listing.memory_mb is None else round(listing.memory_mb, 1),
+        "sync_due": before is None or bool(tool_difference.compare(before.tools, listing.tools)),
+    }
     return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(data))))
 
 
 def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | None) -> Listing:
-    from pflow_mcp_plugin.client import Pool  # not needed to complete a line
-
     ready = launch(name, server_store(host), catalog(host), lookup(host))
     ready = with_startup_timeout(ready, startup_timeout)
     server = ready.server
@@ -69,29 +79,8 @@ def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | 
             raise PflowError(message, suggestions=(f"pflow mcp test {name}",), kind="usage")
         require_plain_http(server.url)
         ready = attrs.evolve(ready, server=attrs.evolve(server, insecure=True))
-    with Pool(
-        lambda line: host.report(Problem(message=line, severity="warning", kind="connection", source="mcp")),
-        stderr_folder=stderr_folder(host.paths),
-        sign_in_folder=sign_in_folder(host.paths),
-    ) as pool:
+    with open_pool(host) as pool:
         return pool.list_tools(ready)
-
-
-def _data(name: str, listing: Listing, *, sync_due: bool) -> dict[str, Any]:
-    info = listing.info
-    return {
-        "server": name,
-        "milliseconds": {phase: round(value, 1) for phase, value in listing.timings.items()},
-        "protocol": info.protocol,
-        "era": info.era,
-        "server_name": info.name,
-        "server_version": info.version,
-        "tools": len(listing.tools),
-        "skipped": [{"name": tool, "reason": reason} for tool, reason in listing.skipped],
-        "notes": list(listing.notes),
-        "memory_mb": listing.memory_mb if listing.memory_mb is None else round(listing.memory_mb, 1),
-        "sync_due": sync_due,
-    }
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
@@ -121,11 +110,6 @@ def logs(host: Host, name: str, *, every: bool) -> Report:
     of a few lines is not kept: the error shows all of it, and so does the trace of the run. Nothing is
     kept of a server that works.
     """
-    return show_logs(host, name, every=every)
-
-
-def show_logs(host: Host, name: str, *, every: bool) -> Report:
-    """Return the report of `pflow mcp logs`: the newest kept stderr of a server, or all, oldest first."""
     folder = stderr_folder(host.paths) / naming.server_name(name)
     kept = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime_ns)
     if not kept and name not in catalog(host).servers():

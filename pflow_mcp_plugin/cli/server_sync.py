@@ -20,6 +20,7 @@ from pflow_mcp_plugin.cli.dependencies import (
     catalog,
     current_launch,
     lookup,
+    open_pool,
     pins,
     server_store,
 )
@@ -27,7 +28,6 @@ from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import starts_at_once
-from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -150,16 +150,9 @@ def _asked(
     host: Host, names: Sequence[str], *, lock: LockFile | None, startup_timeout: float | None
 ) -> dict[str, Synced]:
     """Start servers, and return what became of the sync of each, by name."""
-    from pflow_mcp_plugin.client import Pool  # only where servers are started
-
     known = known_servers(host.paths)
-    pool = Pool(
-        lambda line: host.report(Problem(message=line, severity="warning", kind="connection", source="mcp")),
-        stderr_folder=stderr_folder(host.paths),
-        sign_in_folder=sign_in_folder(host.paths),
-    )
-    with _progress(names) as on_done, pool:
-        patient = Patient(pool, startup_timeout)
+    with _progress(names) as on_done, open_pool(host) as pool:
+        patient = _Patient(pool, startup_timeout)
         lister = LockedLister(patient, lock, known.store) if lock else patient
         settings = lookup(host)
         found = sync_all(names, known, lister, settings, on_done=on_done, at_once=starts_at_once(settings))
@@ -167,7 +160,7 @@ def _asked(
 
 
 @attrs.frozen
-class Patient:
+class _Patient:
     """Lists the tools of servers that have so many seconds to start, None for those of their config."""
 
     pool: Lister
@@ -278,34 +271,28 @@ def _preset_differences(host: Host, results: Sequence[Synced]) -> Iterator[Probl
 
 def _report(results: Sequence[Synced]) -> Report:
     """Return the report of all results; the failure of a single server is its error."""
-    failed = [synced for synced in results if synced.error]
-    if failed and len(results) == 1:
-        return Report(data=[attrs.evolve(failed[0], error=None).to_dict()], error=failed[0].error)
+    failed = [(synced.server, synced.error) for synced in results if synced.error]
+    error: PflowError | None = failed[0][1] if failed else None
+    if error and len(results) == 1:
+        return Report(data=[attrs.evolve(results[0], error=None).to_dict()], error=error)
+    if failed:
+        steps: dict[str, None] = {}
+        for server, failure in failed:
+            # Only these say what to do; of other failures, a test shows more.
+            says_more = failure.exit_code == 2 or failure.details.get("login")
+            own = failure.suggestions if says_more else ()
+            steps |= dict.fromkeys(own or [f"Run: pflow mcp test {server}"])
+        is_refused = any(failure.exit_code == 2 for _, failure in failed)
+        names = ", ".join(server for server, _ in failed)
+        error = PflowError(
+            f"{len(failed)} of {len(results)} servers could not be synced: {names}",
+            suggestions=tuple(steps),
+            kind="validation" if is_refused else "connection",
+        )
     return Report(
         data=[synced.to_dict() for synced in results],
         text=lambda: (_table(results),) if results else _NOTHING,
-        error=_failure(failed, len(results)) if failed else None,
-    )
-
-
-def _failure(failed: Sequence[Synced], count: int) -> PflowError:
-    names = ", ".join(synced.server for synced in failed)
-    steps: dict[str, None] = {}
-    is_refused = False
-    for synced in failed:
-        refused = synced.error is not None and synced.error.exit_code == 2
-        # Only these say what to do; of other failures, a test shows more.
-        own = (
-            synced.error.suggestions
-            if synced.error and (refused or synced.error.details.get("login"))
-            else ()
-        )
-        steps |= dict.fromkeys(own or [f"Run: pflow mcp test {synced.server}"])
-        is_refused |= refused
-    return PflowError(
-        f"{len(failed)} of {count} servers could not be synced: {names}",
-        suggestions=tuple(steps),
-        kind="validation" if is_refused else "connection",
+        error=error,
     )
 
 

@@ -278,11 +278,6 @@ def stubs(host: Host, output: Path | None) -> Report:
     Editors read it from typings/pflow_mcp_plugin/nodes.pyi in a project, mypy does with
     mypy_path = "typings".
     """
-    return write_stubs(host, output)
-
-
-def write_stubs(host: Host, output: Path | None) -> Report:
-    """Write the stubs of all tools to a file, or return a report with their text."""
     from pflow_mcp_plugin.registration.class_signature import POCKETFLOW, stub
 
     entries = list(ToolSource(catalog(host), server_store(host)).entries())

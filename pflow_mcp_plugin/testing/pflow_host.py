@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pflow_mcp_plugin.cli.dependencies import approve_launches
-from pflow_mcp_plugin.cli.presets import preset_server
+from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.expansion import host_lookup
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
@@ -96,9 +96,9 @@ class PflowHost:
         missing = resolve_inputs(found, given, host_lookup(self.host)).missing
         if missing:  # a terminal would be asked otherwise
             raise lacking_inputs(found, missing)
-        server = preset_server(self.host, found, pairs, name)
-        server.keep_secrets(self.host)
-        self._store_servers(server.given.tables)
+        server, secrets = preset_server(self.host, found, pairs, name, {})
+        keep_secrets(self.host, secrets)
+        self._store_servers(server.tables)
         return name or found.name
 
     def _store_servers(self, tables: JSONObject) -> None:

@@ -7,7 +7,7 @@ import sys
 
 from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
-from pflow_mcp_plugin.cli.list import list as list_
+from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -115,7 +115,7 @@ def test_listing_servers_loads_nothing_heavy(desk):
     code = (
         "import sys; from pathlib import Path; from types import SimpleNamespace as N;"
         "from pflow_mcp_plugin.contract import Paths;"
-        "from pflow_mcp_plugin.cli.list import list as list_;"
+        "from pflow_mcp_plugin.cli.list import list_servers as list_;"
         "root = Path(sys.argv[1]);"
         "paths = Paths(**{it: root / it for it in ('config', 'data', 'state', 'cache')});"
         "host = N(paths=paths, report=print);"

@@ -14,7 +14,7 @@ from screen import screen_lines
 
 from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog
-from pflow_mcp_plugin.cli.list import list as list_
+from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.errors import McpError
