@@ -68,15 +68,14 @@ def export_servers(host: Host, /, names: tuple[str, ...], *, client_name: str, o
     if all(server.writing.reason for server in plan.servers):
         raise PflowError(
             f"No server can be exported to {chosen.title}",
-            problems=tuple(reasons(plan)),
+            problems=tuple(_reasons(plan)),
             kind="config",
         )
-    for problem in warnings(plan):
-        host.report(problem)
+    _warn(host, plan)
     if output is None:
         text = document_text.dump(plan.document({}), chosen.form)
         return Report(data={**_data(plan), "text": text}, text=text.rstrip("\n"), is_data=True)
-    made, backup = put(host, plan, output)
+    made, backup = _put(host, plan, output)
     written = [server.name for server in plan.servers if not server.writing.reason]
     lines = [f"Wrote {', '.join(written)} to {output}"]
     lines += [f"Replaced there: {', '.join(made.replaced)}"] if made.replaced else []
@@ -115,7 +114,7 @@ def _data(plan: ExportPlan) -> dict[str, Any]:
     }
 
 
-def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
+def _put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | None]:
     """Put the planned servers into a client's file, unless it has them already; what else is in it stays.
 
     Returns the file as written, and the copy of the file as it was if it was changed.
@@ -130,20 +129,21 @@ def put(host: Host, plan: ExportPlan, path: Path) -> tuple[ExportedFile, Path | 
     return made, backup
 
 
-def warnings(plan: ExportPlan) -> Iterator[Problem]:
-    """Yield what the file of a client will lack, and the secrets it will contain."""
-    yield from reasons(plan)
+def _warn(host: Host, plan: ExportPlan) -> None:
+    """Report what the file of a client will lack, and the secrets it will contain."""
+    for problem in _reasons(plan):
+        host.report(problem)
     for server in plan.servers:
         path = server_schema.server_path(server.name)
         for lost in server.writing.lost:
-            yield advice(path, f"{plan.client.title} cannot say {server.name}.{lost}")
+            host.report(advice(path, f"{plan.client.title} cannot say {server.name}.{lost}"))
         for field in server.literals:
             step = "Keep it in a variable: pflow settings set NAME -"
             message = f"The secret {field} of {server.name} is exported in plain text, as it is in the config"
-            yield advice(f"{path}.{field}", message, step)
+            host.report(advice(f"{path}.{field}", message, step))
 
 
-def reasons(plan: ExportPlan) -> Iterator[Problem]:
+def _reasons(plan: ExportPlan) -> Iterator[Problem]:
     """Yield why servers are left out of the file of a client."""
     for server in plan.servers:
         if server.writing.reason:
@@ -166,7 +166,7 @@ class ClientSetup:
     def of(cls, client: Client, name: str, context: click.Context) -> ClientSetup:
         """Return the setup of a client for the server that a command line of `pflow mcp serve` describes."""
         plan = transfer_plans.plan_export(client, {name: _server(context)})
-        if any(reasons(plan)):
+        if any(_reasons(plan)):
             step = "Leave out --http: the client then starts pflow itself"
             message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
             raise PflowError(message, suggestions=(step,), kind="usage")
@@ -175,7 +175,7 @@ class ClientSetup:
 
     def show(self, host: Host, *, quiet: bool | None = False) -> Report:
         """Return what to put into the client's config; where it belongs goes to stderr."""
-        self._warn(host)
+        _warn(host, self.plan)
         text = document_text.dump(self.plan.document({}), self.client.form)
         if not quiet and self.path is None:
             tell(f"For any client that reads {self.client.title}.")
@@ -201,8 +201,8 @@ class ClientSetup:
                 kind="config",
                 details={"path": str(self.path)},
             )
-        made, backup = put(host, self.plan, self.path)
-        self._warn(host)
+        made, backup = _put(host, self.plan, self.path)
+        _warn(host, self.plan)
         changed = made.before != made.text.encode()
         lines = [f"{'Wrote' if changed else 'Already there:'} {self.name} in {self.path}"]
         lines += [f"The previous file: {backup}"] if backup else []
@@ -210,10 +210,6 @@ class ClientSetup:
         data = {"changed": changed, "replaced": [*made.replaced], "backup": str(backup) if backup else None}
         text = document_text.dump(self.plan.document({}), self.client.form)
         return Report(data={**self._data(), "text": text, **data}, text="\n".join(lines))
-
-    def _warn(self, host: Host) -> None:
-        for problem in warnings(self.plan):
-            host.report(problem)
 
     def _next_steps(self) -> Iterator[str]:
         if TOKEN_VARIABLE in json.dumps(self.plan.document({})):
@@ -243,22 +239,18 @@ def _server(context: click.Context) -> dict[str, Any]:
         if not given["issuer"]:
             table["headers"] = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
         return table
-    words = (*_program(), "mcp", "serve", *_words(context))
+    # A desktop application may have no PATH, so the program is named in full.
+    script = Path(sys.executable).with_name("pflow-mcp.exe" if sys.platform == "win32" else "pflow-mcp")
+    # -P: modules in the folder in which the client starts it must not take the place of ours.
+    module = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
+    program = (str(script),) if os.access(script, os.X_OK) else module
+    words = (*program, "mcp", "serve", *_words(context))
     command, *args = (word.replace("${", "$${") for word in words)
     table = {"command": command, "args": args}
     home = os.environ.get("PFLOW_HOME")
     if home:
         table["env"] = {"PFLOW_HOME": str(Path(home).absolute()).replace("${", "$${")}
     return table
-
-
-def _program() -> list[str]:
-    """Return the command that starts this program, by full paths: a desktop application may have no PATH."""
-    script = Path(sys.executable).with_name("pflow-mcp.exe" if sys.platform == "win32" else "pflow-mcp")
-    if os.access(script, os.X_OK):
-        return [str(script)]
-    # -P: modules in the folder in which the client starts it must not take the place of ours.
-    return [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
 
 
 def _words(context: click.Context) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +88,23 @@ def import_servers(
     moved = bool(plan.secrets) and _decided(host, plan, wish=move_secrets, dry_run=dry_run)
     if not dry_run:
         _apply(host, store, plan, moved=moved)
-    imported = Imported(plan=plan, config=store.path, moved=moved, dry_run=dry_run, host=host)
-    return Report(
-        data=imported.to_dict(),
-        text=lambda: "\n".join(map(one_line, imported.lines())),
-        error=imported.error(),
-    )
+    done: dict[str, list[str]] = {name: [] for name in _ACTIONS.values()}
+    for each in plan.servers:
+        done[_ACTIONS[each.action]].append(each.server.name)
+    kept = host.settings.names() if host.settings else {}
+    data = {
+        "dry_run": dry_run,
+        "config": str(store.path),
+        "files": [_file_data(file) for file in plan.files],
+        **done,
+        "servers": [_server_data(each, moved=moved) for each in plan.servers],
+        "secrets": "settings" if moved else "kept" if plan.secrets else "none",
+        # What the servers need and nothing gives a value.
+        "variables_to_set": [
+            name for name in dict.fromkeys(plan.variables()) if name not in os.environ and name not in kept
+        ],
+    }
+    return Report(data=data, text=lambda: "\n".join(map(one_line, _lines(data, plan))), error=_error(plan))
 
 
 def _read(source: str, client_name: str) -> list[FileContent]:
@@ -166,134 +177,91 @@ def _kept_secrets(plan: ImportPlan) -> Iterator[Problem]:
             yield advice(path, message, f"{_STEP} --force, or pflow settings set {secret.variable} -")
 
 
-@attrs.frozen(kw_only=True)
-class Imported:
-    """The import that was done, or would be; `moved` says whether secrets go to the settings."""
+def _error(plan: ImportPlan) -> PflowError | None:
+    """Return the error about servers that were refused, and files that could not be read."""
+    failures = [file.error for file in plan.files if file.error]
+    problems = [Problem(message=failure.message, kind="config") for failure in failures]
+    refused = [each for each in plan.servers if each.action == "refuse"]
+    if refused:
+        own = [attrs.evolve(it, source=str(each.file.path)) for each in refused for it in each.problems]
+        names = ", ".join(each.server.name for each in refused)
+        return refusal(f"Not imported: {names}", [*own, *problems])
+    if len(failures) > 1:
+        return refusal("Files could not be read", problems)
+    return failures[0] if failures else None
 
-    plan: ImportPlan
-    config: Path
-    moved: bool
-    dry_run: bool
-    host: Host
 
-    def error(self) -> PflowError | None:
-        """Return the error about servers that were refused, and files that could not be read."""
-        failures = [file.error for file in self.plan.files if file.error]
-        refused = [each for each in self.plan.servers if each.action == "refuse"]
-        if refused:
-            names = ", ".join(each.server.name for each in refused)
-            problems = [
-                attrs.evolve(it, source=str(each.file.path)) for each in refused for it in each.problems
-            ]
-            problems += [Problem(message=failure.message, kind="config") for failure in failures]
-            return refusal(f"Not imported: {names}", problems)
-        if len(failures) > 1:
-            return refusal(
-                "Files could not be read", [Problem(message=it.message, kind="config") for it in failures]
-            )
-        return failures[0] if failures else None
+def _file_data(file: FileContent) -> dict[str, Any]:
+    error = {"error": file.error.to_dict()} if file.error else {}
+    return {
+        "client": file.client,
+        "path": str(file.path),
+        "project": file.is_project,
+        "servers": len(file.servers),
+        **error,
+    }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `pflow mcp import --json` prints."""
-        files: list[dict[str, Any]] = []
-        for file in self.plan.files:
-            error = {"error": file.error.to_dict()} if file.error else {}
-            files.append(
-                {
-                    "client": file.client,
-                    "path": str(file.path),
-                    "project": file.is_project,
-                    "servers": len(file.servers),
-                    **error,
-                }
-            )
-        named: dict[str, list[str]] = {name: [] for name in _ACTIONS.values()}
-        for each in self.plan.servers:
-            named[_ACTIONS[each.action]].append(each.server.name)
-        return {
-            "dry_run": self.dry_run,
-            "config": str(self.config),
-            "files": files,
-            **named,
-            "servers": [self._server(each) for each in self.plan.servers],
-            "secrets": "settings" if self.moved else "kept" if self.plan.secrets else "none",
-            "variables_to_set": self._unset(),
-        }
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines that `pflow mcp import` prints for people."""
-        for file in self.plan.files:
-            yield f"{file.title}: {file.path}" + (" (project)" if file.is_project else "")
-            if file.error is None and not file.servers:
-                yield "  no servers"
-            for each in self.plan.servers:
-                if each.file is file:
-                    yield from self._server_lines(each)
-        yield from self._summary()
+def _server_data(each: PlannedServer, *, moved: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": each.server.name,
+        "given": each.server.given,
+        "client": each.file.client,
+        "file": str(each.file.path),
+        "project": each.server.project or None,
+        "action": each.action,
+        "reason": each.reason or None,
+        "no_equivalent": [*each.server.reading.lost],
+        "secrets": [{"field": it.field, "variable": it.variable} for it in each.secrets],
+        "problems": [problem.to_dict() for problem in each.problems],
+    }
+    if each.is_stored:
+        # As it is stored, with secrets masked.
+        table = each.table_with_references if moved else each.table
+        data["config"] = display.shown(server_schema.build(each.server.name, table, {}))
+    return data
 
-    def _server(self, each: PlannedServer) -> dict[str, Any]:
-        reading = each.server.reading
-        data: dict[str, Any] = {
-            "name": each.server.name,
-            "given": each.server.given,
-            "client": each.file.client,
-            "file": str(each.file.path),
-            "project": each.server.project or None,
-            "action": each.action,
-            "reason": each.reason or None,
-            "no_equivalent": [*reading.lost],
-            "secrets": [{"field": it.field, "variable": it.variable} for it in each.secrets],
-            "problems": [problem.to_dict() for problem in each.problems],
-        }
-        if each.is_stored:
-            data["config"] = self._shown(each)
-        return data
 
-    def _server_lines(self, each: PlannedServer) -> Iterator[str]:
-        renamed = f" (there {each.server.given!r})" if each.server.given != each.server.name else ""
-        project = f" in project {each.server.project}" if each.server.project else ""
-        yield f"  {_MARKS[each.action]} {each.server.name}{renamed}{project}" + (
-            each.reason and f": {each.reason}"
-        )
-        if each.action == "refuse":
-            yield from (f"      {problem}" for problem in each.problems)
-        if each.is_stored:
-            shown = self._shown(each)
-            yield f"      {shown.get('runs') or shown.get('url') or shown.get('path')}"
-            yield from (f"      env {name}={value}" for name, value in shown.get("env", {}).items())
-            yield from (f"      header {name}: {value}" for name, value in shown.get("headers", {}).items())
-            yield from (f"      {problem.message}" for problem in each.problems)
-            if each.server.reading.lost:
-                yield f"      no equivalent: {', '.join(each.server.reading.lost)}"
-            for secret in each.secrets:
-                kept = "kept in plain text" + ("; --secrets-to-settings moves it" if self.dry_run else "")
-                where = f"in the settings as {secret.variable}" if self.moved else kept
-                yield f"      secret {secret.field}: {where}"
+def _lines(data: Mapping[str, Any], plan: ImportPlan) -> Iterator[str]:
+    """Yield the lines that `pflow mcp import` prints for people."""
+    moved, dry_run = data["secrets"] == "settings", data["dry_run"]
+    rows = list(zip(plan.servers, data["servers"], strict=True))
+    for file in plan.files:
+        yield f"{file.title}: {file.path}" + (" (project)" if file.is_project else "")
+        if file.error is None and not file.servers:
+            yield "  no servers"
+        for each, row in rows:
+            if each.file is file:
+                yield from _server_lines(each, row.get("config"), moved=moved, dry_run=dry_run)
+    if not plan.files:
+        yield "No config file of another client was found. Name one: pflow mcp import FILE"
+        return
+    stored = [each.server.name for each in plan.servers if each.is_stored]
+    left = f", left out {len(data['skipped'])}" if data["skipped"] else ""
+    yield f"{'Would import' if dry_run else 'Imported'} {count_text(len(stored), 'server')}{left}"
+    for name in data["variables_to_set"]:
+        yield f"Set {name}: pflow settings set {name} -"
+    if stored and not dry_run:
+        yield f"Next: pflow mcp sync {stored[0] if len(stored) == 1 else '--all'}"
 
-    def _shown(self, each: PlannedServer) -> dict[str, Any]:
-        """Return a server as it is stored, with secrets masked."""
-        table = each.table_with_references if self.moved else each.table
-        return display.shown(server_schema.build(each.server.name, table, {}))
 
-    def _summary(self) -> Iterator[str]:
-        stored = [each for each in self.plan.servers if each.is_stored]
-        if not self.plan.files:
-            yield "No config file of another client was found. Name one: pflow mcp import FILE"
-            return
-        left = sum(each.action == "skip" for each in self.plan.servers)
-        done = "Would import" if self.dry_run else "Imported"
-        yield f"{done} {count_text(len(stored), 'server')}" + (f", left out {left}" if left else "")
-        for name in self._unset():
-            yield f"Set {name}: pflow settings set {name} -"
-        if stored and not self.dry_run:
-            one = stored[0].server.name if len(stored) == 1 else "--all"
-            yield f"Next: pflow mcp sync {one}"
-
-    def _unset(self) -> list[str]:
-        """Return the variables that the servers need and nothing gives a value."""
-        kept = self.host.settings.names() if self.host.settings else {}
-        return [
-            name
-            for name in dict.fromkeys(self.plan.variables())
-            if name not in os.environ and name not in kept
-        ]
+def _server_lines(
+    each: PlannedServer, shown: Mapping[str, Any] | None, *, moved: bool, dry_run: bool
+) -> Iterator[str]:
+    renamed = f" (there {each.server.given!r})" if each.server.given != each.server.name else ""
+    project = f" in project {each.server.project}" if each.server.project else ""
+    reason = f": {each.reason}" if each.reason else ""
+    yield f"  {_MARKS[each.action]} {each.server.name}{renamed}{project}{reason}"
+    if each.action == "refuse":
+        yield from (f"      {problem}" for problem in each.problems)
+    if shown is None:
+        return
+    yield f"      {shown.get('runs') or shown.get('url') or shown.get('path')}"
+    yield from (f"      env {name}={value}" for name, value in shown.get("env", {}).items())
+    yield from (f"      header {name}: {value}" for name, value in shown.get("headers", {}).items())
+    yield from (f"      {problem.message}" for problem in each.problems)
+    if each.server.reading.lost:
+        yield f"      no equivalent: {', '.join(each.server.reading.lost)}"
+    for secret in each.secrets:
+        kept = "kept in plain text" + ("; --secrets-to-settings moves it" if dry_run else "")
+        yield f"      secret {secret.field}: {f'in the settings as {secret.variable}' if moved else kept}"
