@@ -13,6 +13,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
+from pflow_mcp_plugin.storage.file_errors import is_too_deep
 
 SCHEMA = 1
 """The version of both envelopes."""
@@ -68,24 +69,14 @@ def encoded(envelope: JSONObject) -> tuple[Any, str]:
     try:
         text = json.dumps(envelope, ensure_ascii=False, allow_nan=False)
         brackets = text.count("{") + text.count("[")
-        if (brackets <= _DEEPEST or not _is_deep(envelope)) and (text.isascii() or text.encode()):
+        if (brackets <= _DEEPEST or not is_too_deep(envelope, _DEEPEST)) and (
+            text.isascii() or text.encode()
+        ):
             return envelope, text
     except (TypeError, ValueError, RecursionError):
         pass
     plain = _plain(envelope, ())
     return plain, json.dumps(plain, ensure_ascii=False)
-
-
-def _is_deep(value: object) -> bool:
-    """Return whether a value is nested deeper than is answered."""
-    left = [(value, 0)]
-    while left:
-        item, depth = left.pop()
-        if isinstance(item, Mapping | list | tuple):
-            if depth >= _DEEPEST:
-                return True
-            left += ((inner, depth + 1) for inner in (item.values() if isinstance(item, Mapping) else item))
-    return False
 
 
 def _plain(value: object, above: tuple[int, ...]) -> Any:
@@ -179,6 +170,8 @@ def _secret_values(settings: Settings) -> Iterator[str]:
 
 
 ANY_OBJECT: JSONObject = {"type": "object"}
+FLAG: JSONObject = {"type": "boolean"}
+INTEGER: JSONObject = {"type": "integer"}
 TEXT: JSONObject = {"type": "string"}
 NUMBER: JSONObject = {"type": "number"}
 
@@ -200,9 +193,10 @@ LOCAL_READING = Claims(read_only=True, destructive=False, idempotent=True, open_
 """The claims of a tool that reads what is on this machine."""
 
 
-def object_of(properties: JSONObject, *required: str) -> dict[str, Any]:
-    """Return the schema of an object with these properties, and perhaps others."""
-    return {"type": "object", "properties": properties, "required": list(required)}
+def object_of(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with these properties, by default all required, and perhaps others."""
+    names = properties if required is None else required
+    return {"type": "object", "properties": properties, "required": list(names)}
 
 
 def list_of(items: JSONObject) -> dict[str, Any]:
@@ -210,10 +204,17 @@ def list_of(items: JSONObject) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def arguments_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
+def answer_schema(
+    properties: JSONObject, required: Iterable[str] | None = None, **beside: JSONObject
+) -> dict[str, Any]:
+    """Return the schema of both envelopes of a tool whose data is an object with these properties."""
+    return output_schema(object_of(properties, required), **beside)
+
+
+def arguments_schema(properties: JSONObject, required: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the schema of a tool's arguments, which accepts no others, and no endless ones."""
     bounded = {name: _bounded(schema) for name, schema in properties.items()}
-    return {**object_of(bounded, *required), "additionalProperties": False}
+    return {**object_of(bounded, required), "additionalProperties": False}
 
 
 def _bounded(schema: Any) -> JSONObject:
@@ -233,14 +234,11 @@ def discovery_answer(found: Discovery[_Found], to_dict: Callable[[_Found], Mappi
     return success({"matches": found.to_list(to_dict), "ranked_by": found.ranked_by, "note": found.note})
 
 
-def discovery_schema(properties: JSONObject, *required: str) -> dict[str, Any]:
+def discovery_schema(properties: JSONObject, required: Iterable[str]) -> dict[str, Any]:
     """Return the schema of both envelopes of a tool that finds items with these properties."""
+    confidence = {**NUMBER, "minimum": 0, "maximum": 1}
     match = object_of(
-        {**properties, "confidence": {**NUMBER, "minimum": 0, "maximum": 1}, "reason": TEXT},
-        *required,
-        "confidence",
-        "reason",
+        {**properties, "confidence": confidence, "reason": TEXT}, (*required, "confidence", "reason")
     )
-    return output_schema(
-        object_of({"matches": list_of(match), "ranked_by": TEXT, "note": TEXT}, "matches", "ranked_by")
-    )
+    found = {"matches": list_of(match), "ranked_by": TEXT, "note": TEXT}
+    return answer_schema(found, ("matches", "ranked_by"))

@@ -12,16 +12,17 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
+    INTEGER,
     LOCAL_READING,
     NUMBER,
     RUN_BESIDE,
     TEXT,
+    answer_schema,
     arguments_schema,
     discovery_answer,
     discovery_schema,
     list_of,
     object_of,
-    output_schema,
     success,
 )
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
@@ -79,8 +80,6 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 _DESCRIBED: JSONObject = {"node": TEXT, "description": TEXT, "interface": ANY_OBJECT, "purity": TEXT}
-_ENTRY = object_of(_DESCRIBED, "node")
-_ROW = object_of({"node": TEXT, "description": TEXT}, "node", "description")
 
 DISCOVER = ServedTool(
     name="registry_discover",
@@ -92,9 +91,9 @@ DISCOVER = ServedTool(
         "registry_run, as the outputs of many are declared as Any."
     ),
     input_schema=arguments_schema(
-        {"task": {"type": "string", "description": "What needs to be built, in plain words"}}, "task"
+        {"task": {**TEXT, "description": "What needs to be built, in plain words"}}
     ),
-    output_schema=discovery_schema(_DESCRIBED, "node", "interface"),
+    output_schema=discovery_schema(_DESCRIBED, ("node", "interface")),
     claims=DISCOVERING,
     answer=discover,
 )
@@ -110,28 +109,22 @@ RUN = ServedTool(
     ),
     input_schema=arguments_schema(
         {
-            "node_type": {"type": "string", "description": "The node, as registry_discover names it"},
+            "node_type": {**TEXT, "description": "The node, as registry_discover names it"},
             "parameters": {
-                "type": "object",
+                **ANY_OBJECT,
                 "default": {},
                 "description": "Its params by key, as plain values: ${...} in them is text",
             },
         },
-        "node_type",
+        required=("node_type",),
     ),
-    output_schema=output_schema(
-        object_of(
-            {
-                "node": TEXT,
-                "outputs": ANY_OBJECT,
-                "structure": list_of(object_of({"path": TEXT, "type": TEXT, "sample": {}}, "path", "type")),
-                "run_id": TEXT,
-            },
-            "node",
-            "outputs",
-            "structure",
-            "run_id",
-        ),
+    output_schema=answer_schema(
+        {
+            "node": TEXT,
+            "outputs": ANY_OBJECT,
+            "structure": list_of(object_of({"path": TEXT, "type": TEXT, "sample": {}}, ("path", "type"))),
+            "run_id": TEXT,
+        },
         **RUN_BESIDE,
     ),
     claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
@@ -147,16 +140,9 @@ DESCRIBE = ServedTool(
         "are unknown, the failure names the nearest of each, and its details hold `entries` of the others."
     ),
     input_schema=arguments_schema(
-        {
-            "nodes": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Names of nodes, at most 100",
-            }
-        },
-        "nodes",
+        {"nodes": {**list_of(TEXT), "description": f"Names of nodes, at most {_MOST_DESCRIBED}"}}
     ),
-    output_schema=output_schema(object_of({"nodes": list_of(_ENTRY)}, "nodes")),
+    output_schema=answer_schema({"nodes": list_of(object_of(_DESCRIBED, ("node",)))}),
     claims=LOCAL_READING,
     answer=describe,
 )
@@ -169,20 +155,15 @@ SEARCH = ServedTool(
         f"at most {SEARCH_LIMIT}, of `total` that match. For a task in plain words, registry_discover is "
         "better. Continue with registry_describe."
     ),
-    input_schema=arguments_schema(
-        {"pattern": {"type": "string", "description": "Words, such as: github issue"}}, "pattern"
-    ),
-    output_schema=output_schema(
-        object_of(
-            {
-                "nodes": list_of(object_of({"node": TEXT, "description": TEXT, "score": NUMBER}, "node")),
-                "limit": {"type": "integer"},
-                "total": {"type": "integer"},
-                "note": TEXT,
-            },
-            "nodes",
-            "total",
-        )
+    input_schema=arguments_schema({"pattern": {**TEXT, "description": "Words, such as: github issue"}}),
+    output_schema=answer_schema(
+        {
+            "nodes": list_of(object_of({"node": TEXT, "description": TEXT, "score": NUMBER}, ("node",))),
+            "limit": INTEGER,
+            "total": INTEGER,
+            "note": TEXT,
+        },
+        required=("nodes", "total"),
     ),
     claims=LOCAL_READING,
     answer=search,
@@ -196,8 +177,8 @@ LIST = ServedTool(
         "registry_search."
     ),
     input_schema=arguments_schema({}),
-    output_schema=output_schema(
-        object_of({"nodes": list_of(_ROW), "total": {"type": "integer"}}, "nodes", "total")
+    output_schema=answer_schema(
+        {"nodes": list_of(object_of({"node": TEXT, "description": TEXT})), "total": INTEGER}
     ),
     claims=LOCAL_READING,
     answer=list_nodes,

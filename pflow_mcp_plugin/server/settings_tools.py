@@ -10,11 +10,11 @@ from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import mask
 from pflow_mcp_plugin.server.envelopes import (
+    FLAG,
     LOCAL_READING,
     TEXT,
+    answer_schema,
     arguments_schema,
-    object_of,
-    output_schema,
     success,
 )
 from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, nearest, settings_of, shown
@@ -77,8 +77,7 @@ def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     return success({"key": key, "value": visible, "masked": visible != value})
 
 
-_FLAG: JSONObject = {"type": "boolean"}
-_KEY: JSONObject = {"type": "string", "description": "The name of the setting, such as GITHUB_TOKEN"}
+_KEY: JSONObject = {**TEXT, "description": "The name of the setting, such as GITHUB_TOKEN"}
 
 SET = ServedTool(
     name="settings_set",
@@ -88,10 +87,8 @@ SET = ServedTool(
         "${KEY}. An earlier value of the same key is replaced. The answer does not repeat the value. Keys "
         "that decide what is started, and those of pflow itself, are for the user to set."
     ),
-    input_schema=arguments_schema(
-        {"key": _KEY, "value": {"type": "string", "description": "Its value"}}, "key", "value"
-    ),
-    output_schema=output_schema(object_of({"key": TEXT, "saved": _FLAG}, "key", "saved")),
+    input_schema=arguments_schema({"key": _KEY, "value": {**TEXT, "description": "Its value"}}),
+    output_schema=answer_schema({"key": TEXT, "saved": FLAG}),
     claims=Claims(read_only=False, destructive=True, idempotent=True, open_world=False),
     answer=set_value,
 )
@@ -103,10 +100,8 @@ GET = ServedTool(
         "Say whether a setting is saved, and its value; secrets are masked as ****. You never need the value "
         "itself: refer to it as ${KEY}. If it is not set, ask the user for it or save it with settings_set."
     ),
-    input_schema=arguments_schema({"key": _KEY}, "key"),
-    output_schema=output_schema(
-        object_of({"key": TEXT, "value": TEXT, "masked": _FLAG}, "key", "value", "masked")
-    ),
+    input_schema=arguments_schema({"key": _KEY}),
+    output_schema=answer_schema({"key": TEXT, "value": TEXT, "masked": FLAG}),
     claims=LOCAL_READING,
     answer=get,
     reveals=True,

@@ -11,17 +11,19 @@ from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
     DISCOVERING,
+    FLAG,
+    INTEGER,
     LOCAL_READING,
     NUMBER,
     RUN_BESIDE,
     TEXT,
+    answer_schema,
     arguments_schema,
     discovery_answer,
     discovery_schema,
     failure,
     list_of,
     object_of,
-    output_schema,
     success,
 )
 from pflow_mcp_plugin.server.served_tool import (
@@ -116,13 +118,12 @@ _WORKFLOW: JSONObject = {
 _DESCRIBED: JSONObject = {
     "name": TEXT,
     "description": TEXT,
-    "version": {"type": "integer"},
+    "version": INTEGER,
     "saved": TEXT,
     "inputs": ANY_OBJECT,
     "outputs": ANY_OBJECT,
     "problem": TEXT,
 }
-_SAVED = object_of(_DESCRIBED, "name")
 _PROBLEMS = list_of(ANY_OBJECT)
 
 DISCOVER = ServedTool(
@@ -134,10 +135,8 @@ DISCOVER = ServedTool(
         "outputs, a confidence from 0 to 1 and the reason. At 0.95 or more, run the workflow by its name "
         "with workflow_execute; below, look at it first; if nothing fits, continue with registry_discover."
     ),
-    input_schema=arguments_schema(
-        {"query": {"type": "string", "description": "The task, in plain words"}}, "query"
-    ),
-    output_schema=discovery_schema(_DESCRIBED, "name", "inputs", "outputs"),
+    input_schema=arguments_schema({"query": {**TEXT, "description": "The task, in plain words"}}),
+    output_schema=discovery_schema(_DESCRIBED, ("name", "inputs", "outputs")),
     claims=DISCOVERING,
     answer=discover,
 )
@@ -155,16 +154,14 @@ EXECUTE = ServedTool(
         {
             "workflow": _WORKFLOW,
             "parameters": {
-                "type": "object",
+                **ANY_OBJECT,
                 "default": {},
                 "description": "The workflow's inputs by name",
             },
         },
-        "workflow",
+        required=("workflow",),
     ),
-    output_schema=output_schema(
-        object_of({"outputs": ANY_OBJECT, "run_id": TEXT}, "outputs", "run_id"), **RUN_BESIDE
-    ),
+    output_schema=answer_schema({"outputs": ANY_OBJECT, "run_id": TEXT}, **RUN_BESIDE),
     claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
     answer=execute,
 )
@@ -177,15 +174,8 @@ VALIDATE = ServedTool(
         "message and suggestion; if there is no error, also the workflow in its normal form. Call it after "
         "each change until it is valid, then workflow_execute."
     ),
-    input_schema=arguments_schema({"workflow": _WORKFLOW}, "workflow"),
-    output_schema=output_schema(
-        object_of(
-            {"valid": {"type": "boolean"}, "problems": _PROBLEMS, "workflow": ANY_OBJECT},
-            "valid",
-            "problems",
-            "workflow",
-        )
-    ),
+    input_schema=arguments_schema({"workflow": _WORKFLOW}),
+    output_schema=answer_schema({"valid": FLAG, "problems": _PROBLEMS, "workflow": ANY_OBJECT}),
     claims=LOCAL_READING,
     answer=validate,
 )
@@ -201,21 +191,18 @@ SAVE = ServedTool(
     input_schema=arguments_schema(
         {
             "workflow_file": {
-                "type": "string",
+                **TEXT,
                 "maxLength": MOST_BYTES,
                 "description": (
                     "The path of a JSON or YAML file inside the served folder, the workflow itself as JSON "
                     "or YAML text, or the name of a saved workflow to copy"
                 ),
             },
-            "name": {"type": "string", "description": "lowercase-with-hyphens"},
-            "description": {"type": "string", "description": "What it does, in the words of a task"},
-        },
-        "workflow_file",
-        "name",
-        "description",
+            "name": {**TEXT, "description": "lowercase-with-hyphens"},
+            "description": {**TEXT, "description": "What it does, in the words of a task"},
+        }
     ),
-    output_schema=output_schema(_SAVED),
+    output_schema=answer_schema(_DESCRIBED, required=("name",)),
     # Replaced ones are kept as versions.
     claims=Claims(read_only=False, destructive=False, idempotent=True, open_world=False),
     answer=save,
@@ -229,15 +216,10 @@ LIST = ServedTool(
         "workflow_discover is better."
     ),
     input_schema=arguments_schema(
-        {
-            "filter": {
-                "type": "string",
-                "description": "Only those whose name or description contains this",
-            }
-        }
+        {"filter": {**TEXT, "description": "Only those whose name or description contains this"}}, required=()
     ),
-    output_schema=output_schema(
-        object_of({"workflows": list_of(_SAVED), "total": {"type": "integer"}}, "workflows", "total")
+    output_schema=answer_schema(
+        {"workflows": list_of(object_of(_DESCRIBED, required=("name",))), "total": INTEGER}
     ),
     claims=LOCAL_READING,
     answer=list_saved,
@@ -278,8 +260,7 @@ _STEP = object_of(
         "milliseconds": NUMBER,
         "error": {"type": ["string", "null"]},
     },
-    "id",
-    "type",
+    required=("id", "type"),
 )
 
 READ_TRACE = ServedTool(
@@ -293,25 +274,23 @@ READ_TRACE = ServedTool(
     input_schema=arguments_schema(
         {
             "trace_file": {
-                "type": "string",
+                **TEXT,
                 "description": "The trace_path of a run, its run_id, or latest, which is the default",
             }
-        }
+        },
+        required=(),
     ),
-    output_schema=output_schema(
-        object_of(
-            {
-                "run_id": TEXT,
-                "workflow": TEXT,
-                "success": {"type": "boolean"},
-                "error": {"type": ["object", "null"]},
-                "inputs": ANY_OBJECT,
-                "steps": list_of(_STEP),
-                "trace_file": TEXT,
-            },
-            "steps",
-            "trace_file",
-        )
+    output_schema=answer_schema(
+        {
+            "run_id": TEXT,
+            "workflow": TEXT,
+            "success": FLAG,
+            "error": {"type": ["object", "null"]},
+            "inputs": ANY_OBJECT,
+            "steps": list_of(_STEP),
+            "trace_file": TEXT,
+        },
+        required=("steps", "trace_file"),
     ),
     claims=LOCAL_READING,
     answer=read_trace,

@@ -79,11 +79,11 @@ DEEPEST = 100
 """Levels of tables and lists in a document; a server needs five, a dotted key has one for each part."""
 
 
-def is_too_deep(document: object) -> bool:
-    """Whether the nesting of a document exceeds the limit."""
+def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
+    """Whether the nesting of a document exceeds a limit."""
     level, depth = [document], 0
     while level:
-        if depth > DEEPEST:
+        if depth > deepest:
             return True
         level = [inner for value in level for inner in _members(value)]
         depth += 1
@@ -93,4 +93,4 @@ def is_too_deep(document: object) -> bool:
 def _members(value: object) -> list[object]:
     if isinstance(value, Mapping):
         return list(value.values())
-    return value if isinstance(value, list) else []
+    return [*value] if isinstance(value, list | tuple) else []

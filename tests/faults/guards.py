@@ -92,7 +92,7 @@ GUARDS = (
     Guard(24, "_compiled", drop("spend")),
     Guard(25, "_compiled", bare("extend")),
     Guard(26, "_is_pattern", always("is_linear")),
-    Guard(27, "Runtime._differs", gives("compare", ())),
+    Guard(27, "Runtime.warn_of_changed_lists", gives("compare", ())),
     Guard(27, "Connection._note_changed_list", drop("list_changed")),
     Guard(28, "_from_rpc", never("says_tool_is_gone")),
     Guard(29, "_decline", drop("_warn")),
