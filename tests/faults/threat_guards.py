@@ -99,7 +99,7 @@ GUARDS = (
     Guard(30, "workflow_name.is_name", always("_NAME"), "library"),
     Guard(30, "confined", never("startswith", "real"), "string"),
     Guard(31, "launch_changed", always("trust")),
-    Guard(32, "is_too_deep", never("DEEPEST"), "deep"),
+    Guard(32, "is_too_deep", never("deepest"), "deep"),
     Guard(32, "_has_long_key", never("dots"), "long"),
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
     Guard(34, "_kept_secrets", never("is_stored"), "warning"),
