@@ -87,16 +87,12 @@ class PflowResources:
         if prefix == _WORKFLOWS and _SEGMENT.fullmatch(name):
             return [_content(uri, _text(library_of(request.host).get(name)), _JSON)]
         if prefix == _TRACES and _SEGMENT.fullmatch(name):
-            return [_content(uri, _text(_trace(request, name)), _JSON)]
+            trace: Any = workflow_tools.read_trace(request, {"trace_file": name})["data"]
+            if name in ("latest", trace["run_id"]):  # a find by the beginning of an id is not this resource
+                return [_content(uri, _text(trace), _JSON)]
+            raise PflowError(f"There is no trace of run {name}", kind="not_found")
         hint = f"There are {GUIDE}, {SCHEMA}, {_WORKFLOWS}NAME, {_TRACES}RUN_ID"
         raise PflowError(f"There is no resource {shown(uri)}", kind="not_found", suggestions=(hint,))
-
-
-def _trace(request: ServedRequest, run_id: str) -> JSONObject:
-    trace: Any = workflow_tools.read_trace(request, {"trace_file": run_id})["data"]
-    if run_id not in ("latest", trace["run_id"]):  # it was found by the beginning of its id
-        raise PflowError(f"There is no trace of run {run_id}", kind="not_found")
-    return dict(trace)
 
 
 def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:

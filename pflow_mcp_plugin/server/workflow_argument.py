@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Library, PflowError
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.served_tool import ServedRequest, runner_of, shown
 from pflow_mcp_plugin.storage import NotRegular, read_regular
@@ -49,7 +49,14 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
         content = read_confined(request.root, given, MOST_BYTES).decode("utf-8", "replace")
         found = _parsed(request, content, given.replace("\\", "/").rpartition("/")[2])
     else:
-        raise _not_saved(library, given)
+        hints = ["See workflow_list", "Pass a path that ends in .json or .yaml, or the workflow itself"]
+        if library is not None:
+            try:
+                library.get(given)
+            except PflowError as error:  # it names the nearest
+                hints = [*(hint for hint in error.suggestions if hint.startswith("Did you mean")), *hints]
+        message = f"No workflow is saved as {shown(given)}"
+        raise PflowError(message, kind="not_found", suggestions=tuple(hints))
     _check_size(found)
     return found
 
@@ -58,16 +65,6 @@ def _parsed(request: ServedRequest, content: str, name: str) -> GivenWorkflow:
     if len(content) > MOST_BYTES:
         raise _too_large(f"{MOST_BYTES:,} characters")
     return GivenWorkflow(runner_of(request.host).read(content, name), name)
-
-
-def _not_saved(library: Library | None, given: str) -> PflowError:
-    hints = ["See workflow_list", "Pass a path that ends in .json or .yaml, or the workflow itself"]
-    if library is not None:
-        try:
-            library.get(given)
-        except PflowError as error:  # it names the nearest
-            hints = [*(hint for hint in error.suggestions if hint.startswith("Did you mean")), *hints]
-    return PflowError(f"No workflow is saved as {shown(given)}", kind="not_found", suggestions=tuple(hints))
 
 
 def _check_size(found: GivenWorkflow) -> None:

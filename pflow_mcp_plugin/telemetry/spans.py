@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pflow_mcp_plugin.contract import PflowError, Run, RunOrigin
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.telemetry.provider import tracer
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
 _OUTCOME = "pflow.outcome"
@@ -30,10 +29,16 @@ def run_span(run: Run) -> Iterator[None]:
     if traced is None:
         yield
         return
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    parent = None  # the current span
+    if run.origin.trace_parent and not trace.get_current_span().get_span_context().is_valid:
+        parent = TraceContextTextMapPropagator().extract({"traceparent": run.origin.trace_parent})
     name = run.workflow.name
     with traced.start_as_current_span(
         f"pflow.run {name}",
-        context=_parent(run.origin),
+        context=parent,
         attributes={"pflow.run_id": run.run_id, "pflow.workflow": name},
         record_exception=False,
         set_status_on_exception=False,
@@ -88,16 +93,6 @@ def carried_context() -> contextvars.Context:
 
         made.run(context.attach, trace.set_span_in_context(trace.get_current_span(), context.Context()))
     return made
-
-
-def _parent(origin: RunOrigin) -> Context | None:
-    """Return the context of the parent of a run's span; None for the current one."""
-    from opentelemetry import trace
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-    if not origin.trace_parent or trace.get_current_span().get_span_context().is_valid:
-        return None
-    return TraceContextTextMapPropagator().extract({"traceparent": origin.trace_parent})
 
 
 def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:

@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from pflow_mcp_plugin.cli.dependencies import approve_launches
+from pflow_mcp_plugin.cli.dependencies import approve_launches, open_pool
 from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
-from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.config.expansion import host_lookup
-from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import servers
@@ -152,7 +151,12 @@ class PflowHost:
         known.store.add({name: {"command": str(self.home / f"no server {name} in this test")}})
         listing = Listing(info=ServerInfo(name=name), tools=answers.tools)
         known.catalog.save(name, listing, known.store.fingerprint(name))
-        self.register(_Stub(name, answers), f"stub-{name}")
+
+        @hookimpl
+        def pflow_mcp_call_tool(call: ToolCall) -> CallResult | None:
+            return answers.answer(call) if call.server == name else None
+
+        self.register(SimpleNamespace(pflow_mcp_call_tool=pflow_mcp_call_tool), f"stub-{name}")
         self.host.refresh("mcp")
         return answers
 
@@ -188,19 +192,6 @@ class PflowHost:
         for problem in collection.problems:
             self.host.report(problem)
         return collection.get(name).preset
-
-
-class _Stub:
-    """A plugin that answers the calls of one server."""
-
-    def __init__(self, server: str, answers: ToolAnswers) -> None:
-        self._server = server
-        self._answers = answers
-
-    @hookimpl
-    def pflow_mcp_call_tool(self, call: ToolCall) -> CallResult | None:
-        """Answer a call in place of the server."""
-        return self._answers.answer(call) if call.server == self._server else None
 
 
 @contextmanager
@@ -263,11 +254,7 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
     except PflowError as error:
         raise _failure(f"Preset {name} cannot be added", error, host.warnings) from error
     known = servers(host.host.paths)
-    with Pool(
-        lambda _: None,
-        stderr_folder=stderr_folder(host.host.paths),
-        sign_in_folder=sign_in_folder(host.host.paths),
-    ) as pool:
+    with open_pool(host.host) as pool:
         (synced,) = sync([name], known, pool, host_lookup(host.host))
     if synced.error is not None:
         raise _failure(f"Preset {name} does not start", synced.error)

@@ -25,32 +25,36 @@ class ToolFailure(Exception):
     """What a tool declared as a Python function raises to report a failure; also given as an answer."""
 
 
-@attrs.frozen(kw_only=True)
-class Declared:
-    """A tool that a test declared.
+def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
+    """Return a tool from what a test wrote down, and what answers its calls; None if the test sets answers.
 
-    Attributes:
-        tool: As its server lists it.
-        function: Answers a call, given its arguments as keywords; None if the test sets the answers.
-    """
-
-    tool: Tool
-    function: Callable[..., CallResult] | None = None
-
-
-def declared(tool: ToolLike) -> Declared:
-    """Return a tool from what a test wrote down; a function's schema comes from its annotations.
+    A function's schema comes from its annotations.
 
     Raises:
         TypeError: The JSON form has no name.
     """
     if isinstance(tool, Tool):
-        return Declared(tool=tool)
+        return tool, None
     if isinstance(tool, Mapping):
         if not isinstance(tool.get("name"), str):
             raise TypeError(f"A tool needs a name, got {dict(tool)!r}")
-        return Declared(tool=tool_from_json({"inputSchema": {"type": "object"}, "hash": "", **tool}))
-    return _of_function(tool)
+        return tool_from_json({"inputSchema": {"type": "object"}, "hash": "", **tool}), None
+    from mcp.server.mcpserver.tools import Tool as SdkTool
+
+    made = SdkTool.from_function(tool)
+
+    def answer(**arguments: Any) -> CallResult:
+        import asyncio
+
+        return asyncio.run(_call(made, arguments))
+
+    of_function = Tool(
+        name=made.name,
+        description=made.description,
+        input_schema=made.parameters,
+        output_schema=made.output_schema,
+    )
+    return of_function, answer
 
 
 def read_tools(path: str | Path) -> tuple[Tool, ...]:
@@ -65,26 +69,7 @@ def read_tools(path: str | Path) -> tuple[Tool, ...]:
     tools = document.get("tools") if isinstance(document, Mapping) else None
     if not isinstance(tools, list):
         raise TypeError(f'{path} has no list "tools"')
-    return tuple(declared(tool).tool for tool in tools)
-
-
-def _of_function(function: Callable[..., Any]) -> Declared:
-    from mcp.server.mcpserver.tools import Tool as SdkTool
-
-    made = SdkTool.from_function(function)
-    tool = Tool(
-        name=made.name,
-        description=made.description,
-        input_schema=made.parameters,
-        output_schema=made.output_schema,
-    )
-
-    def answer(**arguments: Any) -> CallResult:
-        import asyncio
-
-        return asyncio.run(_call(made, arguments))
-
-    return Declared(tool=tool, function=answer)
+    return tuple(declared(tool)[0] for tool in tools)
 
 
 async def _call(made: Any, arguments: dict[str, Any]) -> CallResult:
@@ -126,14 +111,14 @@ class ToolAnswers:
 
     def __init__(self, tools: Iterable[ToolLike]) -> None:
         declarations = [declared(tool) for tool in tools]
-        self.tools: tuple[Tool, ...] = tuple(each.tool for each in declarations)
+        self.tools: tuple[Tool, ...] = tuple(tool for tool, _ in declarations)
         self.calls: list[ToolCall] = []
         self._lock = threading.Lock()
         self._wrapping = {
             tool.name for tool in self.tools if result_form(tool.output_schema).wrapped is not False
         }
         self._answers: dict[str, deque[Any]] = {
-            each.tool.name: deque([each.function]) for each in declarations if each.function
+            tool.name: deque([function]) for tool, function in declarations if function
         }
 
     def give(self, tool: str, *answers: object) -> None:

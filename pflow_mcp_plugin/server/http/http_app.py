@@ -86,20 +86,18 @@ class TokenGate:
         """Handle an ASGI event."""
         if scope["type"] == "lifespan" or scope["path"] in self.open_paths:
             return await self.app(scope, receive, send)
-        verdict = await self._verdict(Headers(scope=scope))
+        given = Headers(scope=scope).getlist("authorization")
+        scheme, _, token = given[0].partition(" ") if given else ("", "", "")
+        if not given:
+            verdict: AccessToken | Refusal = _NO_TOKEN
+        elif len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
+            verdict = Refusal(reason="The request needs exactly one header Authorization: Bearer TOKEN")
+        else:
+            verdict = await self.check.check(token.strip())
         if isinstance(verdict, Refusal):
             return await self._refuse(verdict, send)
         scope = {**scope, "user": AuthenticatedUser(verdict), "auth": AuthCredentials(verdict.scopes)}
         return await self.app(scope, receive, send)
-
-    async def _verdict(self, headers: Headers) -> AccessToken | Refusal:
-        given = headers.getlist("authorization")
-        if not given:
-            return _NO_TOKEN
-        scheme, _, token = given[0].partition(" ")
-        if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
-            return Refusal(reason="The request needs exactly one header Authorization: Bearer TOKEN")
-        return await self.check.check(token.strip())
 
     async def _refuse(self, refusal: Refusal, send: Send) -> None:
         parts = {"realm": "pflow"}
@@ -186,25 +184,20 @@ class RequestLimits:
     async def _body(self, scope: Scope, receive: Receive, send: Send) -> bytes | None:
         """Return the body of a request; None if the client has gone, or was told that it is too large."""
         declared = Headers(scope=scope).get("content-length", "0")
-        body = bytearray()
-        more = int(declared) <= self.max_request_size if declared.isdecimal() else False
-        if not more:
-            await self._too_large(send)
-            return None
+        is_small = declared.isdecimal() and int(declared) <= self.max_request_size
+        body, more = bytearray(), is_small
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
-            if len(body) > self.max_request_size:
-                await self._too_large(send)
-                return None
-            more = message.get("more_body", False)
-        return bytes(body)
-
-    async def _too_large(self, send: Send) -> None:
+            is_small = len(body) <= self.max_request_size
+            more = is_small and message.get("more_body", False)
+        if is_small:
+            return bytes(body)
         reason = f"The request has more than {self.max_request_size} bytes"
         await answer(send, 413, {"error": "too_large", "error_description": reason})
+        return None
 
 
 class _Reply:

@@ -224,10 +224,7 @@ class HttpServer:
 
     def _hurry(self) -> None:
         self._limits.cancel()
-        asyncio.get_running_loop().call_later(1, self._give_up)
-
-    def _give_up(self) -> None:
-        self._uvicorn.force_exit = True
+        asyncio.get_running_loop().call_later(1, setattr, self._uvicorn, "force_exit", True)  # noqa: FBT003
 
     @contextmanager
     def _signals_taken(self) -> Iterator[None]:

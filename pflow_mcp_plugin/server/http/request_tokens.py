@@ -198,7 +198,14 @@ class AuthorizationServer:
                 for url in metadata_urls(self.issuer):
                     metadata = await _fetched(url)
                     if metadata is not None:
-                        return _signing_keys(await _fetched(self._key_url(metadata)))
+                        key_set = await _fetched(self._key_url(metadata))
+                        keys = (key_set or {}).get("keys")
+                        if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
+                            raise KeysUnavailable("the authorization server has no valid key set")
+                        # Only these may have signed a token (RFC 7517, section 4.2).
+                        return tuple(
+                            it for it in keys if isinstance(it, dict) and it.get("use", "sig") == "sig"
+                        )
         except TimeoutError as error:
             raise KeysUnavailable(f"{self.issuer} does not answer") from error
         raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
@@ -269,14 +276,6 @@ async def _fetched(url: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _signing_keys(key_set: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
-    """Return the keys of a key set that may have signed a token (RFC 7517, section 4.2)."""
-    keys = (key_set or {}).get("keys")
-    if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
-        raise KeysUnavailable("the authorization server has no valid key set")
-    return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")
-
-
 _KEY_TYPES = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
@@ -290,6 +289,16 @@ _MOST_TRIED = 8
 _LEEWAY = 30
 """Seconds by which the clocks of the two servers may differ."""
 _REQUIRED: Any = {"require": ["iss", "sub", "aud", "exp"]}
+
+
+_REASONS: Mapping[type[Exception], str] = {
+    jwt.ExpiredSignatureError: "The token has expired",
+    jwt.ImmatureSignatureError: "The token is not valid yet",
+    jwt.InvalidIssuerError: "The token is from another issuer",
+    jwt.InvalidAudienceError: "The token is for another audience",
+    jwt.MissingRequiredClaimError: "The token lacks one of the claims iss, sub, aud and exp",
+}
+"""Why a token is invalid, in words that quote nothing from it."""
 
 
 class _Unusable(Exception):
@@ -364,7 +373,7 @@ class AccessTokens:
         except jwt.InvalidSignatureError:
             raise
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
-            raise _Unusable(_reason(error)) from error
+            raise _Unusable(_REASONS.get(type(error), "The token is invalid")) from error
         if not isinstance(claims["sub"], str) or not claims["sub"]:
             raise _Unusable("The token names no subject")
         return claims
@@ -385,18 +394,6 @@ def _header(token: str) -> dict[str, Any]:
     if str(header.get("typ", "JWT")).lower() not in _TYPES:
         raise _Unusable("The token is not an access token")
     return header
-
-
-def _reason(error: Exception) -> str:
-    """Return why a token is invalid, quoting nothing from it."""
-    reasons: Mapping[type[Exception], str] = {
-        jwt.ExpiredSignatureError: "The token has expired",
-        jwt.ImmatureSignatureError: "The token is not valid yet",
-        jwt.InvalidIssuerError: "The token is from another issuer",
-        jwt.InvalidAudienceError: "The token is for another audience",
-        jwt.MissingRequiredClaimError: "The token lacks one of the claims iss, sub, aud and exp",
-    }
-    return reasons.get(type(error), "The token is invalid")
 
 
 def _scopes(claims: Mapping[str, Any]) -> list[str]:
