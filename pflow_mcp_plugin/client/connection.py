@@ -2,6 +2,8 @@
 
 The SDK's contexts must be exited in the task that entered them, so one task does both. Each call
 is a separate task that uses the session and can be cancelled alone.
+
+Imported on the event loop's thread only, as `session` is.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from mcp.shared.exceptions import MCPError
+
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.client.deadlines import (
     Bounds,
@@ -27,8 +31,23 @@ from pflow_mcp_plugin.client.deadlines import (
 from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.server_failures import excess
-from pflow_mcp_plugin.client.request_failures import Exchange, NoAccessToken, RequestFailed
+from pflow_mcp_plugin.client.negotiation import negotiate
+from pflow_mcp_plugin.client.request_failures import (
+    Exchange,
+    NoAccessToken,
+    RequestFailed,
+    in_words,
+    leaves,
+)
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
+from pflow_mcp_plugin.client.session import (
+    Session,
+    describe,
+    has_resources,
+    listening,
+    request_page,
+    request_tool,
+)
 from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
 from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -41,9 +60,6 @@ from pflow_mcp_plugin.types import ServerInfo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp.shared.exceptions import MCPError
-
-    from pflow_mcp_plugin.client.session import Session
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
@@ -181,10 +197,6 @@ class Connection:
         self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
     ) -> CallResult:
         """Call a tool over the connection, once."""
-        from mcp.shared.exceptions import MCPError
-
-        from pflow_mcp_plugin.client.session import request_tool
-
         # Only pflow itself is told which workflows have led to the call.
         above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
         meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
@@ -236,8 +248,6 @@ class Connection:
         A server that refuses a call because they are missing did not run it: it may be sent again, once
         (protocol 2026-07-28, streamable HTTP, `x-mcp-header`).
         """
-        from mcp.shared.exceptions import MCPError
-
         if refusal.code != _HEADER_MISMATCH or self.info.era != "modern":
             raise refusal
         try:
@@ -294,8 +304,6 @@ class Connection:
 
     async def _has_resources(self) -> bool:
         """Return whether the server has resources; one that does not say so in time may have some."""
-        from pflow_mcp_plugin.client.session import has_resources
-
         try:
             async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
                 return await has_resources(self._live_session())
@@ -305,8 +313,6 @@ class Connection:
             return False
 
     async def _pages(self, bounds: Bounds) -> ToolPages:
-        from pflow_mcp_plugin.client.session import request_page
-
         async def request(cursor: str | None) -> tuple[str | None, Mapping[str, Any]]:
             return await request_page(self._live_session(), cursor, bounds.until)
 
@@ -330,8 +336,6 @@ class Connection:
     async def _own(self, ready: asyncio.Future[None]) -> None:
         """Open the connection, serve until `close` or the end of the server, then close it."""
         whole = start_deadline(self._server)
-        from pflow_mcp_plugin.client import session  # noqa: F401 - loads the SDK before the clock starts
-
         deadline = asyncio.timeout(whole.seconds)
         extending = asyncio.create_task(self._extend_to_install(deadline))
         watching = self._watch_memory()
@@ -345,7 +349,8 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001 - the SDK may raise anything, in exception groups
             if ready.done():
-                self._warn(f"lost its connection: {self._explainer.cause(error)}")
+                cause = in_words(next(leaves(error)), self._launch.redactor)
+                self._warn(f"lost its connection: {cause}")
                 return  # the session fails the running calls; later ones see `alive` false
             phase, timed_out = self._phase, isinstance(error, TimeoutError) and deadline.expired()
             if timed_out and await extending:
@@ -388,9 +393,6 @@ class Connection:
 
     @asynccontextmanager
     async def _connected(self, deadline: asyncio.Timeout) -> AsyncIterator[None]:
-        from pflow_mcp_plugin.client.negotiation import negotiate
-        from pflow_mcp_plugin.client.session import Session, describe, listening
-
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._transport() as streams:
             session = Session(streams, version("pflow-mcp"), self._questions, self._note_changed_list)

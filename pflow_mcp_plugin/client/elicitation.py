@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequest,
+    InputResponse,
+    ListRootsRequest,
+    ListRootsResult,
+)
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.redaction import Redactor
-
-if TYPE_CHECKING:
-    from mcp_types import ElicitRequestParams, ElicitResult, ErrorData, InputRequest, InputResponse
 
 Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
 """Takes a question and the JSON Schema of its form; returns fields, or None to decline.
@@ -44,8 +53,6 @@ class Elicitation:
 
     async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
         """Answer a question, or return an error where the protocol has no other way to refuse."""
-        from mcp_types import ElicitRequest, ErrorData, ListRootsRequest, ListRootsResult
-
         if isinstance(request, ElicitRequest):
             return await self.elicit(None, request.params)
         if isinstance(request, ListRootsRequest):
@@ -55,8 +62,6 @@ class Elicitation:
 
     async def elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
         """Return the answer to a form with defaults filled in, or decline it."""
-        from mcp_types import ElicitRequestFormParams, ElicitResult
-
         # The other mode, `url`, wants a browser opened at an address that the server chooses.
         if self._ask is None or not isinstance(params, ElicitRequestFormParams):
             self._decline(f"input: {self._redactor.shortened(params.message, _LONGEST)!r}")

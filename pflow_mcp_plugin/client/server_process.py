@@ -130,16 +130,15 @@ def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:
     variables; UTF-8 for Python; the server's own `env`, which takes precedence over these; and the
     marker of this run.
     """
-    inherited = {name: value for name, value in os.environ.items() if _is_inherited(name, value)}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        # Windows ignores case, and proxy variables are often in lower case. A value that begins with `()`
+        # is an exported shell function, which is code.
+        if (name.upper() in _NAMES or name.upper().startswith(_PREFIXES)) and not value.startswith("()")
+    }
     # The marker comes last: a config that sets the same name must not hide the process from the reaper.
     return {**inherited, **_ALWAYS, **own, MARKER: marker}
-
-
-def _is_inherited(name: str, value: str) -> bool:
-    if value.startswith("()"):  # an exported shell function, which is code
-        return False
-    upper = name.upper()  # Windows ignores case, and proxy variables are often in lower case
-    return upper in _NAMES or upper.startswith(_PREFIXES)
 
 
 @attrs.frozen

@@ -164,22 +164,18 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 
         try:
             with anyio.fail_after(timeout):
-                stream = await _first(await self._addresses(host, port), connected)
+                places = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                allowed = list(dict.fromkeys(str(place[0]) for *_, place in places))
+                if not self.proxied:
+                    allowed, refusal = egress.allowed_addresses(self.endpoint, host, allowed)
+                    if refusal is not None and not allowed:
+                        raise HostRefused(refusal)
+                stream = await _first(allowed, connected)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(str(error)) from error
         except OSError as error:
             raise httpcore2.ConnectError(str(error)) from error
         return _PinnedStream(stream, self) if self.pins else stream
-
-    async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        places = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found = list(dict.fromkeys(str(place[0]) for *_, place in places))
-        if self.proxied:
-            return found
-        allowed, refusal = egress.allowed_addresses(self.endpoint, host, found)
-        if refusal is not None and not allowed:
-            raise HostRefused(refusal)
-        return allowed
 
 
 async def _first(

@@ -62,7 +62,7 @@ GUARDS = (
     Guard(12, "Elicitation.answer", instead("ListRootsResult", "roots", code=_ROOTS_TOLD)),
     Guard(13, "elicit", never("_ask", "ElicitRequestFormParams")),
     Guard(14, "marked_processes", always("isdecimal", "getpid")),
-    Guard(15, "_is_inherited", always("_NAMES")),
+    Guard(15, "child_environment", always("_NAMES")),
     Guard(16, "_refusal_of_plain_http", always("insecure", "canonical")),
     Guard(17, "_may_follow", always("is_same_origin")),
     Guard(17, "sse._endpoint", always("is_same_origin")),

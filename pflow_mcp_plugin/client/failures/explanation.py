@@ -27,7 +27,6 @@ from pflow_mcp_plugin.client.request_failures import (
     RequestFailed,
     Undelivered,
     causes,
-    in_words,
     leaves,
 )
 from pflow_mcp_plugin.client.server_process import StderrFiles
@@ -113,10 +112,6 @@ class Explainer:
             redactor=self._redactor,
         )
         return explain(error, evidence)
-
-    def cause(self, error: BaseException) -> str:
-        """Return what broke the connection, as text."""
-        return in_words(next(leaves(error)), self._redactor)
 
 
 def explain(error: BaseException, evidence: Evidence) -> McpError:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -63,13 +62,10 @@ class AuthorizationRequests:
         )
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
 
     async def get(self, url: str, *, own: bool = False) -> Answer:
         """Request metadata: of an authorization server, or the server's own, with its headers."""

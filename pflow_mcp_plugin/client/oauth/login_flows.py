@@ -16,7 +16,6 @@ from hashlib import sha256
 from html import escape
 from http import HTTPStatus
 from secrets import compare_digest, token_urlsafe
-from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -237,9 +236,7 @@ class LoopbackListener:
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.tell("Not signed in", "The login has failed. The terminal says why.")
         self._server.close()
         for task in self._unanswered - self._arrived:
@@ -324,9 +321,7 @@ class PastedRedirect:
                 self._port = int(found.getsockname()[1])
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Nothing is open."""
 
     async def response(self, state: str) -> Mapping[str, str]:

@@ -12,7 +12,6 @@ from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
@@ -87,17 +86,14 @@ class HttpRequests:
         self._auth = auth
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             if self._auth is not None:
                 await self._auth.aclose()
         finally:
-            await self._client.__aexit__(kind, error, trace)
+            await self._client.aclose()
 
     def patience(self, method: str) -> float | None:
         """Return how long an HTTP request may take until its answer ends, or its event stream begins."""

@@ -12,7 +12,6 @@ import re
 from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Callable, Container
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong, PipeWriter
@@ -260,9 +259,7 @@ class MessageQueue:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def _wake(self) -> None:
@@ -283,9 +280,7 @@ class MessageSink:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         return None
 
 

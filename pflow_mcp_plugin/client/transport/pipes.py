@@ -191,18 +191,16 @@ class LineBuffer:
         """Yield the lines that a chunk of bytes completes, without their newlines."""
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            yield self._complete(end)
+            self._check(end)
+            line = end
+            if self.pending:
+                begun, self._begun = self._begun, BytesIO()
+                begun.write(end)
+                line = begun.getvalue()
+            yield line
         if rest:
             self._check(rest)
             self._begun.write(rest)
-
-    def _complete(self, end: bytes) -> bytes:
-        self._check(end)
-        if not self.pending:
-            return end
-        begun, self._begun = self._begun, BytesIO()
-        begun.write(end)
-        return begun.getvalue()
 
     def _check(self, more: bytes) -> None:
         size = self.pending + len(more)

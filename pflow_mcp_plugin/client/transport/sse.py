@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
@@ -76,9 +75,7 @@ class SseTransport:
             raise
         return self._incoming, MessageSink(self.send)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def _read(self, opened: asyncio.Future[None]) -> None:

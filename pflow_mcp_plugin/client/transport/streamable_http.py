@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any
 
 import attrs
@@ -84,9 +83,7 @@ class StreamableHttp:
         self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
         return self._incoming, MessageSink(self.send)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Cancel the requests that still wait, and end the session."""
         self._closed = True
         self._incoming.end()
