@@ -132,17 +132,13 @@ class ProcessGroup:
         popen: The process, which leads its session.
         reaper: Ends the group if this process dies.
         end_seconds: How long the group has to end then; by default a moment.
-
-    Attributes:
-        popen: The same.
-        started: `time.perf_counter()` when it was started.
     """
 
     def __init__(
         self, popen: subprocess.Popen[bytes], reaper: Reaper, end_seconds: float | None = None
     ) -> None:
         self.popen = popen
-        self.started = time.perf_counter()
+        self.started = time.perf_counter()  # when the process was
         self._reaper = reaper
         self._end_seconds = end_seconds
         reaper.register(popen.pid, end_seconds)

@@ -78,16 +78,6 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
-def _host_pidfd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the host ends, None where pidfds are unsupported."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, PermissionError):
-        return None
-    except OSError:
-        return -1  # the host is gone already
-
-
 def watch(lifeline: int, host_pid: int) -> dict[int, float]:
     """Track the groups that the host registers until the host is gone; return those that remain.
 
@@ -97,9 +87,13 @@ def watch(lifeline: int, host_pid: int) -> dict[int, float]:
     starting holds it open until it executes the server, and has a marker from then on.
     """
     groups: dict[int, float] = {}
-    host = _host_pidfd(host_pid)
-    watched = [lifeline] if host is None or host == -1 else [lifeline, host]
-    seconds = _LAST_CHILD if host == -1 else None
+    watched, seconds = [lifeline], None
+    try:
+        watched.append(os.pidfd_open(host_pid))  # readable when the host ends
+    except (AttributeError, PermissionError):  # pidfds are unsupported
+        pass
+    except OSError:  # the host is gone already
+        seconds = _LAST_CHILD
     rest = b""
     while True:
         ready, _, _ = select.select(watched, [], [], seconds)

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-_FUNCTIONS = ("waitid", "killpg")
-"""Functions of `os` that watching a process needs: Windows has neither, macOS the first since Python 3.13."""
 _STATE, _PARENT, _GROUP, _SESSION, _RESIDENT = 0, 1, 2, 3, 21
 """Where these fields stand behind the name of a process, see proc(5)."""
 _MIB = 1 << 20
@@ -17,7 +15,8 @@ _MIB = 1 << 20
 
 def has_process_groups() -> bool:
     """Whether processes can be watched and ended as groups on this system."""
-    return all(hasattr(os, name) for name in _FUNCTIONS)
+    # Windows has neither, macOS the first since Python 3.13.
+    return hasattr(os, "waitid") and hasattr(os, "killpg")
 
 
 def exit_code(pid: int) -> int | None:

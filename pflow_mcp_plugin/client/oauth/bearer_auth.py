@@ -19,7 +19,7 @@ import attrs
 import httpx2
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place
-from pflow_mcp_plugin.client.oauth.metadata import challenged_scopes, discovered, resource_of
+from pflow_mcp_plugin.client.oauth.metadata import challenged_scopes, discovered
 from pflow_mcp_plugin.client.oauth.sign_in_state import SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, store_of
 from pflow_mcp_plugin.client.oauth.token_endpoint import (
@@ -214,19 +214,11 @@ class BearerAuth:
         self._learn(str(auth.get("client_id", "")), str(auth.get("client_secret", "")))
         scopes = wanted_scopes(auth)
         async with AuthorizationRequests(server) as requests:
-            issuer = str(auth.get("issuer", ""))
-            found = await discovered(requests, server, issuer=issuer, challenge=challenge)
+            found = await discovered(requests, challenge)
             client = registered_client(auth, found.authorization_server)
             if client is None:
                 raise NoAccessToken("auth has no client_id", "credentials")
-            sign_in = SignIn(
-                server=server.name,
-                server_url=resource_of(server.url),
-                resource=found.resource,
-                authorization_server=found.authorization_server,
-                registration=client,
-                signed_in_at=time.time(),
-            )
+            sign_in = found.sign_in(client)
             form = {"grant_type": "client_credentials"}
             if scopes:
                 form["scope"] = " ".join(scopes)

@@ -23,7 +23,7 @@ from pflow_mcp_plugin.client.oauth.login_flows import (
     code_tokens,
     device_tokens,
 )
-from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce, resource_of
+from pflow_mcp_plugin.client.oauth.metadata import Discovery, discovered, require_pkce
 from pflow_mcp_plugin.client.oauth.sign_in_state import (
     AuthorizationServer,
     Method,
@@ -138,7 +138,7 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
     auth = launch.server.auth
     key, store = SignInKey.of(launch.server), store_of(launch)
     async with AuthorizationRequests(launch.server) as requests:
-        found = await discovered(requests, launch.server, issuer=str(auth.get("issuer", "")))
+        found = await discovered(requests)
         former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
         granted = former.tokens.scopes if former and former.tokens else ()
         wanted = _wanted(auth, found, granted, scopes)
@@ -214,17 +214,8 @@ class _Attempt:
 
     def _begun(self, client: Registration) -> SignIn:
         """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
-        server = self.launch.server
-        self.launch.learn(filter(None, (client.client_secret,)))
-        return SignIn(
-            server=server.name,
-            server_url=resource_of(server.url),
-            resource=self.found.resource,
-            authorization_server=self.found.authorization_server,
-            registration=client,
-            tokens=Tokens(scopes=self.scopes),
-            signed_in_at=time.time(),
-        )
+        self.launch.learn((client.client_secret,))
+        return self.found.sign_in(client, Tokens(scopes=self.scopes))
 
     @asynccontextmanager
     async def _redirects(

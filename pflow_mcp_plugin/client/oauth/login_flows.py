@@ -114,9 +114,8 @@ async def code_tokens(
     if person.open_url is None:
         person.show(f"Open this URL in a browser:\n\n  {url}\n")
     else:
-        person.show(
-            f"Opening a browser to sign in. If none opens, open this URL on this machine:\n\n  {url}\n"
-        )
+        how = "Opening a browser to sign in. If none opens, open this URL on this machine"
+        person.show(f"{how}:\n\n  {url}\n")
         person.open_url(url)
     if is_stored:
         person.show(_IF_UNKNOWN.format(name=sign_in.server))
@@ -147,11 +146,7 @@ def _authorization_url(sign_in: SignIn, redirect_uri: str, state: str, verifier:
         fields["scope"] = " ".join(scopes)
     if "offline_access" in scopes:
         fields["prompt"] = "consent"  # without it, OpenID Connect ignores that scope (Core 1.0, section 11)
-    own = [
-        (name, value)
-        for name, value in parse_qsl(endpoint.query, keep_blank_values=True)
-        if name not in fields
-    ]
+    own = [pair for pair in parse_qsl(endpoint.query, keep_blank_values=True) if pair[0] not in fields]
     return endpoint._replace(query=urlencode([*own, *fields.items()])).geturl()
 
 
@@ -328,30 +323,24 @@ class PastedRedirect:
         """Return the fields of the redirect that answers the request with a state; others are refused."""
         asked = _ASKED.format(where=self.redirect_uri)
         while line := self._person.read_redirect(asked).strip():
-            wrong, fields = self._read(line, state)
-            if not wrong:
+            where, mark, query = line.partition("?")
+            if not mark and "=" in line:  # what follows the mark
+                where, query = self.redirect_uri, line
+            fields = fields_of(urlsplit(f"?{query}").query)
+            if where != self.redirect_uri:
+                is_url = "://" in where
+                wrong = f"a URL of {place(where)}, not of {self.redirect_uri}" if is_url else "not a URL"
+            elif "state" not in fields:
+                wrong = "not all of it: it has no state"
+            elif not is_answer_to(state, fields):
+                wrong = "the answer to another login: its state differs"
+            else:
                 return fields
-            asked = f"{wrong} Paste the whole URL:"
+            asked = f"That is {wrong}. Paste the whole URL:"
         raise NoAccessToken("no redirect was pasted", "login")
 
     def tell(self, title: str, text: str) -> None:
         """Show nothing: the browser has no page of ours."""
-
-    def _read(self, line: str, state: str) -> tuple[str, Mapping[str, str]]:
-        """Return what is wrong with a pasted line, or the fields in it."""
-        where, mark, query = line.partition("?")
-        if not mark and "=" in line:  # what follows the mark
-            where, query = self.redirect_uri, line
-        fields = fields_of(urlsplit(f"?{query}").query)
-        if where != self.redirect_uri:
-            is_url = "://" in where
-            wrong = f"a URL of {place(where)}, not of {self.redirect_uri}" if is_url else "not a URL"
-            return f"That is {wrong}.", {}
-        if "state" not in fields:
-            return "That is not all of it: it has no state.", {}
-        if not is_answer_to(state, fields):
-            return "That is the answer to another login: its state differs.", {}
-        return "", fields
 
 
 _INTERVAL = 5.0

@@ -7,6 +7,7 @@ URL in it is checked before it is used.
 from __future__ import annotations
 
 import re
+import time
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -14,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import attrs
 
 from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests, place, require_allowed
-from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
 from pflow_mcp_plugin.client.request_failures import NoAccessToken, challenge_parameters
 from pflow_mcp_plugin.client.transport.http_requests import is_same_origin
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -35,38 +36,44 @@ _URLS = (
 class Discovery:
     """What the metadata of a server and its authorization server say, and the refusal of a request."""
 
+    server: Server
     resource: str
-    scopes: tuple[str, ...] = ()
-    challenged_scopes: tuple[str, ...] = ()
+    scopes: tuple[str, ...]
+    challenged_scopes: tuple[str, ...]
     authorization_server: AuthorizationServer
 
+    def sign_in(self, client: Registration, tokens: Tokens | None = None) -> SignIn:
+        """Return a sign-in that begins now."""
+        return SignIn(
+            server=self.server.name,
+            server_url=resource_of(self.server.url),
+            resource=self.resource,
+            authorization_server=self.authorization_server,
+            registration=client,
+            tokens=tokens,
+            signed_in_at=time.time(),
+        )
 
-async def discovered(
-    requests: AuthorizationRequests, server: Server, *, issuer: str = "", challenge: str | None = None
-) -> Discovery:
+
+async def discovered(requests: AuthorizationRequests, challenge: str | None = None) -> Discovery:
     """Request the metadata of a server and of its authorization server."""
-    header = await requests.challenge() if challenge is None else challenge
-    found = await _protected_resource(requests, server, header)
-    chosen = _chosen_issuer(server, found, issuer)
-    return Discovery(
-        resource=str(found["resource"]) if found else resource_of(server.url),
-        scopes=_words(found.get("scopes_supported")) if found else (),
-        challenged_scopes=challenged_scopes(header),
-        authorization_server=await authorization_server(requests, server, chosen),
-    )
-
-
-async def authorization_server(
-    requests: AuthorizationRequests, server: Server, issuer: str
-) -> AuthorizationServer:
-    """Request the metadata of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
+    server = requests.server
+    header = await requests.challenge() if challenge is None else challenge
+    found = await _protected_resource(requests, header)
+    issuer = _chosen_issuer(server, found)
     require_url(server, "the issuer of its authorization server", issuer)
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
         answer = await requests.get(url)
         if answer.status == HTTPStatus.OK and answer.content is not None and "issuer" in answer.content:
-            return _checked(server, issuer, answer.content)
+            return Discovery(
+                server=server,
+                resource=str(found["resource"]) if found else resource_of(server.url),
+                scopes=_words(found.get("scopes_supported")) if found else (),
+                challenged_scopes=challenged_scopes(header),
+                authorization_server=_checked(server, issuer, answer.content),
+            )
     raise NoAccessToken(f"its authorization server {place(issuer)} has no metadata", "operator")
 
 
@@ -111,12 +118,11 @@ def require_url(server: Server, what: str, url: str) -> None:
     require_allowed(server, url)
 
 
-async def _protected_resource(
-    requests: AuthorizationRequests, server: Server, challenge: str
-) -> JSONObject | None:
+async def _protected_resource(requests: AuthorizationRequests, challenge: str) -> JSONObject | None:
     """Return the metadata of the server itself (RFC 9728), None if it has none."""
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
 
+    server = requests.server
     named = challenge_parameters(challenge).get("resource_metadata", "")
     try:
         is_foreign = bool(named) and not is_same_origin(server.url.lower(), named.lower())
@@ -153,7 +159,8 @@ def same_issuer(one: str, other: str) -> bool:
     return one == other or (are_roots and one.rstrip("/") == other.rstrip("/"))
 
 
-def _chosen_issuer(server: Server, found: JSONObject | None, wanted: str) -> str:
+def _chosen_issuer(server: Server, found: JSONObject | None) -> str:
+    wanted = str(server.auth.get("issuer", ""))
     named = _words(found.get("authorization_servers")) if found else ()
     if found is None:  # servers of protocol 2025-03-26 are their own authorization server
         parts = urlsplit(resource_of(server.url))

@@ -79,7 +79,6 @@ class AuthorizationServer:
     device_authorization_endpoint: str = ""
     revocation_endpoint: str = ""
     scopes_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
-    grant_types_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
     token_endpoint_auth_methods_supported: tuple[str, ...] = attrs.field(default=(), converter=_words)
     token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] = attrs.field(
         default=(), converter=_words

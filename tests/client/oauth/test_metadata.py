@@ -277,9 +277,7 @@ def test_an_authorization_server_without_s256_is_refused_for_codes(methods):
 def test_the_scopes_of_a_challenge_are_those_that_a_request_needs(realm, parameters, scopes):
     async def found():
         async with AuthorizationRequests(realm.launch().server) as requests:
-            return await metadata.discovered(
-                requests, realm.launch().server, challenge=f"Bearer {parameters}"
-            )
+            return await metadata.discovered(requests, f"Bearer {parameters}")
 
     realm.resource = {"scopes_supported": ["all"]}
     discovery = asyncio.run(found())
