@@ -52,10 +52,9 @@ class Undelivered(Exception):
 
 @attrs.define(slots=False)
 class MessageTooLarge(Exception):
-    """The answer, or an event in it, is larger than the cap; both sizes are in bytes, after decompression."""
+    """The answer, or an event in it, is larger than the cap; its size is in bytes, after decompression."""
 
     what: str
-    limit: int
     size: int
 
 

@@ -130,22 +130,25 @@ def failure(
 def invalid_json(beginning: str, evidence: Evidence, fault: str = "") -> McpError:
     """Build the error about a message that is not valid JSON."""
     shown = evidence.redactor.piece(beginning)[:_SHOWN]
-    step = "report it to the server's author"
     why = f" ({fault})" if fault else ""
-    return failure(
-        f"Invalid JSON response from server {evidence.server.name}: {shown}{why}",
-        evidence,
-        next_step=f"{step}: stdout is for messages only" if evidence.seen is not None else step,
-    )
+    note = ": stdout is for messages only" if evidence.seen is not None else ""
+    message = f"Invalid JSON response from server {evidence.server.name}: {shown}{why}"
+    return failure(message, evidence, next_step=f"report it to the server's author{note}")
 
 
 def not_message(evidence: Evidence) -> McpError:
     """Build the error about an answer that is JSON, but not a message."""
-    return failure(
-        f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message",
-        evidence,
-        next_step="report it to the server's author",
-    )
+    message = f"Server {evidence.server.name} answered with JSON that is not a JSON-RPC message"
+    return failure(message, evidence, next_step="report it to the server's author")
+
+
+def too_large(what: str, size: int, evidence: Evidence) -> McpError:
+    """Build the error about a message that is larger than the cap; `size` is in bytes."""
+    name, cap = evidence.server.name, evidence.server.max_line_mb
+    message = f"Server {name} sent {what} of more than {cap:g} MiB ({size:,} bytes received so far)"
+    step = f"ask for less, or raise max_line_mb of server {name}"
+    limit = int(cap * (1 << 20))
+    return failure(message, evidence, next_step=step, limit_bytes=limit, size_bytes=size)
 
 
 def plain(text: str) -> str:

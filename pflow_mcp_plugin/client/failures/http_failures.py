@@ -12,7 +12,13 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.deadlines import retry_after
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.failures.evidence import (
+    Evidence,
+    failure,
+    invalid_json,
+    not_message,
+    too_large,
+)
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,
@@ -55,13 +61,9 @@ def from_status(evidence: Evidence) -> McpError | None:
     if status < HTTPStatus.BAD_REQUEST:
         return _redirected(evidence)
     if exchange.session_lost:
-        return failure(
-            f"Server {evidence.server.name} no longer knows this session (HTTP 404)",
-            evidence,
-            next_step="check what it had done before you run this again; the state of the session is lost",
-            status=status,
-            session_lost=True,
-        )
+        message = f"Server {evidence.server.name} no longer knows this session (HTTP 404)"
+        step = "check what it had done before you run this again; the state of the session is lost"
+        return failure(message, evidence, next_step=step, status=status, session_lost=True)
     text, step = _text(status, evidence)
     challenge = evidence.challenge
     lacks_scope = challenge.get("error") == "insufficient_scope" or "scope" in challenge
@@ -298,14 +300,7 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
         message = f"Tool {evidence.tool} on server {name} {late}"
         return DeadlineExceeded(message, where=evidence.where, ran="unknown", next_step=step, seconds=seconds)
     if isinstance(error, MessageTooLarge):
-        return failure(
-            f"Server {name} sent {error.what} of more than {error.limit / (1 << 20):g} MiB "
-            f"({error.size:,} bytes received so far)",
-            evidence,
-            next_step=f"ask for less, or raise max_line_mb of server {name}",
-            limit_bytes=error.limit,
-            size_bytes=error.size,
-        )
+        return too_large(error.what, error.size, evidence)
     if isinstance(error, InvalidJson | NotMessage):
         is_json = isinstance(error, NotMessage)
         return not_message(evidence) if is_json else invalid_json(error.args[0], evidence, error.args[1])
@@ -318,10 +313,8 @@ def _from_ours(error: BaseException, evidence: Evidence) -> McpError | None:  # 
         message = f"Server {name} at {evidence.url} names {wrong}"
         return failure(message, evidence, ran="not ran", next_step=step)
     if isinstance(error, CertificatesUnreadable):
-        step = f"correct {error.setting}"
-        return failure(
-            f"Server {name}: {error.what} cannot be read: {error.reason}", evidence, next_step=step
-        )
+        message = f"Server {name}: {error.what} cannot be read: {error.reason}"
+        return failure(message, evidence, next_step=f"correct {error.setting}")
     return _from_checks(error, evidence)
 
 
@@ -330,26 +323,20 @@ def _from_checks(error: BaseException, evidence: Evidence) -> McpError | None:
     if isinstance(error, NoAccessToken):
         return from_sign_in(error, evidence)
     if isinstance(error, HostRefused):
-        refusal = error.refusal
-        return failure(
-            refusal.message,
-            evidence,
-            ran="not ran",
-            next_step=refusal.next_step,
-            host=refusal.host,
-            address=refusal.address,
-        )
+        known = error.refusal
+        facts: dict[str, Any] = {"host": known.host, "address": known.address}
+        return failure(known.message, evidence, ran="not ran", next_step=known.next_step, **facts)
     if isinstance(error, KeyNotPinned):
         name = evidence.server.name
-        return failure(
+        message = (
             f"Server {name}: the public key of {error.host} is none of its tls_pins; "
-            f"its pin is {error.pin}; nothing was sent",
-            evidence,
-            ran="not ran",
-            next_step=f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
-            "otherwise someone may be intercepting the connection",
-            pin=error.pin,
+            f"its pin is {error.pin}; nothing was sent"
         )
+        step = (
+            f"if the key was changed on purpose, add its pin to tls_pins of server {name}; "
+            "otherwise someone may be intercepting the connection"
+        )
+        return failure(message, evidence, ran="not ran", next_step=step, pin=error.pin)
     return None
 
 
@@ -357,74 +344,47 @@ def _unreachable(chain: list[BaseException], evidence: Evidence) -> McpError | N
     name, url = evidence.server.name, evidence.url
     if any(isinstance(cause, socket.gaierror) for cause in chain):
         host, port = _host_and_port(url)
-        return failure(
-            f"Server {name}: host {host} was not found (port {port})",
-            evidence,
-            ran="not ran",
-            next_step="check the host name in its url, and the network",
-            host=host,
-            port=port,
-        )
+        message = f"Server {name}: host {host} was not found (port {port})"
+        step = "check the host name in its url, and the network"
+        return failure(message, evidence, ran="not ran", next_step=step, host=host, port=port)
     if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
-        return failure(
-            f"Server {name}: connection refused by {url}",
-            evidence,
-            ran="not ran",
-            retryable=True,
-            next_step="check that the server runs, and the port in its url",
-        )
+        message = f"Server {name}: connection refused by {url}"
+        step = "check that the server runs, and the port in its url"
+        return failure(message, evidence, ran="not ran", retryable=True, next_step=step)
     return None
 
 
 def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None:
-    host, port = _host_and_port(evidence.server.url)
+    name, (host, port) = evidence.server.name, _host_and_port(evidence.server.url)
     for cause in chain:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            fault, step = _CERTIFICATE_FAULTS.get(
-                cause.verify_code,
-                (f"is not accepted: {cause.verify_message}", "have the server's certificate fixed"),
-            )
-            message = f"Server {evidence.server.name}: the certificate of {host} {fault}"
-            return failure(
-                f"{message}; nothing was sent",
-                evidence,
-                ran="not ran",
-                next_step=step,
-                certificate=cause.verify_message,
-            )
+            unknown = (f"is not accepted: {cause.verify_message}", "have the server's certificate fixed")
+            fault, step = _CERTIFICATE_FAULTS.get(cause.verify_code, unknown)
+            message = f"Server {name}: the certificate of {host} {fault}; nothing was sent"
+            known = cause.verify_message
+            return failure(message, evidence, ran="not ran", next_step=step, certificate=known)
     error = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
     if error is None:
         return None
     if error.reason in _CLIENT_CERTIFICATE_ALERTS:
-        name = evidence.server.name
         wish = "does not accept the" if evidence.server.client_cert else "wants a"
-        return failure(
-            f"Server {name}: {host} {wish} client certificate ({error.reason})",
-            evidence,
-            ran="not ran",
-            next_step=f"set client_cert of server {name} to one that it accepts",
-        )
+        message = f"Server {name}: {host} {wish} client certificate ({error.reason})"
+        step = f"set client_cert of server {name} to one that it accepts"
+        return failure(message, evidence, ran="not ran", next_step=step)
     if _connecting(chain[0]):
-        return failure(
-            f"Server {evidence.server.name}: the TLS handshake with {host}, port {port} failed: {chain[0]}",
-            evidence,
-            ran="not ran",
-            next_step="check the port in its url, and whether the server uses https",
-        )
+        message = f"Server {name}: the TLS handshake with {host}, port {port} failed: {chain[0]}"
+        step = "check the port in its url, and whether the server uses https"
+        return failure(message, evidence, ran="not ran", next_step=step)
     return None
 
 
 def _broken_off(error: BaseException, evidence: Evidence) -> McpError:
     url, name = evidence.url, evidence.server.name
-    kind = type(error).__name__
+    kind, connecting = type(error).__name__, _connecting(error)
     if kind == "ProxyError":
-        return failure(
-            f"Server {name}: the proxy for {url} refused: {error}",
-            evidence,
-            ran="not ran",
-            next_step="check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
-        )
-    connecting = _connecting(error)
+        message = f"Server {name}: the proxy for {url} refused: {error}"
+        step = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+        return failure(message, evidence, ran="not ran", next_step=step)
     return failure(
         f"Server {name}: the exchange with {url} broke off: {kind} {error}".rstrip(),
         evidence,

@@ -7,7 +7,13 @@ import re
 import signal
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message
+from pflow_mcp_plugin.client.failures.evidence import (
+    Evidence,
+    failure,
+    invalid_json,
+    not_message,
+    too_large,
+)
 from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
 from pflow_mcp_plugin.client.server_process import runner
 from pflow_mcp_plugin.config.display import command_line
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.client.negotiation import VersionConflict
 
 
-_MIB = 1 << 20
 _NEEDS_OLDER_SDK = re.compile(
     r"No module named 'mcp\.server\.|cannot import name '\w+' from 'mcp[.']|"
     r"'Server' object has no attribute '(?:list|call|get|read)_"
@@ -45,21 +50,13 @@ def unreachable_step(stderr: str) -> str:
 
 def from_seen(evidence: Evidence) -> McpError | None:
     """Explain a failure by what the transport noticed in the server's lines."""
-    seen, name = evidence.seen, evidence.server.name
+    seen = evidence.seen
     if seen is None:
         return None
     if seen.invalid_json is not None:
         return invalid_json(seen.invalid_json, evidence, seen.fault)
     if seen.too_long is not None:
-        cap = evidence.server.max_line_mb
-        return failure(
-            f"Server {name} sent a message of more than {cap:g} MiB "
-            f"({seen.too_long:,} bytes received so far)",
-            evidence,
-            next_step=f"ask for less, or raise max_line_mb of server {name}",
-            limit_bytes=int(cap * _MIB),
-            size_bytes=seen.too_long,
-        )
+        return too_large("a message", seen.too_long, evidence)
     return stopped_reading(evidence) if seen.write_timed_out else None
 
 
@@ -134,12 +131,8 @@ def from_socket(evidence: Evidence, error: BaseException) -> McpError | None:
         ConnectionRefusedError: (f"nothing listens on the socket at {server.path}", start),
         PermissionError: (f"permission denied: {server.path}", "check the permissions of the socket"),
     }.get(type(leaf), (f"no connection to {server.path}: {leaf.strerror or leaf}", "check its path"))
-    return failure(
-        f"Server {server.name}: {text}",
-        evidence,
-        retryable=isinstance(leaf, ConnectionRefusedError),
-        next_step=step,
-    )
+    retryable = isinstance(leaf, ConnectionRefusedError)
+    return failure(f"Server {server.name}: {text}", evidence, retryable=retryable, next_step=step)
 
 
 _SHOWN = 200
@@ -181,11 +174,8 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
     if isinstance(leaf, VersionConflict):
         return _version_refused(leaf, evidence)
     if isinstance(leaf, InputRequired):
-        return failure(
-            f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot provide",
-            evidence,
-            next_step="pass it as an argument, if the tool accepts that",
-        )
+        message = f"Tool {evidence.tool} on server {name} asks for {leaf.wanted}, which a run cannot provide"
+        return failure(message, evidence, next_step="pass it as an argument, if the tool accepts that")
     if isinstance(leaf, Undelivered):
         return failure(
             f"The arguments of tool {evidence.tool} on server {name} cannot be written as JSON: "
@@ -197,12 +187,9 @@ def from_error(error: BaseException, evidence: Evidence) -> McpError:
         first = leaf.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         fault = evidence.words(f"{place}: {first['msg']}", _SHOWN)
-        return failure(
-            f"Server {name} returned an invalid result: {fault}",
-            evidence,
-            ran="ran",  # the tool has returned, whatever the server made of its result
-            next_step="report it to the server's author",
-        )
+        message = f"Server {name} returned an invalid result: {fault}"
+        # The tool has returned, whatever the server made of its result.
+        return failure(message, evidence, ran="ran", next_step="report it to the server's author")
     if isinstance(leaf, MCPError):
         return _from_rpc(leaf, evidence)
     return failure(

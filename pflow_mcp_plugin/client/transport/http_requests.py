@@ -170,7 +170,7 @@ async def read_whole(response: httpx2.Response, limit: int) -> bytes:
     async for chunk in response.aiter_bytes():
         content += chunk
         if len(content) > limit:
-            raise MessageTooLarge("an answer", limit, len(content))
+            raise MessageTooLarge("an answer", len(content))
     return bytes(content)
 
 
@@ -241,7 +241,7 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
             counted.size = 0
             yield event
     except httpx2.SSEError as error:
-        raise MessageTooLarge("an event", limit, counted.size) from error
+        raise MessageTooLarge("an event", counted.size) from error
 
 
 class _CountedBytes(httpx2.AsyncByteStream):
