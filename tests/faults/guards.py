@@ -159,7 +159,7 @@ GUARDS = (
     Guard(74, "_Attempt.made", never("is_unknown", "stored", "is_ours"), "again_once"),
     Guard(75, "missing_scopes", never("scope", "granted"), "granted"),
     Guard(75, "_forbidden", always("insufficient_scope", "scope"), "tool_needs"),
-    Guard(76, "AuthorizationRequests._followed", never("stays"), "oauth"),
+    Guard(76, "AuthorizationRequests.get", never("stays"), "oauth"),
     Guard(76, "AuthorizationRequests.post", never("is_redirect"), "token"),
     Guard(77, "KeptSignIn.read", never("access")),
     Guard(78, "sign_in_store._parsed", uncaught("ValueError")),

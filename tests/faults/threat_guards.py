@@ -71,7 +71,7 @@ GUARDS = (
     Guard(18, "_key_url", never("_is_safe")),
     Guard(18, "metadata._protected_resource", never("is_foreign"), "challenge"),
     Guard(18, "metadata._protected_resource", never("covers"), "resource"),
-    Guard(18, "AuthorizationRequests._followed", never("stays"), "elsewhere_are"),
+    Guard(18, "AuthorizationRequests.get", never("stays"), "elsewhere_are"),
     Guard(18, "metadata._chosen_issuer", never("fitting"), "configured"),
     Guard(18, "metadata._checked", never("same_issuer"), "name_of_another"),
     Guard(18, "metadata.require_url", never("fits", "secure"), "schemes"),

@@ -74,7 +74,15 @@ class AuthorizationRequests:
             response, content = await self._sent("GET", url, headers=headers)
             if not response.is_redirect:
                 return _judged(response, content)
-            url = self._followed(url, response)
+            target = str(response.next_request.url) if response.next_request else ""
+            try:
+                stays = bool(target) and is_same_origin(url, target)
+            except ValueError:
+                stays = False
+            if not stays:
+                where = place(target or response.headers.get("location", ""))
+                raise NoAccessToken(f"{place(url)} redirects to another host, {where}; refused", "operator")
+            url = target
         raise NoAccessToken(f"{place(url)} redirects too often", "operator")
 
     async def challenge(self) -> str:
@@ -135,17 +143,6 @@ class AuthorizationRequests:
             else:
                 why = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
             raise NoAccessToken(f"{place(url)} could not be asked: {why}", "later") from error
-
-    def _followed(self, url: str, response: httpx2.Response) -> str:
-        target = str(response.next_request.url) if response.next_request else ""
-        try:
-            stays = bool(target) and is_same_origin(url, target)
-        except ValueError:
-            stays = False
-        if not stays:
-            where = place(target or response.headers.get("location", ""))
-            raise NoAccessToken(f"{place(url)} redirects to another host, {where}; refused", "operator")
-        return target
 
 
 def require_allowed(server: Server, url: str) -> None:

@@ -40,20 +40,17 @@ _EXIT_GRACE = 0.1
 class LineTransport(ABC):
     """What the transports of lines share: an async context manager that yields the streams of a session."""
 
-    def __init__(
-        self,
-        process: ProcessGroup | None,
-        line_cap: float,
-        write_seconds: float,
-        warn: Callable[[str], None],
-    ) -> None:
+    def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
         self.stderr = TailReader()
         self.finished = False  # whether the server closed its side
         self.hung = False  # whether to end the process without waiting for it to exit by itself
+        self._server = server
         self._process = process
+        self._warn = warn
+        self._installs = process is not None and bool(runner(server))
         self._end_of = ProcessEnd(process) if process is not None else None
-        self._writer = PipeWriter(write_seconds)
-        self._messages = MessageStream(self._writer, line_cap, warn)
+        self._writer = PipeWriter(server.call_timeout)
+        self._messages = MessageStream(self._writer, server.max_line_mb, warn)
         self._pipes: list[asyncio.ReadTransport] = []
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
@@ -62,7 +59,7 @@ class LineTransport(ABC):
         except BaseException:  # cancelled or unreachable: `__aexit__` is not called then
             await see_through(self._stop())
             raise
-        return self._messages.streams
+        return self._messages.incoming, MessageSink(self._messages.send)
 
     async def __aexit__(self, *_: object) -> None:
         await see_through(self._stop())
@@ -109,17 +106,15 @@ class LineTransport(ABC):
         try:
             if self.finished:
                 await self.exited(LAST_WORDS_SECONDS)
+            if self._end_of is not None:
+                self._end_of.expect()
+            self._messages.incoming.end()
             await self._end_process()
             if self._process is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.stderr.closed.wait(), LAST_WORDS_SECONDS)
         finally:
             self._release()
-
-    def _expect_end(self) -> None:
-        if self._end_of is not None:
-            self._end_of.expect()
-        self._messages.incoming.end()
 
     def _on_end(self) -> None:
         self.finished = True
@@ -140,11 +135,9 @@ class StdioTransport(LineTransport):
     """The stdio transport of a server, over the pipes of its process."""
 
     def __init__(self, server: Server, process: ProcessGroup, warn: Callable[[str], None]) -> None:
-        super().__init__(process, server.max_line_mb, server.call_timeout, warn)
+        super().__init__(server, process, warn)
         self._popen = process.popen
         self._reader = ChunkReader(self._messages.feed, self._on_end)
-        self._installs = bool(runner(server))
-        self._warn = warn
 
     @property
     def installing(self) -> bool:
@@ -166,10 +159,9 @@ class StdioTransport(LineTransport):
         """Close the server's stdin, wait, send SIGTERM to its group, then SIGKILL."""
         installing = self.installing  # asked before the pipe is closed: then, it is unknown
         self._installs = False
-        self._expect_end()
+        assert self._end_of is not None  # noqa: S101 - there is a process
         loop = asyncio.get_running_loop()
         notice = loop.call_later(EXIT_GRACE, self._warn, ROLL_BACK_NOTICE) if installing else None
-        assert self._end_of is not None  # noqa: S101 - there is a process
         try:
             await self._writer.close(_CLOSE_SECONDS)
             await self._end_of.bring_about(
@@ -189,14 +181,13 @@ class SocketTransport(LineTransport):
     """
 
     def __init__(self, server: Server, process: ProcessGroup | None, warn: Callable[[str], None]) -> None:
-        super().__init__(process, server.max_line_mb, server.call_timeout, warn)
-        self._server = server
+        super().__init__(server, process, warn)
         self._socket: asyncio.Transport | None = None
 
     @property
     def installing(self) -> bool:
         """Whether a package runner may still be installing the server: its socket is not open yet."""
-        return self._process is not None and bool(runner(self._server)) and self._socket is None
+        return self._installs and self._socket is None
 
     @property
     def path(self) -> Path:
@@ -223,7 +214,6 @@ class SocketTransport(LineTransport):
         self._messages.read_from(self._socket)
 
     async def _end_process(self) -> None:
-        self._expect_end()
         await self._writer.close(_CLOSE_SECONDS)
         if self._process is None or self._end_of is None:
             return

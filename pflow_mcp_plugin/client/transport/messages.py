@@ -66,11 +66,6 @@ class MessageStream:
         self._waiting: set[str | int] = set()
         self._source: asyncio.ReadTransport | None = None
 
-    @property
-    def streams(self) -> tuple[MessageQueue, MessageSink]:
-        """The queue to receive from and the sink to send to, as the session needs them."""
-        return self.incoming, MessageSink(self.send)
-
     def read_from(self, source: asyncio.ReadTransport) -> None:
         """Set the source of the messages' bytes, which is paused when the queue is full."""
         self._source = source
