@@ -43,76 +43,60 @@ def chain_suggestions(registry: NodeRegistry, words: Sequence[str], incomplete: 
     entry = registry.find(link.node) if link.node else None
     if entry is None:
         return []
-    node = _Node(entry, link.words)
-    pending = words[-1] if words[-1] in _WITH_VALUE else ""
-    return [each for each in node.suggestions(incomplete, pending) if _begins(each, incomplete)]
+    found = _suggestions(entry, link.words, words[-1], incomplete)
+    return [
+        each
+        for each in found
+        if (
+            incomplete.startswith(each.value)
+            if each.type in {"file", "dir"}
+            else each.value.startswith(incomplete)
+        )
+    ]
 
 
-def _begins(suggestion: Suggestion, incomplete: str) -> bool:
-    is_path = suggestion.type in {"file", "dir"}
-    return incomplete.startswith(suggestion.value) if is_path else suggestion.value.startswith(incomplete)
+def _suggestions(entry: Entry, words: Sequence[str], last: str, incomplete: str) -> Iterator[Suggestion]:
+    """Yield what may follow the words of the last node of a chain, of which `last` is the last one typed."""
+    names = FlagNames(entry)
+    flag, equals, value = incomplete.partition("=")
+    named = names.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
+    # A flag without its value: what follows is the value, unless it is a switch.
+    bare = words[-1].removeprefix("--") if words and words[-1].startswith("--") else ""
+    field = names.find(bare) if bare and "=" not in bare else None
+    if last in _WITH_VALUE:
+        for param in entry.interface.params:
+            if last == _INPUT:
+                yield Suggestion(value=param.key, help=param.description)
+            elif last == PARAM:
+                yield Suggestion(value=f"{param.key}=", help=param.description, type="stem")
+    elif field is not None and not is_switch(field):
+        yield from _values(field, incomplete)
+    elif named is not None:
+        for each in _values(named, value):
+            yield attrs.evolve(each, value=f"{flag}={each.value}")
+    else:
+        if not incomplete.startswith("-"):
+            yield Suggestion(value="then", help="Run another node on the result")
+        yield from _flags(entry, names, words, underscores="_" in incomplete)
+        if incomplete.startswith("-"):
+            yield from (Suggestion(value=option, help=about) for option, about in _ABOUT.items())
 
 
-class _Node:
-    """The last node of a chain that is being typed.
-
-    Args:
-        entry: Its entry.
-        words: The words after it.
-    """
-
-    def __init__(self, entry: Entry, words: Sequence[str]) -> None:
-        self._entry = entry
-        self._words = words
-        self._names = FlagNames(entry)
-
-    def suggestions(self, incomplete: str, pending: str) -> Iterator[Suggestion]:
-        """Yield what may follow; `pending` is the option of pflow before the word, if it takes a value."""
-        field = self._valueless()
-        flag, equals, value = incomplete.partition("=")
-        named = self._names.find(flag.removeprefix("--")) if equals and flag.startswith("--") else None
-        if pending:
-            yield from self._of_option(pending)
-        elif field is not None:
-            yield from _values(field, incomplete)
-        elif named is not None:
-            for each in _values(named, value):
-                yield attrs.evolve(each, value=f"{flag}={each.value}")
-        else:
-            if not incomplete.startswith("-"):
-                yield Suggestion(value="then", help="Run another node on the result")
-            yield from self._flags(underscores="_" in incomplete)
-            if incomplete.startswith("-"):
-                yield from (Suggestion(value=option, help=about) for option, about in _ABOUT.items())
-
-    def _of_option(self, option: str) -> Iterator[Suggestion]:
-        for field in self._entry.interface.params:
-            if option == _INPUT:
-                yield Suggestion(value=field.key, help=field.description)
-            elif option == PARAM:
-                yield Suggestion(value=f"{field.key}=", help=field.description, type="stem")
-
-    def _valueless(self) -> Field | None:
-        """Return the parameter of the last flag, if its value is still to come."""
-        last = self._words[-1] if self._words else ""
-        if not last.startswith("--") or "=" in last:
-            return None
-        field = self._names.find(last.removeprefix("--"))
-        return None if field is None or is_switch(field) else field
-
-    def _flags(self, *, underscores: bool) -> Iterator[Suggestion]:
-        """Yield the flags of the node, without those that are given and may not be repeated."""
-        named = (word.partition("=")[0].removeprefix("--") for word in self._words if word.startswith("--"))
-        found = (self._names.find(name) or self._names.find(name.removeprefix("no-")) for name in named)
-        given = {field.key for field in found if field is not None and not is_list(field)}
-        for field in self._entry.interface.params:
-            flag = f"--{field.key}" if underscores else flag_of(field)
-            if field.key in given or flag in OPTIONS:  # which win over flags of the same name
-                continue
-            about = f"Required. {field.description}" if field.required else field.description
-            yield Suggestion(value=flag, help=about)
-            if is_switch(field):
-                yield Suggestion(value=flag.replace("--", "--no-", 1), help=about)
+def _flags(
+    entry: Entry, names: FlagNames, words: Sequence[str], *, underscores: bool
+) -> Iterator[Suggestion]:
+    """Yield the flags of the node, without those that are given and may not be repeated."""
+    typed = (word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--"))
+    found = (names.find(name) or names.find(name.removeprefix("no-")) for name in typed)
+    given = {field.key for field in found if field is not None and not is_list(field)}
+    for field in entry.interface.params:
+        flag = f"--{field.key}" if underscores else flag_of(field)
+        if field.key in given or flag in OPTIONS:  # which win over flags of the same name
+            continue
+        about = f"Required. {field.description}" if field.required else field.description
+        yield Suggestion(value=flag, help=about)
+        if is_switch(field):
+            yield Suggestion(value=flag.replace("--", "--no-", 1), help=about)
 
 
 def _values(field: Field, incomplete: str) -> Iterator[Suggestion]:

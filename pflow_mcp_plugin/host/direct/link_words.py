@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,15 +49,9 @@ class Link:
 class Chain:
     """A chain as typed: its links, and the options of pflow, which may stand anywhere among them.
 
-    Attributes:
-        links: The nodes in their order.
-        save: The name to save it under; empty if it is not to be saved.
-        is_shown: Whether it is only to be shown as a workflow.
-        allows_extra: Whether nodes take parameters beyond those that are declared.
-        inputs: The flags that become inputs of the workflow.
-        description: What the workflow is for.
-        help_of: The place of the link whose help is wanted; None if none is.
-        problems: What is wrong with the words, apart from flags of nodes.
+    It is saved under the name `save` if there is one, or only shown as a workflow, of which `inputs` are the
+    flags that become inputs. `help_of` is the place of the link whose help is wanted. `problems` are those of
+    the words, apart from flags of nodes.
     """
 
     links: tuple[Link, ...]
@@ -110,6 +103,7 @@ class _Reader:
     def _read(self, place: int) -> int:
         """Read the word at a place, with its value; return the place of the next."""
         word = self._words[place]
+        before = self._words[place - 1] if place else ""
         name, equals, value = word.partition("=")
         if word in SEPARATORS:
             self._links.append([])
@@ -117,16 +111,24 @@ class _Reader:
             self._wrong("-- is not needed: a flag takes the word that follows it", "Remove it")
         elif name in _SWITCHES:
             self._switch(name, word)
-        elif word == _SHORT_HELP and not self._is_awaited(place):
+        elif word == _SHORT_HELP and not (
+            # The flag of a node before it may take it as its value.
+            before.startswith("--") and "=" not in before and before not in _SWITCHES
+        ):
             self._switch("--help", "--help")
         elif name in _FORMS:
             place += not equals
-            is_there = bool(equals) or self._is_value(place)
-            value = value if equals or not is_there else self._words[place]
+            following = self._words[place] if not equals and place < len(self._words) else ""
+            if not equals:
+                value = "" if following in SEPARATORS or following.startswith("--") else following
             if not value:  # an empty one too, as "$NAME" gives it: without its name the chain would run
                 self._wrong(f"{name} needs a value", f"Write {name} {_FORMS[name]}")
-                return place + is_there
-            self._note(name, value)
+                is_empty_word = not equals and place < len(self._words) and not following
+                return place + (bool(equals) or is_empty_word)
+            if name in (PARAM, PARAMS):
+                self._links[-1].append(f"{name}={value}")
+            else:
+                self._options.setdefault(name, []).append(value)
         else:
             self._links[-1].append(word)
         return place + 1
@@ -138,22 +140,6 @@ class _Reader:
             self._help_of = len(self._links) - 1
         self._options.setdefault(name, [])
 
-    def _is_awaited(self, place: int) -> bool:
-        """Return whether the word before a place is a flag of the node that may take the word there."""
-        before = self._words[place - 1] if place else ""
-        return before.startswith("--") and "=" not in before and before not in _SWITCHES
-
-    def _is_value(self, place: int) -> bool:
-        if place >= len(self._words):
-            return False
-        return self._words[place] not in SEPARATORS and not self._words[place].startswith("--")
-
-    def _note(self, name: str, value: str) -> None:
-        if name in (PARAM, PARAMS):
-            self._links[-1].append(f"{name}={value}")
-        else:
-            self._options.setdefault(name, []).append(value)
-
     def _only(self, name: str) -> str:
         values = self._options.get(name, [])
         if len(values) > 1:
@@ -163,39 +149,22 @@ class _Reader:
     def _link(self, place: int) -> Link:
         words = self._links[place]
         node = words[0] if words else ""
-        if not node:
-            self._wrong(*self._missing_node(place))
+        if not node and len(self._links) == 1:
+            self._wrong("A node is missing", "See: pflow registry list")
+        elif not node:
+            step = "Name a node there; if the word is a value, write it as --flag=then"
+            self._wrong(f"A node is missing {'after' if place else 'before'} `then`", step)
         elif node.startswith("-"):
             self._wrong(f"{node} stands where a node is expected", "Write the node first, then its flags")
             node = ""
         return Link(node, tuple(words[1:]))
 
-    def _missing_node(self, place: int) -> tuple[str, str]:
-        if len(self._links) == 1:
-            return "A node is missing", "See: pflow registry list"
-        where = "before" if place == 0 else "after"
-        step = "Name a node there; if the word is a value, write it as --flag=then"
-        return f"A node is missing {where} `then`", step
-
     def _wrong(self, message: str, suggestion: str) -> None:
         self._problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
 
-_NONE = frozenset({"None", "null"})
-_BOOL = frozenset({"bool", "boolean"})
-_LIST = frozenset({"list", "array"})
-
-
 class FlagNames:
-    """The flags of a node by their names.
-
-    Args:
-        entry: The node's entry.
-
-    Attributes:
-        fields: The parameters by their keys.
-        shown: Those that messages may name.
-    """
+    """The flags of a node by their names: all `fields` by key, and those `shown` in messages."""
 
     def __init__(self, entry: Entry) -> None:
         self.fields = entry.interface.fields
@@ -230,14 +199,17 @@ def shown_flag(field: Field) -> str:
     return f"{PARAM} {field.key}" if flag in OPTIONS else flag
 
 
+_NONE = frozenset({"None", "null"})
+
+
 def is_switch(field: Field) -> bool:
     """Return whether the flag of a node takes no value, because its parameter is true or false."""
-    return _only(field, _BOOL)
+    return {*field.types} - _NONE in ({"bool"}, {"boolean"})
 
 
 def is_list(field: Field) -> bool:
     """Return whether the flag of a node may be repeated, because its parameter is a list."""
-    return _only(field, _LIST)
+    return {*field.types} - _NONE in ({"list"}, {"array"})
 
 
 def folded(name: str) -> str:
@@ -245,21 +217,14 @@ def folded(name: str) -> str:
     return name.replace("-", "").replace("_", "").replace(".", "").lower()
 
 
-def _only(field: Field, names: frozenset[str]) -> bool:
-    """Return whether a type is one of these names, or None beside them."""
-    kinds = {*field.types} - _NONE
-    return bool(kinds) and kinds <= names
-
-
-_DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
-
-
 def file_text(path: Path, word: str) -> str:
     """Return the text of the file, or descriptor such as `/dev/fd/63`, that the flag value `word` names."""
+    from pflow_mcp_plugin.host.workflow.workflow_text import is_descriptor  # not needed to complete a line
+
     step = f"For the text {word} itself, write @{word}"
     path = path.expanduser() if str(path).startswith("~") else path
     try:
-        content = read_special(path) if _DESCRIPTOR.fullmatch(str(path)) else read_regular(path)
+        content = read_special(path) if is_descriptor(str(path)) else read_regular(path)
         return content.decode()
     except FileNotFoundError as error:
         raise PflowError(f"no such file: {path}", suggestions=(step,), kind="usage") from error

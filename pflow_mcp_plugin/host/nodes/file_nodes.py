@@ -32,14 +32,7 @@ _MIB = 1 << 20
 
 @attrs.frozen(kw_only=True)
 class _File:
-    """The file of a node.
-
-    Attributes:
-        path: Where it is.
-        special: Whether it may be a pipe, a terminal or another device.
-        seconds: How long reading or writing such a file may take.
-        stopped: Whether the user has stopped the run.
-    """
+    """The file of a node; if it may be `special`, such as a pipe, so many seconds or until it is stopped."""
 
     path: Path
     special: bool
@@ -86,9 +79,9 @@ class ReadFile(pocketflow.Node):
             content = BytesIO(file.read(most))
             return TextIOWrapper(content, encoding=encoding, newline="").read()
         except OSError as error:
-            hints = (
-                ("Raise max_mb if it is meant",) if error.errno == errno.EFBIG else _hints(error, file.path)
-            )
+            hints = _hints(error, file.path)
+            if error.errno == errno.EFBIG:
+                hints = ("Raise max_mb if it is meant",)
             raise _file_problem("read", file.path, error.strerror or str(error), *hints) from error
         except UnicodeError as error:
             raise _file_problem("read", file.path, f"it is not {encoding} text", "Set encoding") from error
@@ -107,14 +100,17 @@ class WriteFile(pocketflow.Node):
 
     def prep(self, shared: MutableMapping[str, Any]) -> tuple[_File, str, bool, Run | None]:
         """Return the file, the text, whether to append it, and the run."""
-        content = argument(self.params, shared, "content")
+        text = argument(self.params, shared, "content")
         append = argument(self.params, shared, "append", default=False)
-        text = content
-        if not isinstance(content, str):
-            text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False, indent=2) + "\n"
         file, run = _file(self.params, shared), shared.get("__run__")
-        if run is not None:
-            _refuse_own(file.path, run)
+        # A workflow must not change what decides what pflow runs and approves: an agent could write one.
+        for folder in (run.host.paths.config, run.host.paths.data) if run else ():
+            # `Path.resolve` raises where links lead in a circle.
+            if Path(os.path.realpath(file.path)).is_relative_to(os.path.realpath(folder)):
+                hint = "Use the command that changes it; `pflow config path` lists pflow's files"
+                raise _file_problem("write", file.path, f"pflow keeps its own files in {folder}", hint)
         return file, text, append, run
 
     def exec(self, prep_res: tuple[_File, str, bool, Run | None]) -> int:
@@ -133,10 +129,7 @@ class WriteFile(pocketflow.Node):
         return size
 
     def post(
-        self,
-        shared: MutableMapping[str, Any],
-        prep_res: tuple[_File, str, bool, Run | None],
-        exec_res: int,
+        self, shared: MutableMapping[str, Any], prep_res: tuple[_File, str, bool, Run | None], exec_res: int
     ) -> str:
         """Write `file_path` and `size`, and return the action."""
         shared["file_path"] = str(prep_res[0].path)
@@ -152,16 +145,6 @@ def _file(params: Mapping[str, Any], shared: Mapping[str, Any]) -> _File:
         seconds=positive(params, "timeout", TIMEOUT, "seconds"),
         stopped=run.cancelled if run else lambda: False,
     )
-
-
-def _refuse_own(path: Path, run: Run) -> None:
-    """Refuse to write what decides what pflow runs and approves: an agent could change that by a workflow."""
-    # `Path.resolve` raises where links lead in a circle.
-    place = Path(os.path.realpath(path))
-    for folder in (run.host.paths.config, run.host.paths.data):
-        if place.is_relative_to(os.path.realpath(folder)):
-            hints = ("Use the command that changes it; `pflow config path` lists pflow's files",)
-            raise _file_problem("write", path, f"pflow keeps its own files in {folder}", *hints)
 
 
 def _hints(error: OSError, path: Path) -> tuple[str, ...]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
 
-import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.language_model import (
     kept_key,
     llm_library,
@@ -26,23 +25,6 @@ _SHOWN = 200
 """Characters of an answer that go into a message."""
 
 
-@attrs.frozen(kw_only=True)
-class _Question:
-    prompt: str
-    system: str | None
-    model: str | None
-    schema: JSONObject | None
-    options: JSONObject
-    run: Run | None
-
-
-@attrs.frozen(kw_only=True)
-class _Answer:
-    text: str
-    model: str
-    usage: Mapping[str, int | None]
-
-
 class Llm(pocketflow.Node):
     """The node `llm` asks a language model; `llm models` lists the available ones.
 
@@ -50,82 +32,56 @@ class Llm(pocketflow.Node):
     settings is used.
     """
 
-    def prep(self, shared: MutableMapping[str, Any]) -> _Question:
-        """Return the question that the node `llm` asks its language model."""
-        return _Question(
-            prompt=_with_input(as_text(argument(self.params, shared, "prompt")), self.params.get("input")),
-            system=self.params.get("system"),
-            model=self.params.get("model"),
-            schema=self.params.get("schema"),
-            options=_options(self.params),
-            run=shared.get("__run__"),
-        )
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[str, Run | None]:
+        """Return the prompt, followed by the text that it is about if there is any, and the run."""
+        prompt, about = as_text(argument(self.params, shared, "prompt")), self.params.get("input")
+        text = "" if about is None else as_text(about)
+        return f"{prompt}\n\n{text}" if text else prompt, shared.get("__run__")
 
-    def exec(self, prep_res: _Question) -> _Answer:
-        """Ask the language model."""
-        llm = llm_library()
+    def exec(self, prep_res: tuple[str, Run | None]) -> dict[str, Any]:
+        """Ask the language model; return the outputs."""
+        llm, name = llm_library(), self.params.get("model")
         try:
-            model = llm.get_model(prep_res.model)
-            response = _posed(model, prep_res)
-            text = response.text()
+            model = llm.get_model(name)
+            response = self._response(model, *prep_res)
+            text = response.text()  # only now is the request sent
         except llm.UnknownModelError as error:
-            raise unknown_model(prep_res.model) from error
+            raise unknown_model(name) from error
         except llm.NeedsKeyException as error:
             raise PflowError(str(error), kind="config") from error
         usage = response.usage()
-        return _Answer(text=text, model=model.model_id, usage={"input": usage.input, "output": usage.output})
+        return {
+            "response": text,
+            "model": model.model_id,
+            "usage": {"input": usage.input, "output": usage.output},
+        }
 
-    def exec_fallback(self, prep_res: _Question, exc: Exception) -> _Answer:
+    def _response(self, model: Any, prompt: str, run: Run | None) -> Any:
+        options = dict(self.params.get("options", {}))
+        if "temperature" in self.params:
+            options["temperature"] = self.params["temperature"]
+        key = kept_key(model, run.host.settings.get) if run and run.host.settings else None
+        if run and key is not None:
+            run.add_secrets([key])
+            options["key"] = key
+        system, schema = self.params.get("system"), self.params.get("schema")
+        try:
+            return model.prompt(prompt, system=system, schema=schema, stream=False, **options)
+        except ValueError as error:
+            raise not_accepted(model, error) from error
+
+    def exec_fallback(self, prep_res: tuple[str, Run | None], exc: Exception) -> dict[str, Any]:
         """Raise the language model's failure; as a retryable error if the model did nothing."""
         undone = turned_away(exc)
         if undone is None:
             raise exc
         raise undone from exc
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: _Question, exec_res: _Answer) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: dict[str, Any]) -> str:
         """Write the language model's `response`, its name as `model`, and `usage`."""
-        shared["response"] = exec_res.text if prep_res.schema is None else _parsed(exec_res.text)
-        shared["model"] = exec_res.model
-        shared["usage"] = exec_res.usage
+        text = exec_res["response"]
+        shared.update(exec_res, response=text if self.params.get("schema") is None else _parsed(text))
         return "default"
-
-
-def _with_input(prompt: str, about: object) -> str:
-    """Return the prompt, followed by the text that it is about, if there is any."""
-    text = "" if about is None else as_text(about)
-    return f"{prompt}\n\n{text}" if text else prompt
-
-
-def _posed(model: Any, question: _Question) -> Any:
-    """Return the response of a model; the request is sent only when its text is read."""
-    try:
-        return model.prompt(
-            question.prompt,
-            system=question.system,
-            schema=question.schema,
-            stream=False,
-            **_key(model, question.run),
-            **question.options,
-        )
-    except ValueError as error:
-        raise not_accepted(model, error) from error
-
-
-def _options(params: Mapping[str, Any]) -> dict[str, JSON]:
-    options = dict(params.get("options", {}))
-    if "temperature" in params:
-        options["temperature"] = params["temperature"]
-    return options
-
-
-def _key(model: Any, run: Run | None) -> dict[str, str]:
-    if run is None or run.host.settings is None:
-        return {}
-    key = kept_key(model, run.host.settings.get)
-    if key is None:
-        return {}
-    run.add_secrets([key])
-    return {"key": key}
 
 
 def _parsed(text: str) -> JSON:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import wait
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from itertools import chain, repeat
 from types import TracebackType
 from typing import IO, Any, Self
@@ -20,7 +20,7 @@ import attrs
 import pocketflow
 
 from pflow_mcp_plugin.argument_sizes import too_long
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, Run
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.nodes.value_nodes import argument, positive
 from pflow_mcp_plugin.host.workflow.coercion import any_json_in, lines_of
@@ -44,13 +44,7 @@ _numbers = itertools.count(1)
 
 @attrs.define
 class CommandOutput:
-    """One stream of a command, collected while it is read.
-
-    Attributes:
-        name: `stdout` or `stderr`.
-        most: Bytes that are accepted.
-        exceeded: Whether there was more; the rest was dropped.
-    """
+    """One stream of a command, `stdout` or `stderr`, of which at most so many bytes are collected."""
 
     name: str
     most: int
@@ -58,7 +52,7 @@ class CommandOutput:
     _data: bytearray = attrs.field(init=False, factory=bytearray, repr=False)
 
     def add(self, data: bytes) -> None:
-        """Add what was read next."""
+        """Add what was read next; what is too much is dropped."""
         left = self.most - len(self._data)
         self.exceeded = self.exceeded or len(data) > left
         self._data += data[:left]
@@ -72,14 +66,8 @@ class CommandOutput:
 class ChildCommand:
     """What a node starts as a child process: the program, its input and its limits.
 
-    Attributes:
-        arguments: The program and its arguments; not interpreted by a shell.
-        env: Variables it gets in addition to those of this process.
-        cwd: Its working folder.
-        stdin: The text on its standard input.
-        timeout: Seconds after which it is ended.
-        stdout: Collects its standard output; the program is ended when this is exceeded.
-        stderr: The same for its standard error.
+    `arguments` are not interpreted by a shell, and `env` is added to the environment of this process. The
+    program is ended after `timeout` seconds, and when it writes more than `stdout` or `stderr` accepts.
     """
 
     arguments: Sequence[str]
@@ -89,14 +77,6 @@ class ChildCommand:
     timeout: float
     stdout: CommandOutput
     stderr: CommandOutput
-
-
-@attrs.frozen(kw_only=True)
-class Finished:
-    """How a process ended."""
-
-    exit_code: int
-    timed_out: bool = False
 
 
 class Processes:
@@ -138,8 +118,8 @@ class Processes:
         with self._changed:
             self._closed = True
 
-    def run(self, command: ChildCommand) -> Finished:
-        """Run a program until it exits, and end what it leaves running."""
+    def run(self, command: ChildCommand) -> tuple[int, bool]:
+        """Run a program until it exits, and end what it leaves running; see `_run`."""
         # On a thread of its own: Ctrl-C is raised in the main thread, where it could otherwise come
         # between the start of a process and its registration in `_running`.
         with Threads(1) as threads:
@@ -148,7 +128,8 @@ class Processes:
                 wait([work], _NAP)
             return work.result()
 
-    def _run(self, command: ChildCommand) -> Finished:
+    def _run(self, command: ChildCommand) -> tuple[int, bool]:
+        """Return the exit code, and whether the program ended in time."""
         process = self._start(command)
         try:
             with closing(_Pipes(process, command)) as pipes:
@@ -156,10 +137,14 @@ class Processes:
                 end_groups([process], _GRACE)  # also the processes that it left running
                 if not in_time:
                     pipes.drain()
-            return Finished(exit_code=process.returncode, timed_out=not in_time)
+            return process.returncode, in_time
         finally:
             end_groups([process], _GRACE)
-            self._forget(process)
+            with self._changed:
+                self._running.discard(process)
+                if self._reaper is not None:
+                    self._reaper.unregister(process.pid)
+                self._changed.notify_all()
 
     def _start(self, command: ChildCommand) -> subprocess.Popen[bytes]:
         with self._changed:
@@ -180,13 +165,6 @@ class Processes:
             self._running.add(process)
             self._reaper.register(process.pid)
             return process
-
-    def _forget(self, process: subprocess.Popen[bytes]) -> None:
-        with self._changed:
-            self._running.discard(process)
-            if self._reaper is not None:
-                self._reaper.unregister(process.pid)
-            self._changed.notify_all()
 
 
 class _Pipes:
@@ -244,19 +222,16 @@ class _Pipes:
             return
         for key, _ in self._selector.select(seconds):
             if key.data is self._stdin:
-                self._feed()
+                try:
+                    self._unsent = self._unsent[os.write(key.fd, self._unsent) :]
+                except BrokenPipeError:  # it does not read all of it
+                    self._unsent = self._unsent[:0]
+                if not self._unsent:
+                    self._done(self._stdin)
             elif data := os.read(key.fd, _CHUNK):
                 self._outputs[key.data].add(data)
             else:
                 self._done(key.data)
-
-    def _feed(self) -> None:
-        try:
-            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
-        except BrokenPipeError:  # it does not read all of it
-            self._unsent = self._unsent[:0]
-        if not self._unsent:
-            self._done(self._stdin)
 
     def _done(self, pipe: IO[bytes]) -> None:
         if not pipe.closed:
@@ -276,14 +251,6 @@ _REDACTED = 1 << 16
 """Characters at the end of stderr in which secrets are looked for before the end is cut off."""
 
 
-@attrs.frozen(kw_only=True)
-class _Job:
-    command: ChildCommand
-    check: bool
-    written: Mapping[str, Any]
-    processes: AbstractContextManager[Processes]
-
-
 class Shell(pocketflow.Node):
     """The node `shell` runs a command: a list of arguments, without a shell, or a shell line.
 
@@ -291,14 +258,21 @@ class Shell(pocketflow.Node):
     run. What the command leaves running in the background ends with it.
     """
 
-    def prep(self, shared: MutableMapping[str, Any]) -> _Job:
-        """Return the command of a `shell` node and how to run it."""
-        arguments, variables = _command(self.params.get("command"))
+    def prep(self, shared: MutableMapping[str, Any]) -> tuple[ChildCommand, Any]:
+        """Return the command of a `shell` node, and the run."""
+        command, variables = self.params.get("command"), {}
+        if isinstance(command, Mapping):  # a `ShellLine`
+            arguments, variables = [_SHELL, "-c", command["line"]], command["variables"]
+        elif isinstance(command, str) and command.strip():
+            arguments = [_SHELL, "-c", command]
+        elif isinstance(command, (list, tuple)) and command:
+            arguments = [as_text(word) for word in command]
+        else:
+            steps = ("Give a line or a list of arguments",)
+            raise PflowError("parameter command is empty", suggestions=steps)
         env = {str(key): as_text(value) for key, value in self.params.get("env", {}).items()}
-        run = shared.get("__run__")
-        kept = run.resources.get(RESOURCE) if run else None
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
-        command = ChildCommand(
+        made = ChildCommand(
             arguments=arguments,
             env={**env, **variables},
             cwd=self.params.get("cwd"),
@@ -307,92 +281,80 @@ class Shell(pocketflow.Node):
             stdout=CommandOutput("stdout", most),
             stderr=CommandOutput("stderr", most),
         )
-        nodes, own = run.workflow.nodes if run else (), self.params.get("__node_id__")
-        return _Job(
-            command=command,
-            check=self.params.get("check", True),
-            written=next((node.params for node in nodes if node.id == own), {}),
-            processes=Processes() if kept is None else nullcontext(kept),
-        )
+        return made, shared.get("__run__")
 
-    def exec(self, prep_res: _Job) -> Finished:
+    def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[int, bool]:
         """Run the command of a `shell` node."""
+        command, run = prep_res
+        kept = run.resources.get(RESOURCE) if run else None
         try:
-            with prep_res.processes as processes:
-                return processes.run(prep_res.command)
+            with Processes() if kept is None else nullcontext(kept) as processes:
+                return processes.run(command)
         except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno == errno.E2BIG:
-                strings = command_strings(self.params, prep_res.written)
-                raise PflowError(
-                    f"the command cannot be started: {too_long(strings)}",
-                    suggestions=("Write the value to a file and pass the path, or pass the value as stdin",),
-                    ran="not ran",
-                ) from error
-            raise _not_started(prep_res, error) from error
+            raise self._not_started(command.arguments[0], run, error) from error
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: _Job, exec_res: Finished) -> str:
+    def post(
+        self,
+        shared: MutableMapping[str, Any],
+        prep_res: tuple[ChildCommand, Any],
+        exec_res: tuple[int, bool],
+    ) -> str:
         """Write the outputs and the exit code, and return the action."""
-        run = shared.get("__run__")
+        command, run = prep_res
         redact = run.redactor.text if run else str
-        command = prep_res.command
         shared["stdout"] = stdout = command.stdout.text()
         shared["stderr"] = stderr = command.stderr.text()
-        shared["exit_code"] = exec_res.exit_code
+        shared["exit_code"] = exec_res[0]
         if len(stdout) <= _LONGEST_READ:
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
         end = redact(stderr[-_REDACTED:]).strip()
-        failure = _failure(prep_res, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
+        failure = self._failure(command, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
         shared["error"] = None if failure is None else failure.message
         if failure is None:
             return "default"
         shared["__error__"] = failure
         return failure.action
 
+    def _failure(self, command: ChildCommand, ended: tuple[int, bool], tail: str) -> PflowError | None:
+        """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
+        exit_code, in_time = ended
+        action = "error"
+        suggestions: tuple[str, ...] = ()
+        flooded = next((stream for stream in (command.stdout, command.stderr) if stream.exceeded), None)
+        if flooded:
+            reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
+            suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
+        elif not in_time:
+            reason, action = f"it was ended after {command.timeout:g} s", "timeout"
+        elif exit_code and self.params.get("check", True):
+            how = (
+                f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
+            )
+            reason = f"the command {how}"
+        else:
+            return None
+        message = f"{reason}: {tail}" if tail else reason
+        details = {"exit_code": exit_code, "stderr": tail}
+        return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
 
-def _command(command: object) -> tuple[list[str], Mapping[str, str]]:
-    if isinstance(command, Mapping):  # a `ShellLine`
-        return [_SHELL, "-c", command["line"]], command["variables"]
-    if isinstance(command, str) and command.strip():
-        return [_SHELL, "-c", command], {}
-    if isinstance(command, (list, tuple)) and command:
-        return [as_text(word) for word in command], {}
-    raise PflowError("parameter command is empty", suggestions=("Give a line or a list of arguments",))
-
-
-def _failure(job: _Job, finished: Finished, tail: str) -> PflowError | None:
-    """Return the error of a command, None if it succeeded; `tail` is the end of its stderr."""
-    action = "error"
-    suggestions: tuple[str, ...] = ()
-    flooded = next((stream for stream in (job.command.stdout, job.command.stderr) if stream.exceeded), None)
-    if flooded:
-        reason = f"it was ended, as its {flooded.name} is longer than {flooded.most / (1 << 20):g} MiB"
-        suggestions = ("Let it write to a file of its own (> FILE), or raise max_output_mb",)
-    elif finished.timed_out:
-        reason, action = f"it was ended after {job.command.timeout:g} s", "timeout"
-    elif finished.exit_code and job.check:
-        code = finished.exit_code
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        reason = f"the command {how}"
-    else:
-        return None
-    message = f"{reason}: {tail}" if tail else reason
-    details = {"exit_code": finished.exit_code, "stderr": tail}
-    return PflowError(message, details=details, suggestions=suggestions, action=action, ran="ran")
-
-
-def _not_started(job: _Job, error: OSError | ValueError) -> PflowError:
-    program = cut(job.command.arguments[0])
-    if isinstance(error, FileNotFoundError) and error.filename == job.command.arguments[0]:
-        message = f"Command not found: {program}"
-    elif isinstance(error, OSError):
-        message = f"{program} cannot be started: {error.strerror or error}" + (
-            f" ({cut(str(error.filename))})" if error.filename else ""
-        )
-    else:
-        message = f"{program} cannot be started: {error}"
-    return PflowError(message, details={"command": program}, ran="not ran")
+    def _not_started(self, program: str, run: Run | None, error: OSError | ValueError) -> PflowError:
+        shown = cut(program)
+        steps: tuple[str, ...] = ()
+        if isinstance(error, OSError) and error.errno == errno.E2BIG:
+            nodes, own = run.workflow.nodes if run else (), self.params.get("__node_id__")
+            written = next((node.params for node in nodes if node.id == own), {})
+            message = f"the command cannot be started: {too_long(command_strings(self.params, written))}"
+            steps = ("Write the value to a file and pass the path, or pass the value as stdin",)
+        elif isinstance(error, FileNotFoundError) and error.filename == program:
+            message = f"Command not found: {shown}"
+        elif isinstance(error, OSError):
+            file = f" ({cut(str(error.filename))})" if error.filename else ""
+            message = f"{shown} cannot be started: {error.strerror or error}{file}"
+        else:
+            message = f"{shown} cannot be started: {error}"
+        return PflowError(message, details={"command": shown}, suggestions=steps, ran="not ran")
 
 
 def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -407,25 +369,23 @@ def command_strings(params: Mapping[str, Any], written: Mapping[str, Any]) -> di
         for key, value in os.environ.items()
         if key not in env
     }
-    return {
-        "parameter command": _command_parts(params.get("command"), written.get("command")),
-        "parameter env": variables,
-        "the environment of pflow": inherited,
-    }
-
-
-def _command_parts(command: Any, raw: Any) -> dict[str, str]:
+    command, raw = params.get("command"), written.get("command")
     if isinstance(command, Mapping):
         templates = (part.text for part in parse(raw or "") if isinstance(part, TemplateReference))
         values = zip(chain(templates, repeat("a template")), command["variables"].items(), strict=False)
         named = {f"the value of {text} in parameter command": "=".join(item) for text, item in values}
-        return {"parameter command": command["line"], **named}
-    if isinstance(command, str):
-        return {"parameter command": command}
-    words = raw if isinstance(raw, list) else repeat(raw)
+        parts = {"parameter command": command["line"], **named}
+    elif isinstance(command, str):
+        parts = {"parameter command": command}
+    else:
+        words = zip(command or (), raw if isinstance(raw, list) else repeat(raw), strict=False)
+        parts = {
+            _named(f"command[{index}]", word): as_text(value) for index, (value, word) in enumerate(words)
+        }
     return {
-        _named(f"command[{index}]", word): as_text(value)
-        for index, (value, word) in enumerate(zip(command, words, strict=False))
+        "parameter command": parts,
+        "parameter env": variables,
+        "the environment of pflow": inherited,
     }
 
 

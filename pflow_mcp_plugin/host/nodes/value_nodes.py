@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
-import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError
@@ -103,30 +102,24 @@ class Branch(pocketflow.Node):
         return action
 
 
-@attrs.frozen
-class _Given:
-    evaluate: Evaluate
-    data: tuple[Any, ...]
-
-
 class Transform(pocketflow.Node):
     """The node `transform` makes new values from others with expressions."""
 
-    def prep(self, shared: MutableMapping[str, Any]) -> _Given:
-        """Return what evaluates the expressions of a `transform`, and the data that they are evaluated on."""
-        data = (self.params["data"],) if "data" in self.params else ()
-        return _Given(evaluator(self.params, shared), data)
+    def prep(self, shared: MutableMapping[str, Any]) -> Evaluate:
+        """Return what evaluates the expressions of a `transform`, on its data if it has some."""
+        evaluate, data = evaluator(self.params, shared), self.params.get("data")
+        return (lambda text: evaluate(text, data)) if "data" in self.params else evaluate
 
-    def exec(self, prep_res: _Given) -> dict[str, Any]:
+    def exec(self, prep_res: Evaluate) -> dict[str, Any]:
         """Return the outputs of a `transform`."""
         expressions: dict[str, str] = dict(self.params.get("outputs") or {})
         if self.params.get("expression"):
             expressions["result"] = self.params["expression"]
         if not expressions:
             raise no_expression("expression")
-        return {name: prep_res.evaluate(text, *prep_res.data) for name, text in expressions.items()}
+        return {name: prep_res(text) for name, text in expressions.items()}
 
-    def post(self, shared: MutableMapping[str, Any], prep_res: _Given, exec_res: dict[str, Any]) -> str:
+    def post(self, shared: MutableMapping[str, Any], prep_res: Evaluate, exec_res: dict[str, Any]) -> str:
         """Write the outputs of a `transform` and return the action."""
         shared.update(exec_res)
         return "default"

@@ -16,17 +16,19 @@ from pflow_mcp_plugin.contract import Entry, Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.flow_policy import INPUTS, POLICY_FILE, FlowPolicy, FlowRule, matches
+from pflow_mcp_plugin.host.workflow.constructs import Path
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
-from pflow_mcp_plugin.host.workflow.graph import Graph
+from pflow_mcp_plugin.host.workflow.graph import bits_of, places_in
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
-from pflow_mcp_plugin.host.workflow.workflow_check import CalledWorkflow, Checked
+from pflow_mcp_plugin.host.workflow.workflow_check import Checked
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
     expression_params,
     expression_reads,
     is_transform,
     param_expressions,
+    root_names,
 )
 
 WHOLE = "*"
@@ -57,101 +59,34 @@ class Read:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class MovingNode:
-    """A node as data moves through it.
+    """A node as data moves through it, or the place where data moves out of a workflow.
 
-    `entry` is None if its type is unknown. With `reads_all` it may read every key at the root of the shared
-    store. `writes` are the keys at the root that it may write, with `writes_any` others too. `place` is the
-    JSON path of the node, or of the one in the outermost workflow that runs it.
+    `place` is the JSON path of the node, or of the one in the outermost workflow that runs it. `types` are
+    its type in the registry, if it is known, and as the workflow spells it; without types no policy can name
+    it. With `reads_all` it may read every key at the root of the shared store. `writes` are the keys at the
+    root that it may write, with `writes_any` others too.
     """
 
     spec: NodeSpec
-    entry: Entry | None
-    reads: tuple[Read, ...]
-    reads_all: bool
-    writes: frozenset[str]
-    writes_any: bool
     place: str
-
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        """What the registry says that the node does with data."""
-        return self.entry.effects if self.entry else ()
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """The node type in the registry, and as the workflow spells it."""
-        spelled = self.spec.type
-        return tuple(dict.fromkeys((self.entry.node, spelled))) if self.entry else (spelled,)
+    types: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    reads: tuple[Read, ...] = ()
+    reads_all: bool = False
+    writes: frozenset[str] = frozenset()
+    writes_any: bool = False
 
 
-class DataMovement:
-    """How data moves through a workflow, as sets of nodes in the bits of integers.
-
-    A node's number is its place in the workflow, as in a `NodeSet`; the inputs of a run count as a node after
-    the last.
-
-    Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
-    """
-
-    def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
-        document = checked.document
-        # Of two nodes with the same id the first counts.
-        specs = {node.id: node for node in reversed(document.nodes)}
-        self.ids: tuple[str, ...] = (*checked.graph.positions, INPUTS)
-        self.nodes = [_moving(document, specs[node_id], checked.entries) for node_id in self.ids[:-1]]
-        self.inputs = frozenset(document.inputs) | frozenset(() if document.namespaced else given)
-        self._graph: Graph = checked.graph
-        self._naming: dict[str, int] = {}
-        self._reading: dict[str, int] = {}
-        self._reading_all = bits_of(place for place, node in enumerate(self.nodes) if node.reads_all)
-        self._reading_any = self._reading_all
-        reads = ((1 << place, read) for place, node in enumerate(self.nodes) for read in node.reads)
-        for bit, read in reads:
-            self._reading[read.root] = self._reading.get(read.root, 0) | bit
-            self._reading_any |= bit
-            if read.may_be_node:
-                self._naming[read.root] = self._naming.get(read.root, 0) | bit
-
-    def readers(self, place: int) -> int:
-        """Return the nodes that data may move to from a node, or from the inputs, in one step."""
-        if place == len(self.nodes):
-            return self._at_root(self.inputs) & self._graph.reachable.bits
-        node, node_id = self.nodes[place], self.ids[place]
-        reading = self._naming.get(node_id, 0) | self._at_root(node.writes)
-        if node.writes_any:
-            reading |= self._reading_any
-        return reading & self._graph.after(node_id).bits
-
-    def _at_root(self, keys: Iterable[str]) -> int:
-        reading = 0
-        for key in keys:
-            reading |= self._reading.get(key, 0) | self._reading_all
-        return reading
-
-    def link(self, source: int, target: int) -> tuple[str, str]:
-        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
-        reads = self.nodes[target].reads
-        keys = self.inputs if source == len(self.nodes) else self.nodes[source].writes
-        for read in reads:
-            if read.may_be_node and read.root == self.ids[source] and source < len(self.nodes):
-                return read.key or WHOLE, read.param
-            if read.root in keys:
-                return read.root, read.param
-        # A key that is not declared, or a node that does not say what it reads.
-        shown = next((read for read in reads if read.param != WHOLE), None)
-        return (shown.root, shown.param) if shown else (min(keys, default=WHOLE), WHOLE)
-
-
-def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, Entry | None]) -> MovingNode:
+def _moving(
+    document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, Entry | None], place: str
+) -> MovingNode:
     entry = effective_entry(spec, entries)
     says_nothing = entry is None or (
         entry.interface.open and not entry.interface.reads and not entry.interface.params
     )
-    mapped = document.mapping(spec.id).outputs
-    writes = set(mapped.values())
-    if not document.namespaced:
-        keys = ("error", *(field.key for field in entry.interface.outputs)) if entry else ("error",)
-        writes |= {mapped.get(key, key) for key in keys}
+    writes = set(root_names(document, spec.id, entry).values())
+    if not document.namespaced:  # every node may fail
+        writes.add(document.mapping(spec.id).outputs.get("error", "error"))
     # Strangers do not keep to a schema.
     writes_undeclared = entry is None or (
         not spec.constructs.repeats
@@ -159,12 +94,13 @@ def _moving(document: WorkflowDocument, spec: NodeSpec, entries: Mapping[str, En
     )
     return MovingNode(
         spec=spec,
-        entry=entry,
+        place=place or spec.path,
+        types=tuple(dict.fromkeys((entry.node, spec.type))) if entry else (spec.type,),
+        effects=entry.effects if entry else (),
         reads=tuple(_reads(document, spec, entry, careful=says_nothing)),
         reads_all=says_nothing,
         writes=frozenset(writes),
         writes_any=not document.namespaced and writes_undeclared,
-        place=spec.path,
     )
 
 
@@ -206,7 +142,7 @@ def _reads(
         yield Read(WHOLE, spec.id)  # the same
 
 
-def _read(param: str, path: tuple[str | int, ...]) -> Read:
+def _read(param: str, path: Path) -> Read:
     return Read(param, str(path[0]), str(path[1]) if len(path) > 1 else "")
 
 
@@ -219,59 +155,75 @@ def _is_set(document: WorkflowDocument, spec: NodeSpec, key: str) -> bool:
     return declared is None or declared.required
 
 
-def bits_of(places: Iterable[int]) -> int:
-    """Return the set of the nodes whose data may move, by their places."""
-    bits = bytearray()
-    for place in places:
-        bits.extend(bytes(max(0, place // 8 + 1 - len(bits))))
-        bits[place // 8] |= 1 << place % 8
-    return int.from_bytes(bits, "little")
-
-
-def places_in(bits: int) -> Iterator[int]:
-    """Yield the places of the nodes in a set of those whose data may move, in order."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _Exit(MovingNode):
-    """Where data moves out of a workflow; it is no node that a policy could name."""
-
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        return ()
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        return ()
-
-
-@attrs.define(eq=False, repr=False)
 class _Level:
-    """One workflow among those that run one in another.
+    """One workflow among those that run one in another; sets of its nodes are the bits of integers.
 
-    `first` is the number of its first node, `own` that of the node in the workflow `around` that runs it, and
-    `exit` that of the place where data moves out of it. `leaving` are its nodes, as bits, whose data may move
-    out; its inputs have the bit after the last. `inside` are those that its nodes run, by the node's number.
+    A node's number in it is its place, as in a `NodeSet`; the inputs count as a node after the last. `first`
+    is the number of its first node among the nodes of all. `own` is the number of the node in the workflow
+    `around` that runs it, and `exit` that of the place where data moves out of it. `leaving` are the nodes
+    whose data may move out. `inside` are the workflows that its nodes run, by the node's number.
     """
 
-    movement: DataMovement
-    first: int
     around: _Level | None = None
-    own: int = 0
-    exit: int = 0
-    leaving: int = 0
-    inside: dict[int, _Level] = attrs.field(factory=dict)
+    own = exit = leaving = 0
+
+    def __init__(self, checked: Checked, given: Iterable[str], first: int, place: str) -> None:
+        document = checked.document
+        # Of two nodes with the same id the first counts.
+        specs = {node.id: node for node in reversed(document.nodes)}
+        self.ids = tuple(checked.graph.positions)
+        self.nodes = [_moving(document, specs[node_id], checked.entries, place) for node_id in self.ids]
+        self.inputs = frozenset(document.inputs) | frozenset(() if document.namespaced else given)
+        self.first = first
+        self.inside: dict[int, _Level] = {}
+        self._graph = checked.graph
+        self._naming: dict[str, int] = {}
+        self._reading: dict[str, int] = {}
+        self._reading_all = bits_of(number for number, node in enumerate(self.nodes) if node.reads_all)
+        self._reading_any = self._reading_all
+        for number, node in enumerate(self.nodes):
+            bit = 1 << number
+            self._reading_any |= bit if node.reads else 0
+            for read in node.reads:
+                self._reading[read.root] = self._reading.get(read.root, 0) | bit
+                if read.may_be_node:
+                    self._naming[read.root] = self._naming.get(read.root, 0) | bit
+
+    def readers(self, number: int) -> int:
+        """Return the nodes here that data may move to from a node, or from the inputs, in one step."""
+        is_input = number == len(self.nodes)
+        reading = 0 if is_input else self._naming.get(self.ids[number], 0)
+        for key in self.inputs if is_input else self.nodes[number].writes:
+            reading |= self._reading.get(key, 0) | self._reading_all
+        if is_input:
+            return reading & self._graph.reachable.bits
+        if self.nodes[number].writes_any:
+            reading |= self._reading_any
+        return reading & self._graph.after(self.ids[number]).bits
+
+    def link(self, source: int, target: int) -> tuple[str, str]:
+        """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
+        reads = self.nodes[target].reads
+        is_input = source == len(self.nodes)
+        keys = self.inputs if is_input else self.nodes[source].writes
+        for read in reads:
+            if not is_input and read.may_be_node and read.root == self.ids[source]:
+                return read.key or WHOLE, read.param
+            if read.root in keys:
+                return read.root, read.param
+        # A key that is not declared, or a node that does not say what it reads.
+        shown = next((read for read in reads if read.param != WHOLE), None)
+        return (shown.root, shown.param) if shown else (min(keys, default=WHOLE), WHOLE)
 
 
-class NestedMovement:
-    """How data moves through a workflow and those that it runs, numbered as in a `DataMovement`.
+class DataMovement:
+    """How data moves through a workflow and those that it runs.
 
-    A node that runs a workflow stands for what moves into that one. What moves out of it is a node of its own
-    after those inside, with the same id.
+    Nodes are numbered in order, and the inputs of a run count as a node after the last. A node that runs a
+    workflow stands for what moves into that one. What moves out of it is a node of its own after those
+    inside, with the same id.
+
+    Errors in the workflow do no harm. `given` names the inputs of a run beyond the declared ones.
     """
 
     def __init__(self, checked: Checked, given: Iterable[str] = ()) -> None:
@@ -281,84 +233,65 @@ class NestedMovement:
         called = (checked.called.get(node.entry_key) for node in checked.document.nodes)
         size = len(checked.document.nodes) + sum(each.size for each in called if each)
         self._whole = size <= MOST_NODES  # a larger one is refused as such
-        self._top = self._add(checked, DataMovement(checked, given), "", "")
+        self._top = self._add(checked, given, "", "")
         self.ids.append(INPUTS)
 
-    def _add(self, checked: Checked, movement: DataMovement, above: str, place: str) -> _Level:
+    def _add(self, checked: Checked, given: Iterable[str], above: str, place: str) -> _Level:
         """Add the nodes of a workflow, and of those that it runs.
 
         `above` has the ids of the nodes that run it, each with a slash. `place` is the JSON path that its
         nodes get, empty for their own.
         """
-        level = _Level(movement, len(self.nodes))
-        self.ids += [f"{above}{node_id}" for node_id in movement.ids[:-1]]
-        self.nodes += [attrs.evolve(node, place=place or node.place) for node in movement.nodes]
-        self._levels += [level] * len(movement.nodes)
-        for number, node in enumerate(movement.nodes):
+        level = _Level(checked, given, len(self.nodes), place)
+        self.ids += [f"{above}{node_id}" for node_id in level.ids]
+        self.nodes += level.nodes
+        self._levels += [level] * len(level.nodes)
+        for number, node in enumerate(level.nodes):
             called = checked.called.get(node.spec.entry_key)
             if called and called.checked and self._whole:
-                inner = DataMovement(called.checked, node.spec.params)
-                where = place or node.place
-                inside = self._add(called.checked, inner, f"{above}{node.spec.id}/", where)
+                inside = self._add(called.checked, node.spec.params, f"{above}{node.spec.id}/", node.place)
                 inside.around, inside.own, inside.exit = level, number, len(self.nodes)
-                inside.leaving = _leaving(called, inner, movement, node)
+                inside.leaving = _leaving(called.checked.document, inside, level, node)
                 level.inside[number] = inside
                 self.ids.append(f"{above}{node.spec.id}")
-                self.nodes.append(
-                    _Exit(
-                        spec=node.spec,
-                        entry=node.entry,
-                        reads=(),
-                        reads_all=False,
-                        writes=node.writes,
-                        writes_any=node.writes_any,
-                        place=where,
-                    )
-                )
+                self.nodes.append(MovingNode(spec=node.spec, place=node.place))
                 self._levels.append(inside)
         return level
 
     def readers(self, place: int) -> int:
         """Return the nodes that data may move to from a node, or from the inputs, in one step."""
         if place == len(self.nodes):
-            return self._top.movement.readers(len(self._top.movement.nodes))
-        level = self._levels[place]
+            return self._top.readers(len(self._top.nodes))
+        level, number = self._levels[place], place - self._levels[place].first
         if place == level.exit and level.around:
-            return level.around.movement.readers(level.own) << level.around.first
-        number = place - level.first
-        if number in level.inside:
-            inner = level.inside[number]
-            count = len(inner.movement.nodes)
-            leaves = 1 << inner.exit if inner.leaving >> count & 1 else 0
-            return inner.movement.readers(count) << inner.first | leaves
-        reading = level.movement.readers(number) << level.first
-        return reading | (1 << level.exit if level.leaving >> number & 1 else 0)
+            level, number = level.around, level.own
+        elif number in level.inside:  # data moves into that workflow, as its inputs
+            level = level.inside[number]
+            number = len(level.nodes)
+        leaves = level.leaving >> number & 1
+        return level.readers(number) << level.first | (1 << level.exit if leaves else 0)
 
     def link(self, source: int, target: int) -> tuple[str, str]:
         """Return the key by which data moves to one of the `readers`, and the parameter that takes it."""
         into = self._levels[target]
         if target == into.exit and into.around:
             return WHOLE, _OUTPUTS
-        number = target - into.first
-        count = len(into.movement.nodes)
-        if source == len(self.nodes):
-            return into.movement.link(count, number)
-        level = self._levels[source]
-        if source == level.exit and level.around:
-            return into.movement.link(level.own, number)
-        return into.movement.link(source - into.first if level is into else count, number)
+        level = self._levels[source] if source < len(self.nodes) else None
+        if level and level.around and source == level.exit:
+            number = level.own
+        else:
+            number = source - into.first if level is into else len(into.nodes)
+        return into.link(number, target - into.first)
 
 
-def _leaving(called: CalledWorkflow, inner: DataMovement, outer: DataMovement, node: MovingNode) -> int:
+def _leaving(document: WorkflowDocument, inner: _Level, outer: _Level, node: MovingNode) -> int:
     """Return the nodes of a workflow, as bits, whose data may be in what the node that runs it writes."""
-    document = called.checked.document if called.checked else None
-    everything = (1 << len(inner.nodes) + 1) - 1
     # Any node inside may have raised the error, or written what is read as a whole.
     shows_error = "error" in node.writes or node.writes_any
     for read in (read for other in outer.nodes for read in other.reads if read.may_be_node):
         shows_error |= read.root == node.spec.id and read.key in ("", "error", WHOLE)
-    if document is None or not document.outputs or shows_error:
-        return everything
+    if not document.outputs or shows_error:
+        return (1 << len(inner.nodes) + 1) - 1
     roots = {part.root for output in document.outputs.values() for part in named(output.source)}
     leaving = 0 if roots.isdisjoint(inner.inputs) else 1 << len(inner.nodes)
     for number, part in enumerate(inner.nodes):
@@ -409,23 +342,18 @@ class DataFlow:
 
     def __str__(self) -> str:
         """Return the path of the data flow, node by node, with the key from each to the next."""
-        steps = list(self.path)
-        texts = [self._shown(index) for index in range(len(steps))]
-        joined = [f"{text} --{step.key}--> " for text, step in zip(texts, steps, strict=True)]
-        joined[-1] = texts[-1]
-        hidden = len(steps) - 2 * _ENDS
+        # At both ends its effects say what makes the flow dangerous, between them what takes the data.
+        ends = [", ".join(effect.replace("_", " ") for effect in effects) for effects in self.effects]
+        abouts = [ends[0], *(step.param for step in self.path[1:-1]), ends[1]]
+        joined = []
+        for step, about in zip(self.path, abouts, strict=True):
+            kind = ": ".join(filter(None, (step.type, about)))
+            shown = f"{step.node} ({kind})" if step.type else step.node
+            joined.append(f"{shown} --{step.key}--> " if step is not self.path[-1] else shown)
+        hidden = len(joined) - 2 * _ENDS
         if hidden > 1:
             joined[_ENDS : _ENDS + hidden] = [f"... {hidden} more nodes ... --> "]
         return "".join(joined)
-
-    def _shown(self, index: int) -> str:
-        step = self.path[index]
-        if not step.type:
-            return step.node
-        if 0 < index < len(self.path) - 1:
-            return f"{step.node} ({step.type}: {step.param})"
-        effects = ", ".join(effect.replace("_", " ") for effect in self.effects[0 if index == 0 else 1])
-        return f"{step.node} ({step.type}: {effects})" if effects else f"{step.node} ({step.type})"
 
 
 @attrs.frozen(kw_only=True)
@@ -463,7 +391,7 @@ def find_flows(
     With `every`, find also those that no rule is about, from untrusted outputs to nodes that are destructive
     or send data. `given` names the inputs of a run.
     """
-    search = FlowSearch(NestedMovement(checked, given), policy)
+    search = FlowSearch(DataMovement(checked, given), policy)
     found = search.run(search.denied)
     if every and not found.more:
         others = search.run(search.unruled, MOST_FLOWS - len(found.flows))
@@ -481,7 +409,7 @@ class FlowSearch:
     looked at.
     """
 
-    def __init__(self, movement: DataMovement | NestedMovement, policy: FlowPolicy) -> None:
+    def __init__(self, movement: DataMovement, policy: FlowPolicy) -> None:
         self._movement = movement
         self._policy = policy
         self._dead: dict[int, int] = {}
@@ -556,6 +484,13 @@ class FlowSearch:
         nodes = self._movement.nodes
         begin = nodes[places[0]] if places[0] < len(nodes) else None
         end = nodes[places[-1]]
+        ends = self.denied.get(places[0], 0)  # without those that another rule allows
+        denying = (
+            rule.path
+            for rule in self._policy.deny
+            if self._matching(rule.begin) >> places[0] & 1
+            and (ends & self._matching(rule.end)) >> places[-1] & 1
+        )
         return DataFlow(
             path=tuple(
                 PathNode(
@@ -568,10 +503,5 @@ class FlowSearch:
             ),
             effects=(begin.effects if begin else (), end.effects),
             place=end.place,
-            rule=next((rule.path for rule in self._policy.deny if self._is_about(rule, places)), ""),
+            rule=next(denying, ""),
         )
-
-    def _is_about(self, rule: FlowRule, places: list[int]) -> bool:
-        """Return whether a rule is about a flow that takes such a path and is not allowed."""
-        ends = self.denied.get(places[0], 0) & self._matching(rule.end)
-        return bool(self._matching(rule.begin) >> places[0] & 1 and ends >> places[-1] & 1)

@@ -38,6 +38,24 @@ class NodeSet(AbstractSet[str]):
         return self.bits.bit_count()
 
 
+def bits_of(places: Iterable[int]) -> int:
+    """Return the places of some nodes as bits."""
+    # Not `bits |= 1 << place`: that copies the whole integer for each node.
+    bits = bytearray()
+    for place in places:
+        bits.extend(bytes(max(0, place // 8 + 1 - len(bits))))
+        bits[place // 8] |= 1 << place % 8
+    return int.from_bytes(bits, "little")
+
+
+def places_in(bits: int) -> Iterator[int]:
+    """Yield the places of the nodes whose bits are set, in order."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
 class Graph:
     """The graph of a workflow: for each node, the next ones by the `route` of the edge.
@@ -68,7 +86,11 @@ class Graph:
     @cached_property
     def reachable(self) -> NodeSet:
         """The nodes that can be reached from the start."""
-        return NodeSet(self.positions, self._bits(self._order))
+        return self.set_of(self._order)
+
+    def set_of(self, node_ids: Iterable[str]) -> NodeSet:
+        """Return some of the nodes as a set."""
+        return NodeSet(self.positions, bits_of(self.positions[node_id] for node_id in node_ids))
 
     def before(self, node_id: str) -> NodeSet:
         """Return the nodes that may have run before `node_id`; in a loop, itself among them."""
@@ -77,11 +99,6 @@ class Graph:
     def after(self, node_id: str) -> NodeSet:
         """Return the nodes that may run after `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
-
-    def others(self, node_id: str) -> NodeSet:
-        """Return all nodes but one."""
-        everything = (1 << len(self.positions)) - 1
-        return NodeSet(self.positions, everything & ~(1 << self.positions[node_id]))
 
     def trapped(self) -> set[str]:
         """Return the reachable nodes from which no path leads to an end.
@@ -190,22 +207,14 @@ class Graph:
         spans: dict[str, int] = {}
         for joined in loops:
             beside = {neighbour for member in joined for neighbour in neighbours[member]}
-            bits = self._bits(beside)
+            bits = self.set_of(beside).bits
             for neighbour in beside - joined:
                 bits |= spans[neighbour]
             if not beside.isdisjoint(joined):
-                bits |= self._bits(joined)
+                bits |= self.set_of(joined).bits
             # Nodes that lead to each other have the same bits.
             spans.update(dict.fromkeys(joined, bits))
         return spans
-
-    def _bits(self, node_ids: Iterable[str]) -> int:
-        # Not `bits |= 1 << place`: that copies the whole integer for each node.
-        places = bytearray(len(self.positions) // 8 + 1)
-        for node_id in node_ids:
-            place = self.positions[node_id]
-            places[place // 8] |= 1 << place % 8
-        return int.from_bytes(places, "little")
 
 
 def _spread(

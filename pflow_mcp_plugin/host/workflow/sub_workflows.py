@@ -69,9 +69,8 @@ class _Outputs:
         self._inputs = document.inputs
         self._declared = declared if isinstance(declared, Mapping) else {}
         self._permissive = document.permissive
-        self._scope: Scope = Scopes(document, self._nodes, checked.entries, frozenset()).after(
-            graph.reachable
-        )
+        shared = Scopes(document, self._nodes, checked.entries, frozenset())
+        self._scope = Scope(shared=shared, nodes=graph.reachable)
         found = (effective_entry(node, checked.entries) for node in document.nodes)
         actions = {action for entry in found if entry for action in entry.interface.actions}
         is_straight = actions <= _ORDINARY and all(edge.route == "default" for edge in document.edges)
@@ -98,7 +97,7 @@ class _Outputs:
         reference = lone(source)
         if reference is None:
             return Field(key="", type="str")
-        if len(reference.path) == 1 and reference.root in self._scope.earlier:
+        if len(reference.path) == 1 and reference.root in self._scope.nodes:
             return Field(key="", type="dict")
         found = self._scope.declared(reference)
         if found is None:

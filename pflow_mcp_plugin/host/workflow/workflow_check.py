@@ -12,21 +12,17 @@ from pflow_mcp_plugin.contract import Entry, Field, NodeUse, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugin
-from pflow_mcp_plugin.host.workflow.coercion import (
-    TypeMismatch,
-    coerce,
-    depends_on_value,
-    may_become,
-)
-from pflow_mcp_plugin.host.workflow.constructs import KnownRun
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_value, may_become
+from pflow_mcp_plugin.host.workflow.constructs import KnownRun, Path
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
 from pflow_mcp_plugin.host.workflow.reference_check import (
-    ExpressionCheck,
     ReferenceCheck,
     Scope,
     Scopes,
+    check_cases,
+    check_outputs,
     check_skipped,
     effective_entry,
     output_field,
@@ -46,12 +42,15 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     normalise,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import (
+    DATA,
     WorkflowReads,
     expression_params,
     fitting,
     is_branch,
+    is_transform,
     known_params,
     known_value,
+    param_expressions,
     reads,
     values_of,
 )
@@ -211,6 +210,7 @@ class _Check:
     inputs: Mapping[str, object] | None = None
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
     scopes: Scopes = attrs.field(init=False)
+    routes: RouteCheck = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # Of two nodes with the same id the first counts; the second is reported.
@@ -218,9 +218,17 @@ class _Check:
             self.nodes.setdefault(node.id, node)
         extra = frozenset() if self.document.namespaced else self.given or frozenset()
         self.scopes = Scopes(self.document, self.nodes, self.entries, extra)
+        self.routes = RouteCheck(
+            document=self.document,
+            graph=self.graph,
+            nodes=self.nodes,
+            entries=self.scopes.entries,
+            findings=self.findings,
+        )
 
     def run(self) -> None:
-        self.check_ids()
+        for node in self.document.nodes:
+            self.check_id(node)
         for node in self.document.nodes:
             self.check_node(node)
         self.routes.run()
@@ -232,34 +240,23 @@ class _Check:
         self.check_inputs_are_used(read)
 
     @property
-    def routes(self) -> RouteCheck:
-        return RouteCheck(
-            document=self.document,
-            graph=self.graph,
-            nodes=self.nodes,
-            entries=self.scopes.entries,
-            findings=self.findings,
-        )
-
-    @property
     def lenient(self) -> bool:
         """Whether a run could still put anything at the root of the shared store."""
         return self.given is None and not self.document.namespaced
 
-    def earlier(self, node_id: str) -> NodeSet:
-        """Return the nodes that a node can refer to."""
-        # An unreachable node is reported as such; its templates may name any other node.
-        is_reached = node_id in self.graph.reachable
-        return self.graph.before(node_id) if is_reached else self.graph.others(node_id)
-
     def scope(self, node_id: str) -> Scope:
-        return self.scopes.after(self.earlier(node_id))
+        """Return what may be named before a node, such as in its condition."""
+        nodes = self.graph.before(node_id)
+        if node_id not in self.graph.reachable:
+            # It is reported as such; its templates may name any other node.
+            everything = (1 << len(nodes.positions)) - 1
+            nodes = NodeSet(nodes.positions, everything & ~(1 << nodes.positions[node_id]))
+        return Scope(shared=self.scopes, nodes=nodes)
 
     def inner_scope(self, node: NodeSpec) -> Scope:
         """Return what a node can refer to, what only it sees included."""
-        earlier = self.earlier(node.id)
-        scope = self.scopes.after(earlier)
-        return self.scopes.after(earlier, node.constructs.inside(scope.declared))
+        scope = self.scope(node.id)
+        return attrs.evolve(scope, item=node.constructs.inside(scope.declared))
 
     def reference_check(self, scope: Scope, user: str) -> ReferenceCheck:
         return ReferenceCheck(
@@ -270,33 +267,16 @@ class _Check:
             findings=self.findings,
         )
 
-    def check_ids(self) -> None:
-        for node in self.document.nodes:
-            first = self.nodes[node.id]
-            if first is not node:
-                self.findings.error(
-                    f"{node.path}.id", f"Node id {node.id} is already used by {first.path}", "Rename one"
-                )
-            if self.document.namespaced and node.id in self.document.inputs:
-                message = f"Node id {node.id} is also the name of an input"
-                self.findings.error(
-                    f"{node.path}.id", message, "Rename one, so that templates can distinguish them"
-                )
-
-    def check_construct_values(self, node: NodeSpec) -> None:
-        scope = self.scope(node.id)
-        checker = self.reference_check(scope, f"node {node.id}")
-        for place in node.constructs.templates():
-            checker.check(place.value, place.path)
-            self.check_declared(node, place.field, place.value, place.path, scope)
-        for name, path in node.constructs.names.items():
-            if name in self.document.inputs or name in self.nodes:
-                taken = "an input" if name in self.document.inputs else "a node"
-                message = f"The item's name {name} is also the name of {taken}"
-                self.findings.error(path, message, "Choose another name")
+    def check_id(self, node: NodeSpec) -> None:
+        path, first = f"{node.path}.id", self.nodes[node.id]
+        if first is not node:
+            self.findings.error(path, f"Node id {node.id} is already used by {first.path}", "Rename one")
+        if self.document.namespaced and node.id in self.document.inputs:
+            message = f"Node id {node.id} is also the name of an input"
+            self.findings.error(path, message, "Rename one, so that templates can distinguish them")
 
     def check_node(self, node: NodeSpec) -> None:
-        self.check_construct_values(node)
+        self.check_constructs(node)
         scope = self.inner_scope(node)
         entry = self.entries[node.entry_key]
         # Without a type the reader has reported the node already.
@@ -318,30 +298,40 @@ class _Check:
                 checker.check(value, path)
                 checker.check_notation(value, path, for_shell=key in lines)
         check_skipped(node, entry, self.nodes, self.findings)
-        self.check_expressions(node, entry, checker)
+        if is_branch(entry):
+            check_cases(node, self.findings)
+        elif is_transform(entry):
+            check_outputs(node, self.findings)
+        for place in param_expressions(node, entry):
+            checker.check_expression(place, node.params.get(DATA))
 
-    def check_expressions(self, node: NodeSpec, entry: Entry | None, references: ReferenceCheck) -> None:
-        conditions = tuple(node.constructs.conditions())
-        if not conditions and not expression_params(entry):
-            return
-        check = ExpressionCheck(node=node, entry=entry, references=references, findings=self.findings)
-        check.check_params()
-        outer = self.reference_check(self.scope(node.id), f"the condition of node {node.id}")
-        for place in conditions:
-            attrs.evolve(check, references=outer).check(place)
+    def check_constructs(self, node: NodeSpec) -> None:
+        """Check what the constructs of a node read, and the names that they give."""
+        scope = self.scope(node.id)
+        checker = self.reference_check(scope, f"node {node.id}")
+        for place in node.constructs.templates():
+            checker.check(place.value, place.path)
+            self.check_declared(node, place.field, place.value, place.path, scope)
+        checker = self.reference_check(scope, f"the condition of node {node.id}")
+        for condition in node.constructs.conditions():
+            checker.check_expression(condition, None)
+        for name, path in node.constructs.names.items():
+            if name in self.document.inputs or name in self.nodes:
+                taken = "an input" if name in self.document.inputs else "a node"
+                message = f"The item's name {name} is also the name of {taken}"
+                self.findings.error(path, message, "Choose another name")
 
     def check_edge_conditions(self) -> None:
         for edge in self.document.edges:
-            node = self.nodes.get(edge.source)
             conditions = tuple(edge.conditions())
-            if not conditions or node is None:
+            if not conditions or edge.source not in self.nodes:
                 continue
-            before = self.earlier(node.id)
-            scope = self.scopes.after(NodeSet(before.positions, before.bits | 1 << before.positions[node.id]))
-            references = self.reference_check(scope, f"the edge from {edge.source} to {edge.target}")
-            check = ExpressionCheck(node=node, entry=None, references=references, findings=self.findings)
+            before = self.scope(edge.source).nodes
+            nodes = NodeSet(before.positions, before.bits | 1 << before.positions[edge.source])
+            user = f"the edge from {edge.source} to {edge.target}"
+            references = self.reference_check(Scope(shared=self.scopes, nodes=nodes), user)
             for place in conditions:
-                check.check(place)
+                references.check_expression(place, None)
 
     def check_params(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         fields = entry.interface.fields
@@ -394,7 +384,7 @@ class _Check:
         sources = {**{key: key for key in entry.interface.reads}, **self.document.mapping(node.id).inputs}
         for wanted in entry.interface.params:
             spec = self.document.inputs.get(sources.get(wanted.key, ""))
-            if spec is None or wanted.key in node.params or scope.roots[spec.name] != spec.field:
+            if spec is None or wanted.key in node.params or scope.root(spec.name) != spec.field:
                 continue
             if not may_become(spec.field, wanted) or depends_on_value(spec.field, wanted):
                 needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
@@ -404,10 +394,10 @@ class _Check:
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
             return  # malformed, so its intended content is unknown
-        there = (node.params, self.document.mapping(node.id).inputs, scope.roots)
+        there = {*node.params, *self.document.mapping(node.id).inputs}
         for field in entry.interface.params:
             is_needed = field.needs_value and not scope.uncertain
-            if not is_needed or any(field.key in names for names in there):
+            if not is_needed or field.key in there or scope.root(field.key):
                 continue
             self.findings.add(
                 f"{node.path}.params",
@@ -435,58 +425,55 @@ class _Check:
             if entry is None or not isinstance(node.raw.get("params"), Mapping | None):
                 continue  # reported already
             # What guards a node may depend on the inputs, so only of one that runs anyway are they known.
-            values = (
-                self.input_values(node, bound) if node.id in certain and not node.constructs.may_skip else {}
-            )
-            natural = self.natural(node, entry, values)
-            use = NodeUse(
-                entry=entry,
-                params=natural | known_params(node, entry, values_of(values)),
-                supplied=self.supplied(node, entry),
-                reads=read.of(node),
-            )
-            found = list(self.types.check_use(use))
-            self.report_use(node, found)
-            known = partial(known_value, lookup=values_of(values))
-            for run in node.constructs.known_runs(known) if has_template(node.params) else ():
-                lookup = values_of({**values, **run.values})
-                of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
-                if of_run.params != use.params:
-                    more = [it for it in self.types.check_use(of_run) if it not in found]
-                    self.report_use(node, more, run)
+            runs = bool(bound) and node.id in certain and not node.constructs.may_skip
+            values = self.input_values(node, entry, bound) if runs else {}
+            self.check_use(node, entry, values, read.of(node))
 
-    def input_values(self, node: NodeSpec, bound: Mapping[str, object]) -> dict[str, object]:
+    def input_values(self, node: NodeSpec, entry: Entry, bound: Mapping[str, object]) -> dict[str, object]:
         """Return the values of inputs that a node reads, known when a run starts and unchanged until then."""
-        if not bound:
-            return {}
-        entry, roots = self.entries[node.entry_key], self.inner_scope(node).roots
+        scope = self.inner_scope(node)
         inside = [node.params, *(place.value for place in node.constructs.templates())]
-        wanted = {part.root for part in named(inside)}.union(entry.interface.reads if entry else ())
+        wanted = {part.root for part in named(inside)}.union(entry.interface.reads)
         specs = [self.document.inputs.get(name) for name in wanted]
         return {
             spec.name: value
             for spec in specs
             # Problems show values, so those of secrets are left to the run.
-            if spec and not spec.secret and roots[spec.name] == spec.field
+            if spec and not spec.secret and scope.root(spec.name) == spec.field
             if (value := bound.get(spec.name, STILL_TO_COME)) is not STILL_TO_COME
         }
 
-    def natural(self, node: NodeSpec, entry: Entry, values: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of inputs that a node takes by its own names."""
-        fields = entry.interface.fields
-        mapped = self.document.mapping(node.id).inputs
-        taken = (key for key in entry.interface.reads if key in values and key not in mapped)
-        return {key: fitting(values[key], fields[key]) for key in taken if values[key] is not None}
+    def check_use(
+        self, node: NodeSpec, entry: Entry, values: Mapping[str, object], read: frozenset[Path]
+    ) -> None:
+        """Have the source of a node judge its use, with the values of inputs, and with each known item."""
+        fields, mapped = entry.interface.fields, self.document.mapping(node.id).inputs
+        taken = (key for key in entry.interface.reads if key not in mapped and values.get(key) is not None)
+        natural = {key: fitting(values[key], fields[key]) for key in taken}
+        use = NodeUse(
+            entry=entry,
+            params=natural | known_params(node, entry, values_of(values)),
+            supplied=self.supplied(node, entry),
+            reads=read,
+        )
+        found = list(self.types.check_use(use))
+        self.report_use(node, found)
+        known = partial(known_value, lookup=values_of(values))
+        for run in node.constructs.known_runs(known) if has_template(node.params) else ():
+            lookup = values_of({**values, **run.values})
+            of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
+            if of_run.params != use.params:
+                more = [it for it in self.types.check_use(of_run) if it not in found]
+                self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
         """Return the keys that may come from elsewhere than a node's params; None if any may."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open or self.lenient:
             return None
-        earlier = self.earlier(node.id)
         # In a loop a node finds what it wrote itself when it last ran.
-        own = {field.key for field in entry.interface.outputs} if node.id in earlier else set()
-        taken = {key for key in reads(entry) if key in scope.roots or key in own}
+        own = {field.key for field in entry.interface.outputs} if node.id in scope.nodes else set()
+        taken = {key for key in reads(entry) if key in own or scope.root(key)}
         return frozenset({*taken, *self.document.mapping(node.id).inputs})
 
     def report_use(self, node: NodeSpec, problems: Iterable[Problem], run: KnownRun | None = None) -> None:
@@ -522,7 +509,7 @@ class _Check:
                 shown = sorted({*entry.interface.inputs, *(field.key for field in entry.interface.params)})
                 hint = did_you_mean(key, shown, f"It reads {listing(shown)}")
                 self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
-            if source not in scope.roots:
+            if scope.root(source) is None:
                 # A mapping names its source as a template does, without `${}`.
                 spelled = TemplateReference(source, parse_path(source) or (source,))
                 checker.check_reference(spelled, where)
@@ -539,7 +526,7 @@ class _Check:
                 self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
 
     def check_outputs(self) -> None:
-        scope = self.scopes.after(self.graph.reachable)
+        scope = Scope(shared=self.scopes, nodes=self.graph.reachable)
         for output in self.document.outputs.values():
             if not has_template(output.source):
                 hint = f"Write ${{{output.source}}}" if parse_path(output.source) else "Write ${node.key}"

@@ -56,18 +56,13 @@ def expression_params(entry: Entry | None) -> frozenset[str]:
     return _PARAMS.get(entry.node, frozenset()) if entry is not None and entry.source == OWN else frozenset()
 
 
-def expressions_in(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
-    """Yield the expressions of a node; malformed ones are left out."""
-    yield from node.constructs.conditions()
-    yield from param_expressions(node, entry)
-
-
 def every_expression(
     document: WorkflowDocument, entries: Mapping[str, Entry | None]
 ) -> Iterator[ExpressionPlace]:
     """Yield the expressions of a whole workflow."""
     for node in document.nodes:
-        yield from expressions_in(node, entries.get(node.entry_key))
+        yield from node.constructs.conditions()
+        yield from param_expressions(node, entries.get(node.entry_key))
     for edge in document.edges:
         yield from edge.conditions()
 
@@ -217,7 +212,8 @@ class WorkflowReads:
 
     def __init__(self, document: WorkflowDocument, entries: Mapping[str, Entry | None]) -> None:
         self._found: dict[str, set[Path]] = {}
-        ids, writers = {node.id for node in document.nodes}, _writers(document, entries)
+        ids = {node.id for node in document.nodes}
+        writers: dict[str, list[tuple[str, str]]] = {}
         everything = (*document.inputs, *ids)
         expressions = expression_reads(every_expression(document, entries), everything)
         values: list[object] = [output.source for output in document.outputs.values()]
@@ -228,11 +224,12 @@ class WorkflowReads:
         by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
         natural: set[Path] = set()
         for node in document.nodes:
+            entry = entries.get(node.entry_key)
+            for key, name in root_names(document, node.id, entry).items():
+                writers.setdefault(name, []).append((node.id, key))
             # Names that it takes from the root because nothing else gives them.
-            if entry := entries.get(node.entry_key):
-                natural |= {
-                    (key,) for key in reads(entry) - {*node.params, *document.mapping(node.id).inputs}
-                }
+            taken = reads(entry) - {*node.params, *document.mapping(node.id).inputs} if entry else ()
+            natural |= {(key,) for key in taken}
         for path in by_name:
             if path[0] in ids:
                 self._add(str(path[0]), path[1:])
@@ -258,16 +255,8 @@ def reads(entry: Entry) -> set[str]:
     return {*entry.interface.reads, *entry.interface.fields}
 
 
-def _writers(
-    document: WorkflowDocument, entries: Mapping[str, Entry | None]
-) -> dict[str, list[tuple[str, str]]]:
-    """Return the nodes that may write each name at the root, each with its own name for it."""
-    writers: dict[str, list[tuple[str, str]]] = {}
-    for node in document.nodes:
-        entry, mapped = entries.get(node.entry_key), document.mapping(node.id).outputs
-        names = dict(mapped)
-        if entry and not document.namespaced:
-            names = {field.key: field.key for field in entry.interface.outputs} | names
-        for key, name in names.items():
-            writers.setdefault(name, []).append((node.id, key))
-    return writers
+def root_names(document: WorkflowDocument, node_id: str, entry: Entry | None) -> dict[str, str]:
+    """Return the names at the root of the shared store under which a node writes, by its own names."""
+    mapped = document.mapping(node_id).outputs
+    declared = () if document.namespaced or entry is None else entry.interface.outputs
+    return {field.key: field.key for field in declared} | dict(mapped)

@@ -98,3 +98,9 @@ def test_a_policy_denies_flows_through_sub_workflows():
     assert [(flow.path[0].node, flow.path[-1].node, flow.rule) for flow in found] == [
         ("inputs", "sub/post", "flows.deny[0]")
     ]
+
+
+def test_data_flows_out_of_a_workflow_inside_another():
+    inner = inside(node("fetch"), node_id="inner", outputs={"page": "${fetch.text}"})
+    [flow] = flows(inside(inner, outputs={"o": "${inner.page}"}), node("post", text="${sub.o}"))
+    assert [step.node for step in flow.path] == ["sub/inner/fetch", "sub/inner", "sub", "post"]
