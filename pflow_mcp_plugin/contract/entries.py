@@ -17,6 +17,7 @@ from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, item
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
+_FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line")
 _ALWAYS_SHOWN = (
     "class_name",
     "module",
@@ -95,14 +96,7 @@ class Field:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Field:
         """Build a field of an entry's interface from its JSON form; unknown keys are ignored."""
-        return cls(
-            key=data["key"],
-            type=data.get("type", "any"),
-            required=data.get("required", False),
-            description=data.get("description", ""),
-            schema=data.get("schema"),
-            shell_line=data.get("shell_line", False),
-        )
+        return cls(**{name: data[name] for name in _FIELD_KEYS if name in data})
 
 
 @attrs.frozen(kw_only=True)
@@ -196,16 +190,11 @@ class Interface:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Interface:
         """Build an entry's interface from its JSON form."""
-        return cls(
-            inputs=tuple(data.get("inputs", ())),
-            params=tuple(Field.from_dict(item) for item in data.get("params", ())),
-            outputs=tuple(Field.from_dict(item) for item in data.get("outputs", ())),
-            actions=tuple(data.get("actions", ("default", "error"))),
-            open=data.get("open", False),
-            open_outputs=data.get("open_outputs", False),
-            result=data.get("result", ""),
-            piped=data.get("piped", ""),
-        )
+        plain = ("inputs", "actions", "open", "open_outputs", "result", "piped")
+        known: dict[str, Any] = {name: data[name] for name in plain if name in data}
+        for part in ("params", "outputs"):
+            known[part] = map(Field.from_dict, data.get(part, ()))
+        return cls(**known)
 
 
 @attrs.frozen(kw_only=True)

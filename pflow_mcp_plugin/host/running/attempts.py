@@ -54,6 +54,11 @@ class Result:
     retries: int = 0
     skipped: bool = False
 
+    @property
+    def reason(self) -> str | None:
+        """What made the node fail, in words."""
+        return said(self.failure.__cause__ or self.failure) if self.failure else None
+
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
@@ -112,7 +117,7 @@ class Attempts:
         words = "it returned its error action without a reason" if reported is None else str(reported)
         cause = left if isinstance(left, BaseException) else PflowError(words)
         end_if_interrupted(cause)
-        return Result(routed(planned, action), node_failure(planned.ref, cause))
+        return _failure(planned, action, node_failure(planned.ref, cause))
 
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
         """Return a node's params with templates resolved, in their declared types.
@@ -203,17 +208,17 @@ def argument_types(entry: Entry) -> Fit:
     return fit
 
 
-def routed(planned: PlannedNode, action: str) -> str:
-    """Return the action that follows a failed attempt: its own, unless only `error` has an edge."""
-    if action in planned.routed or "error" not in planned.routed:
-        return action
-    return "error"
-
-
 def failed(planned: PlannedNode, failure: PflowError, store: NodeAwareSharedStore) -> Result:
     """End failed attempts at a node: set its output `error` to the cause, and return the result."""
-    store["error"] = said(failure.__cause__ or failure)
-    return Result(routed(planned, failure.action), failure)
+    result = _failure(planned, failure.action, failure)
+    store["error"] = result.reason
+    return result
+
+
+def _failure(planned: PlannedNode, action: str, failure: PflowError) -> Result:
+    # The action of the failure routes, unless only `error` has an edge.
+    only_error = action not in planned.routed and "error" in planned.routed
+    return Result("error" if only_error else action, failure)
 
 
 def _coerced(value: object, field: Field | None) -> object:

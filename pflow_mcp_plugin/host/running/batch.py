@@ -30,7 +30,6 @@ from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import ITEMS, Batch
-from pflow_mcp_plugin.host.workflow.findings import said
 
 Engine = Callable[[int], AbstractContextManager[Executor]]
 """Opens the executor of a batch, which runs the given number of items at a time."""
@@ -111,7 +110,7 @@ def _run_item(
     )
     mine = attrs.evolve(attempts, run=run, values=values)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
-    step.error = said(result.failure.__cause__ or result.failure) if result.failure else None
+    step.error = result.reason
     step.outputs = {key: value for key, value in store.written.items() if key != "error"}
     run.recorder.end_item(step)
     return _Done(index, item, store.written, result, began, time.perf_counter(), step)
@@ -193,8 +192,7 @@ class _Tally:
             succeeded = {key: it for key, it in done.outputs.items() if key != "error" or it is not None}
             self.results[done.index] = entry["result"] = succeeded
             return
-        cause = done.result.failure.__cause__ or done.result.failure
-        entry["error"] = said(cause)
+        entry["error"] = done.result.reason
         error = {"index": done.index, "item": done.item, "error": entry["error"]}
         # Items end in any order; errors are listed in the order of the items.
         insort(self.errors, error, key=itemgetter("index"))
@@ -227,9 +225,8 @@ class _Tally:
             return Result("default")
         first, noted = self.first, self.first.result.failure
         assert noted is not None  # noqa: S101 - `add` notes the first that failed
-        cause = noted.__cause__ or noted
         place = f"[{first.index}] of {self.count}"
-        store["error"] = f"item {planned.id}{place}: {said(cause)}"
-        failure = node_failure(planned.ref, cause, f" at item {planned.ref.id}{place}")
+        store["error"] = f"item {planned.id}{place}: {first.result.reason}"
+        failure = node_failure(planned.ref, noted.__cause__ or noted, f" at item {planned.ref.id}{place}")
         failure.details |= {"item": first.index, **self.counts}
         return Result(first.result.action, failure)

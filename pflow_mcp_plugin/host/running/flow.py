@@ -144,9 +144,8 @@ class StepNode(pocketflow.BaseNode):
     def _record(self, step: Step, result: Result, store: NodeAwareSharedStore) -> None:
         """Take down how the step ended."""
         planned, failure, skipped = self.planned, result.failure, self._steps.values.skipped
-        step.error = said(failure.__cause__ or failure) if failure else None
-        if planned.constructs.batch and failure:  # it names the item
-            step.error = str(store.written["error"])
+        # The error of a batch names the item.
+        step.error = str(store.written["error"]) if planned.constructs.batch and failure else result.reason
         step.action = None if result.skipped else result.action
         if result.skipped:
             step.details["skipped"] = {"when": planned.constructs.when and planned.constructs.when.text}
