@@ -243,6 +243,11 @@ _LARGEST = 10**4_000
 """Python refuses to convert larger numbers, of more than 4,300 digits, to decimal."""
 
 
+def printed(value: object) -> str:
+    """Return a value as it is printed for people: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value)
+
+
 def to_json(value: object, *, strict: bool = False) -> str:
     """Return any value as JSON; what JSON cannot represent becomes a string.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
@@ -12,3 +13,12 @@ _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 def is_name(text: str) -> bool:
     """Return whether a string is a valid name for a saved workflow."""
     return len(text) <= 100 and bool(_NAME.fullmatch(text)) and not _DEVICE.fullmatch(text)
+
+
+def suggested_name(file: Path) -> str:
+    """Return the name that a file suggests for the workflow in it; it may be invalid."""
+    from unicodedata import normalize
+
+    # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
+    stem = normalize("NFKD", file.stem).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")

@@ -172,15 +172,24 @@ STDOUT = Path("-")
 """What stands for standard output where a file is named."""
 
 
-def write_page(
-    page: str, target: Path, data: JSONObject, *, private: bool = False, opened: bool = False
+def write_file(
+    text: str,
+    target: Path,
+    data: JSONObject,
+    *,
+    key: str = "html",
+    private: bool = False,
+    opened: bool = False,
 ) -> Report:
-    """Write a page to a file, or to standard output for `-`, and return the report; `data` is added to it."""
+    """Write a page or program to a file, or to standard output for `-`, and return the report.
+
+    `data` is added to it; what goes to standard output stands there under `key`. `opened` opens a browser.
+    """
     if target == STDOUT:
         if opened:
             raise PflowError("--open needs a file, not standard output", kind="usage")
-        return Report(data={**data, "html": page}, text=page, is_data=True)
-    write_output(target, page.encode("utf-8", "replace"), private=private)
+        return Report(data={**data, key: text}, text=text, is_data=True)
+    write_output(target, text.encode("utf-8", "replace"), private=private)
     told = f"Wrote {target}"
     if opened:
         import webbrowser

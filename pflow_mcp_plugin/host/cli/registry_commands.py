@@ -12,7 +12,7 @@ import click
 from pflow_mcp_plugin.contract import Entry, PflowError, Report
 from pflow_mcp_plugin.host.cli.command_parameters import limit_option, node_names, node_sources
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
-from pflow_mcp_plugin.host.standard_streams import to_json
+from pflow_mcp_plugin.host.standard_streams import printed, to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -193,9 +193,7 @@ def describe_entry(entry: Entry) -> list[str | Table]:
 
 
 def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tuple[str | Table, ...]:
-    values = [
-        f"{name}: {value if isinstance(value, str) else to_json(value)}" for name, value in outputs.items()
-    ]
+    values = [f"{name}: {printed(value)}" for name, value in outputs.items()]
     rows = [(place.path, place.type, _sample(place)) for place in shape[:_PATHS]]
     if len(shape) > _PATHS:
         rows.append(("...", f"{len(shape) - _PATHS} more", ""))
@@ -204,9 +202,7 @@ def _came_back(outputs: Mapping[str, object], shape: Sequence[ValuePath]) -> tup
 
 
 def _sample(place: ValuePath) -> str:
-    if place.sample is None:
-        return ""
-    return abbreviated(place.sample if isinstance(place.sample, str) else to_json(place.sample), _SAMPLE)
+    return "" if place.sample is None else abbreviated(printed(place.sample), _SAMPLE)
 
 
 def _cells(row: NodeRow) -> tuple[str, str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ from pflow_mcp_plugin.host.workflow.workflow_text import (
     read_workflow,
     similar_files,
 )
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
@@ -123,12 +122,13 @@ def run(
     if options["quiet"] and options["verbose"]:
         raise PflowError("--quiet and --verbose exclude each other", kind="usage")
     detail: Detail | None = None if options["quiet"] else "verbose" if options["verbose"] else "usual"
-    runner = host.runner.at(place_of(host, workflow))
+    place = place_of(host, workflow)
+    runner = host.runner.at(place)
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     runner = runner.trusting() if options["trust_readonly"] else runner
     typed = parse_inputs(inputs)
-    lock = _lock_place(host, workflow) if locked else None
-    with _locating(host, workflow):
+    lock = _lock_place(place) if locked else None
+    with _locating(_file(host, place)):
         document = find_workflow(host, workflow)
         compiling = partial(runner.compile, document, workflow, lock=lock)
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
@@ -219,10 +219,12 @@ def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> 
 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
     """Return the report of `pflow validate` on one workflow."""
-    with _locating(host, workflow):
+    place = place_of(host, workflow)
+    file = _file(host, place)
+    with _locating(file):
         document = find_workflow(host, workflow)
-    lock = _lock_place(host, workflow) if locked else None
-    runner = host.runner.at(place_of(host, workflow))
+    lock = _lock_place(place) if locked else None
+    runner = host.runner.at(place)
     runner = runner.allowing_extra() if allow_extra else runner
     listed: dict[str, object] = {}
     sound = f"{workflow} is valid"
@@ -231,7 +233,7 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
         listed = {"flows": [flow.to_dict() for flow in found.flows]}
     else:
         problems = runner.validate(document, lock)
-    problems = located(problems, _file(host, workflow))
+    problems = located(problems, file)
     data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
     report = findings_report(workflow, problems, sound, data=data, kind="validation", details=listed)
     if flows and not found.flows and not report.error:
@@ -241,46 +243,42 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
 
 def _joined(reports: Mapping[str, Report]) -> Report:
     """Return one report of `pflow validate` on several workflows; it fails if one of them is invalid."""
-    data = []
+    data, named = [], []
     for name, report in reports.items():
-        problems = [problem.to_dict() for problem in report.error.problems] if report.error else []
-        findings = {"valid": False, "problems": problems} if report.error else report.data
+        findings = report.data
+        if report.error:
+            listed = [problem.to_dict() for problem in report.error.problems]
+            findings = {"valid": False, "problems": listed}
+            for it in report.error.problems:
+                message = it.message if name in it.message else f"{name}: {it.message}"
+                named.append(attrs.evolve(it, message=message))
         data.append({"workflow": name, "findings": findings})
-    invalid = {name: report.error for name, report in reports.items() if report.error}
-    valid = "\n".join(report.render() for report in reports.values() if not report.error)
-    if not invalid:
-        return Report(data=data, text=valid)
-    named = [
-        attrs.evolve(
-            problem, message=problem.message if name in problem.message else f"{name}: {problem.message}"
-        )
-        for name, error in invalid.items()
-        for problem in error.problems
-    ]
+    invalid = [name for name, report in reports.items() if report.error]
+    text = "\n".join(report.render() for report in reports.values() if not report.error)
     message = f"{len(invalid)} of {len(reports)} workflows are invalid: {', '.join(invalid)}"
-    return Report(data=data, text=valid, error=PflowError(message, problems=tuple(named), kind="validation"))
+    error = PflowError(message, problems=tuple(named), kind="validation") if invalid else None
+    return Report(data=data, text=text, error=error)
 
 
-def _lock_place(host: EmbeddedHost, word: str) -> LockPlace:
+def _lock_place(place: WorkflowPlace) -> LockPlace:
     """Return where the lock file of a workflow may be: beside its file, if it is one."""
-    file = place_of(host, word).file
-    return LockPlace(folder=file.parent if file else None)
+    return LockPlace(folder=place.file.parent if place.file else None)
 
 
 @contextmanager
-def _locating(host: EmbeddedHost, word: str) -> Iterator[None]:
+def _locating(file: Path | None) -> Iterator[None]:
     """Add line and column to the problems of an error."""
     try:
         yield
     except PflowError as error:
-        locate(error, _file(host, word))
+        locate(error, file)
         raise
 
 
-def _file(host: EmbeddedHost, word: str) -> Path | None:
+def _file(host: EmbeddedHost, place: WorkflowPlace) -> Path | None:
     """Return the file of a workflow, None for one that cannot be read again."""
-    place = place_of(host, word)
-    return host.library.path(word) if place.file is None and not is_descriptor(word) else place.file
+    is_saved = place.file is None and not is_descriptor(place.name)
+    return host.library.path(place.name) if is_saved else place.file
 
 
 def place_of(host: EmbeddedHost, word: str) -> WorkflowPlace:
@@ -322,8 +320,8 @@ def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()
     # `./daily_report.json` may be the file that was saved as `daily-report`.
-    name = re.sub(r"[^a-z0-9]+", "-", Path(word).stem.lower()).strip("-")
-    saved = tuple(f"Did you mean {it}?" for it in get_close_matches(name, names, 1))
+    close = get_close_matches(suggested_name(Path(word)), names, 1)
+    saved = tuple(f"Did you mean {it}?" for it in close)
     return saved + similar_files(Path(word))
 
 

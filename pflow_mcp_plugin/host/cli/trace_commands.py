@@ -12,9 +12,9 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.cli.command_parameters import limit_option, runs, seconds
-from pflow_mcp_plugin.host.cli.output import table_report, write_page
+from pflow_mcp_plugin.host.cli.output import table_report, write_file
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.standard_streams import to_json
+from pflow_mcp_plugin.host.standard_streams import printed
 from pflow_mcp_plugin.host.trace_files import (
     LATEST,
     StepState,
@@ -138,7 +138,7 @@ def view(host: EmbeddedHost, run: str, *, output: Path | None, opened: bool) -> 
     page = trace_page(host.traces.read(path))
     # Readable by its owner only, like the trace itself: it contains the data of the nodes.
     target = output or Path(f"trace-{path.stem}.html")
-    return write_page(page, target, {"run_id": path.stem}, private=True, opened=opened)
+    return write_file(page, target, {"run_id": path.stem}, private=True, opened=opened)
 
 
 @click.command()
@@ -225,8 +225,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     yield Table(columns=_STEP_COLUMNS, rows=rows)
     outputs = trace.get("outputs")
     for name, value in (outputs if isinstance(outputs, Mapping) else {}).items():
-        text = value if isinstance(value, str) else to_json(value)
-        yield f"{name}: {abbreviated(' '.join(text.split()), _LONGEST)}"
+        yield f"{name}: {abbreviated(' '.join(printed(value).split()), _LONGEST)}"
     failure = trace.get("error")
     if isinstance(failure, Mapping):
         first, *rest = barred_lines(f"Error: {failure.get('message')}")
@@ -388,5 +387,4 @@ def _own_details(step: TracedStep) -> object:
 
 
 def _member(name: str, value: object) -> Iterator[str]:
-    text = value if isinstance(value, str) else to_json(value)
-    yield f"  {name}: " + text.replace("\n", "\n  ")
+    yield f"  {name}: " + printed(value).replace("\n", "\n  ")

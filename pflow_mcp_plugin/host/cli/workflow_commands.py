@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from shlex import quote
 
@@ -10,14 +9,14 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Report, SavedWorkflow
 from pflow_mcp_plugin.host.cli.command_parameters import files, saved_names, workflows
-from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, table_report, write_page
+from pflow_mcp_plugin.host.cli.output import STDOUT, problem_lines, table_report, write_file
 from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
-from pflow_mcp_plugin.host.workflow_name import is_name
+from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.tables import Cell, Column
@@ -75,11 +74,7 @@ def save(host: EmbeddedHost, file: str, name: str | None, description: str) -> R
     """
     workflow = host.runner.read_file(Path(file))
     if name is None:
-        from unicodedata import normalize
-
-        # Letters lose their marks, so that `Übersicht.json` is `ubersicht`.
-        stem = normalize("NFKD", Path(file).stem).encode("ascii", "ignore").decode()
-        name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
+        name = suggested_name(Path(file))
         if not is_name(name):
             step = "Name it: --name NAME"
             raise PflowError(f"{file} gives no name for the workflow", suggestions=(step,), kind="usage")
@@ -174,7 +169,7 @@ def graph(host: EmbeddedHost, workflow: str, *, html: Path | None, opened: bool)
         return Report(data={"mermaid": text}, text=text, is_data=True)
     target = html or Path(f"graph-{Path(workflow).stem}.html")
     page = graph_page(workflow, drawn)
-    return write_page(page, target, {"mermaid": text, "html": str(target)}, opened=opened)
+    return write_file(page, target, {"mermaid": text, "html": str(target)}, opened=opened)
 
 
 @click.command()
@@ -196,10 +191,7 @@ def export_python(host: EmbeddedHost, workflow: str, output: Path | None) -> Rep
     raw = find_workflow(host, workflow)
     compiled = host.runner.at(place_of(host, workflow)).compile(raw, Path(workflow).stem)
     text = python_script(compiled, normalise(raw, host.registry.upgrade))
-    if output is None or output == STDOUT:
-        return Report(data={"python": text}, text=text, is_data=True)
-    write_output(output, text.encode("utf-8", "replace"))
-    return Report(data={"path": str(output)}, text=f"Wrote {output}")
+    return write_file(text, output or STDOUT, {}, key="python")
 
 
 def _cells(saved: SavedWorkflow) -> tuple[Cell, ...]:

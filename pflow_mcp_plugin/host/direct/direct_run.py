@@ -30,8 +30,8 @@ from pflow_mcp_plugin.host.direct.link_words import (
 from pflow_mcp_plugin.host.direct.node_flags import FlagReader, metavar
 from pflow_mcp_plugin.host.registry.node_registry import NodeRegistry
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, printed, shown_run
-from pflow_mcp_plugin.host.standard_streams import piped_text, to_json
+from pflow_mcp_plugin.host.running.run_report import Around, outcome_report, shown_run
+from pflow_mcp_plugin.host.standard_streams import piped_text, printed, to_json
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.findings import unwritten

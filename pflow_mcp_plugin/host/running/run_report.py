@@ -13,7 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import NodeRef, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
-from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json
+from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.redaction import Redactor
@@ -191,8 +191,3 @@ def outputs_text(outcome: Outcome) -> str:
     if outcome.outputs:
         return "\n".join(f"{name}: {printed(value)}" for name, value in outcome.outputs.items())
     return f"Done, {outcome.steps} steps" if outcome.success else ""
-
-
-def printed(value: object) -> str:
-    """Return an output of a run as it is printed: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else to_json(value)
