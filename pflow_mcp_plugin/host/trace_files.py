@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
@@ -17,8 +17,19 @@ from pflow_mcp_plugin.contract import PflowError, Traces
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import CorruptFile, StoreError, decode_json, files_in, read_bytes
 
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.terminal.looks import Part
+
 RunState = Literal["ok", "failed", "interrupted"]
 StepState = Literal["ok", "skipped", "handled", "failed", "interrupted"]
+MARKS: Mapping[StepState, Part] = {
+    "ok": ("✓", "good"),
+    "skipped": ("○", "dim"),
+    "handled": ("!", "warn"),
+    "failed": ("✗", "bad"),
+    "interrupted": ("■", "warn"),
+}
+"""How the states of steps are shown."""
 LATEST = "latest"
 _HEAD = 8_192
 """Bytes of a trace file that are read for its owner."""

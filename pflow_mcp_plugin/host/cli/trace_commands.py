@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import printed
 from pflow_mcp_plugin.host.trace_files import (
     LATEST,
+    MARKS,
     StepState,
     TracedStep,
     action_words,
@@ -48,13 +49,6 @@ _STEP_COLUMNS = (
     Column(title="NOTE"),
 )
 _SUMMARY = ("run_id", "workflow", "started", "milliseconds", "success")
-_MARKS: Mapping[StepState, tuple[str, Look]] = {
-    "ok": ("✓", "good"),
-    "skipped": ("○", "dim"),
-    "handled": ("!", "warn"),
-    "failed": ("✗", "bad"),
-    "interrupted": ("■", "warn"),
-}
 _LONGEST = 200
 """Characters of an output that the brief form shows."""
 _MB = 1 << 20
@@ -80,8 +74,9 @@ def list_traces(
         paths = [path for path in paths if path.stat().st_mtime >= time.time() - since]
 
     def is_wanted(row: JSONObject) -> bool:
-        name = Path(str(row["workflow"] or ""))
-        return workflow in ("", str(name), name.name, name.stem) and not (failed and row["success"])
+        name = str(row["workflow"] or "")
+        is_of_workflow = workflow in ("", name, Path(name).name, Path(name).stem)
+        return is_of_workflow and not (failed and row["success"])
 
     if failed or workflow:
         found = [row for row in (_summary(host, path) for path in paths) if is_wanted(row)]
@@ -214,7 +209,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
     for start in trace.get("preparations") or ():
         lost: StepState = "interrupted" if run_state(trace) == "interrupted" else "failed"
         error = start.get("error") or ""
-        mark, took = _MARKS[lost if error else "ok"], _took(start.get("milliseconds"))
+        mark, took = MARKS[lost if error else "ok"], _took(start.get("milliseconds"))
         rows.append((mark, "start", took, str(start.get("label")), error))
     steps = traced_steps(trace)
     for step in (it for outer in steps for it in outer.with_inner()):
@@ -237,7 +232,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
 
 
 def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
-    mark = _MARKS[step.state]
+    mark = MARKS[step.state]
     error = str(step.content.get("error") or "").partition("\n")[0]
     notes = (
         step_words(step.content),

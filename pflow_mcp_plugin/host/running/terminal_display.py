@@ -16,7 +16,7 @@ from typing import IO, Literal
 import attrs
 
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
-from pflow_mcp_plugin.host.trace_files import is_skipped, shown_type, step_words
+from pflow_mcp_plugin.host.trace_files import MARKS, is_skipped, shown_type, step_words
 from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, live_lines, spinner
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, text_width
@@ -27,13 +27,6 @@ Detail = Literal["brief", "usual", "verbose"]
 State = Literal["succeeded", "failed", "interrupted"]
 """How a run ended."""
 
-_MARKS: Mapping[str, Part] = {
-    "succeeded": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "interrupted": ("■", "warn"),
-    "handled": ("!", "warn"),
-}
-_SKIPPED: Part = ("○", "dim")
 _Drawn = Callable[[Callable[[], Iterator[list[Part]]]], LiveLines]
 _BARS = range(6, 21)
 """How wide a bar may be."""
@@ -148,7 +141,7 @@ class TerminalDisplay(RunWatcher):
                 self._failed.append(running)
                 return
             self._settle("handled")
-            self._keep_step(running, *(_SKIPPED if is_skipped(_traced(step)) else _MARKS["succeeded"]))
+            self._keep_step(running, *MARKS["skipped" if is_skipped(_traced(step)) else "ok"])
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:
         """Move the bar of a batch."""
@@ -185,7 +178,7 @@ class TerminalDisplay(RunWatcher):
             if preparation.error:
                 self._lost.append(preparation)  # perhaps only because the run was interrupted
             else:
-                self._keep(self._start_line(preparation, *_MARKS["succeeded"]))
+                self._keep(self._start_line(preparation, *MARKS["ok"]))
 
     def paused(self) -> AbstractContextManager[None]:
         """Let something else be written to the terminal: what happens now is erased, and drawn again."""
@@ -206,7 +199,9 @@ class TerminalDisplay(RunWatcher):
             lost = f", {count_text(self._failed_items, 'item')} failed" if self._failed_items else ""
             took = duration_text((time.monotonic() - self._began) * 1000)
             told = f" {how}{count_text(self._ended, 'step')} in {took}"
-            self._keep([_MARKS[state], (told, ""), (f"{handled}{lost}", "warn")])
+            self._keep(
+                [MARKS["ok" if state == "succeeded" else state], (told, ""), (f"{handled}{lost}", "warn")]
+            )
             if trace:
                 self._lines.keep([(f"  trace: {printable(trace)}", "dim")], whole=True)
 
@@ -217,7 +212,7 @@ class TerminalDisplay(RunWatcher):
         """Write the lines of what failed, now that it is known what came of it."""
         lost, self._lost = self._lost, []
         for preparation in lost:
-            mark = _MARKS["interrupted" if how == "interrupted" else "failed"]
+            mark = MARKS["interrupted" if how == "interrupted" else "failed"]
             self._keep(self._start_line(preparation, *mark))
         failed, self._failed = self._failed, []
         self._handled += how == "handled" and bool(failed)
@@ -227,7 +222,7 @@ class TerminalDisplay(RunWatcher):
                 error = how
             elif how == "handled" and running is failed[-1]:
                 error = f"handled: {error}"
-            self._keep_step(running, *_MARKS[how], error)
+            self._keep_step(running, *MARKS[how], error)
 
     def _start_line(self, preparation: Preparation, mark: str, look: Look) -> list[Part]:
         took = duration_text(preparation.milliseconds or 0.0)
@@ -236,7 +231,7 @@ class TerminalDisplay(RunWatcher):
     def _keep_step(self, running: _Running, mark: str, look: Look, told: str = "") -> None:
         """Write the line of a step that has ended, with what is to be told about its failure."""
         step = running.step
-        took = "" if mark == _SKIPPED[0] else duration_text(max(step.milliseconds - step.waited, 0.0))
+        took = "" if mark == MARKS["skipped"][0] else duration_text(max(step.milliseconds - step.waited, 0.0))
         words: list[Part] = [(it, "dim") for it in (step_words(_traced(step)),) if it]
         if self._detail == "verbose" and step.waited:
             words.append((f"after waiting {duration_text(step.waited)}", "dim"))
