@@ -215,15 +215,19 @@ class WorkflowRunner(Runner):
             if reuse is not None:
                 reuse.close()
             # Still inside: a second signal must not end the program before the trace is written.
-            if error is not None:
-                redacted(with_done(error, recorder.done), run.redactor)
-            trace_path = self._write_trace(recorder, error) if trace else None
-            for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
-                self._host.report(warning)
-            settings = self._host.settings
-            remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
-            exit_code = _exit_code(error, recorder.steps)
-            checkpoint = {} if error is None else recorder.checkpoint()
+            outcome = self._outcome(run, outputs, error, trace=trace)
+        return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
+
+    def _outcome(
+        self, run: CurrentRun, outputs: Mapping[str, object], error: PflowError | None, *, trace: bool
+    ) -> Outcome:
+        recorder, settings = run.recorder, self._host.settings
+        if error is not None:
+            redacted(with_done(error, recorder.done), run.redactor)
+        trace_path = self._write_trace(recorder, error) if trace else None
+        for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
+            self._host.report(warning)
+        remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
         return Outcome(
             success=error is None,
             outputs=outputs,
@@ -231,8 +235,8 @@ class WorkflowRunner(Runner):
             trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
-            exit_code=signals.exit_code or exit_code,
-            checkpoint=checkpoint,
+            exit_code=_exit_code(error, recorder.steps),
+            checkpoint={} if error is None else recorder.checkpoint(),
             shown=recorder.shown,
         )
 
