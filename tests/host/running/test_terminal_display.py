@@ -238,9 +238,9 @@ def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
     start = Preparation("server slow", frozenset({"each/inner"}))
     display.preparing(start)
     display.step_began(step)
-    (running,), (waiting,) = display._running, display._waiting
+    (running,) = display._running
     running.began -= 5
-    waiting.began -= 10
+    display._waiting[start] -= 10
     start.milliseconds = 10_000.0
     display.prepared(start)
     assert 5 <= running.waited < 6
