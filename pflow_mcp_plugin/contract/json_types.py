@@ -22,6 +22,17 @@ FRIENDLY_NAMES: Mapping[str, str] = {
 }
 """For each type of JSON Schema, the friendly name that the types of params and outputs use."""
 
+NAMES_OF_PYTHON: Mapping[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    list: "list",
+    dict: "dict",
+    type(None): "None",
+}
+"""The friendly name of the type of a JSON value in Python; compare `type(value)`, as True is an int there."""
+
 PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

@@ -7,6 +7,7 @@ import operator
 import re
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import monotonic
@@ -114,7 +115,7 @@ class Validator:
     def without_unset(self, arguments: Any) -> Any:
         """Return arguments without nulls that mean "not given"; see `SchemaDocument.is_unset_by_null`."""
         with self._lock:
-            return self._nulls.removed(arguments)
+            return self._nulls.removed(arguments, self._schema)
 
     def _violations(self, text: str, *, quoted: bool = True) -> list[Violation]:
         """Return the violations of the arguments in their JSON form, where a tuple is a list.
@@ -131,7 +132,14 @@ class Validator:
                 errors = islice(self._checks[has_gaps, quoted](text), _MOST)
                 found = [violation for error in errors for violation in explained(error, schema)]
             except (SchemaTooLarge, RecursionError) as error:
-                raise self._endless() from error
+                tool, server = self._where.tool, self._where.server
+                raise McpError(
+                    f"The input schema of tool {tool} on server {server} refers to itself endlessly "
+                    "or expands too far; arguments cannot be checked against it",
+                    where=self._where._replace(phase="arguments"),
+                    next_step=f"Report this to the author of server {server}",
+                    kind="validation",
+                ) from error
         return list(dict.fromkeys(found))
 
     def problem(self, violation: Violation) -> Problem:
@@ -153,16 +161,6 @@ class Validator:
             where=self._where._replace(phase="arguments"),
             next_step=f"Correct the params of the node; `{command}` shows the tool's parameters",
             violations=[attrs.asdict(violation) for violation in violations],
-            kind="validation",
-        )
-
-    def _endless(self) -> McpError:
-        tool, server = self._where.tool, self._where.server
-        return McpError(
-            f"The input schema of tool {tool} on server {server} refers to itself endlessly "
-            "or expands too far; arguments cannot be checked against it",
-            where=self._where._replace(phase="arguments"),
-            next_step=f"Report this to the author of server {server}",
             kind="validation",
         )
 
@@ -188,21 +186,19 @@ class _UnsetNulls:
     """Finds the nulls in arguments that mean "not given", by the schema of a tool."""
 
     def __init__(self, schema: JSON) -> None:
-        self._schema = schema
         self._document = SchemaDocument(schema)
         self._known: dict[int, JSONObject] = {}
 
-    def removed(self, arguments: Any) -> Any:
-        """Return the arguments without such nulls; the same object if there are none."""
-        return self._removed(self._schema, arguments, _DEEPEST_NULL)
-
-    def _removed(self, schema: JSON, value: Any, depth: int) -> Any:
+    def removed(self, value: Any, schema: JSON, depth: int = _DEEPEST_NULL) -> Any:
+        """Return a value without such nulls; the same object if there are none."""
         if depth == 0 or not isinstance(schema, Mapping):
             return value
         if isinstance(value, dict):
-            properties = self._properties(schema)
+            if id(schema) not in self._known:
+                self._known[id(schema)] = declaration(schema, self._document).properties
+            properties = self._known[id(schema)]
             kept = {
-                key: self._removed(properties.get(key), item, depth - 1)
+                key: self.removed(item, properties.get(key), depth - 1)
                 for key, item in value.items()
                 if item is not None or not self._document.is_unset_by_null(properties.get(key))
             }
@@ -211,13 +207,8 @@ class _UnsetNulls:
         items = self._document.items(schema)
         if not isinstance(value, list) or items is None:
             return value
-        parts = [self._removed(items, item, depth - 1) for item in value]
+        parts = [self.removed(item, items, depth - 1) for item in value]
         return value if all(map(operator.is_, parts, value)) else parts
-
-    def _properties(self, schema: JSONObject) -> JSONObject:
-        if id(schema) not in self._known:
-            self._known[id(schema)] = declaration(schema, self._document).properties
-        return self._known[id(schema)]
 
 
 def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]:
@@ -243,7 +234,7 @@ def _compiled(schema: JSON, *, has_gaps: bool) -> Callable[[str], Iterator[Any]]
 
     def errors(text: str) -> Iterator[Any]:
         budgets[-1] = _Budget(len(text))
-        value = json.loads(text, object_hook=_gap_of if has_gaps else None)
+        value = json.loads(text, object_hook=lambda it: UNKNOWN if has_gaps and it.keys() == {_GAP} else it)
         yield from (error for error in checker.iter_errors(value) if error.instance is not UNKNOWN)
 
     return errors
@@ -268,10 +259,6 @@ def _has_gap(value: object) -> bool:
     return any(map(_has_gap, value)) if isinstance(value, list) else value is UNKNOWN
 
 
-def _gap_of(members: dict[str, Any]) -> object:
-    return UNKNOWN if members.keys() == {_GAP} else members
-
-
 def _as_gap(value: object) -> dict[str, None]:
     if value is UNKNOWN:
         return {_GAP: None}
@@ -290,8 +277,10 @@ def _explained(error: Any, root: JSON) -> Iterator[Violation]:
             if key not in error.instance:
                 yield Violation(path=_path([*path, key]), expected="a value", given="nothing")
     elif error.validator == "additionalProperties" and error.validator_value is False:
+        declared = error.schema.get("properties", {})
+        patterns = error.schema.get("patternProperties", {})
         for key in error.instance:
-            if not _is_declared(key, error.schema):
+            if key not in declared and not any(re.search(pattern, key) for pattern in patterns):
                 yield _violation([*path, key], "no such key", error.instance[key])
     else:
         yield _violation(path, _expected(error, root), error.instance)
@@ -316,11 +305,6 @@ def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violati
     else:
         expected = _expected(error, root) if isinstance(error.validator_value, int | float) else _ANOTHER
         yield attrs.evolve(_violation(path, expected, error.instance), is_new=True)
-
-
-def _is_declared(key: str, schema: Mapping[str, Any]) -> bool:
-    patterns = schema.get("patternProperties", {})
-    return key in schema.get("properties", {}) or any(re.search(pattern, key) for pattern in patterns)
 
 
 def _is_about_type(error: Any) -> bool:
@@ -365,15 +349,10 @@ def _not_json(arguments: object) -> Iterator[Violation]:
     members = arguments.items() if isinstance(arguments, Mapping) else ()
     wrong = [(str(key), value) for key, value in members if _json(value) is None]
     for key, value in wrong or [(_WHOLE, arguments)]:
-        yield Violation(path=key, expected="a JSON value", given=_represented(value))
-
-
-def _represented(value: object) -> str:
-    kind = type(value).__name__
-    try:
-        return f"{abbreviated(repr(value), _SHOWN)} ({kind})"
-    except (ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
-        return kind
+        given = type(value).__name__
+        with suppress(ValueError, RecursionError):  # a number with thousands of digits; nested too deeply
+            given = f"{abbreviated(repr(value), _SHOWN)} ({given})"
+        yield Violation(path=key, expected="a JSON value", given=given)
 
 
 def _json(value: object) -> str | None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pflow_mcp_plugin.contract import UNKNOWN
 from pflow_mcp_plugin.contract.json_types import JSON, PYTHON_TYPES, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import DEEPEST
 
-_DEPTH = 20
 _IGNORED = frozenset({"$schema", "default", "description", "examples", "format", "title"})
 _UNDERSTOOD = _IGNORED | {
     *("type", "nullable", "enum", "anyOf"),
@@ -21,7 +21,7 @@ _UNDERSTOOD = _IGNORED | {
 _SIZES: Mapping[type, tuple[str, str]] = {str: ("minLength", "maxLength"), list: ("minItems", "maxItems")}
 
 
-def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
+def plainly_fits(schema: JSON, value: object, depth: int = DEEPEST) -> bool:
     """Whether a value plainly fits; False may also mean that the schema is not understood."""
     if schema is True or value is UNKNOWN:
         return True
@@ -34,7 +34,11 @@ def plainly_fits(schema: JSON, value: object, depth: int = _DEPTH) -> bool:
         and _fits_bounds(schema, value)
         and _fits_choice(schema, value, depth - 1)
         and _fits_object(schema, value, depth - 1)
-        and _fits_array(schema, value, depth - 1)
+        and (
+            not isinstance(value, list)
+            or "items" not in schema
+            or all(plainly_fits(schema["items"], item, depth - 1) for item in value)
+        )
     )
 
 
@@ -84,9 +88,3 @@ def _fits_object(schema: JSONObject, value: object, depth: int) -> bool:
         plainly_fits(properties[key], item, depth) if key in properties else others
         for key, item in value.items()
     )
-
-
-def _fits_array(schema: JSONObject, value: object, depth: int) -> bool:
-    if not isinstance(value, list) or "items" not in schema:
-        return True
-    return all(plainly_fits(schema["items"], item, depth) for item in value)

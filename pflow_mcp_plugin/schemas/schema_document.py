@@ -9,13 +9,13 @@ exponential expansion end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
 import attrs
 
-from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_PYTHON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 
 ANY = "any"
@@ -25,16 +25,8 @@ DIALECTS = ("draft-03", "draft-04", "draft-06", "draft-07", "2019-09", "2020-12"
 _DEPTH = 16
 _STEPS = 500
 _HOPS = 32
-_DEEPEST = 60
-_OF_PYTHON: Mapping[type, str] = {
-    str: "str",
-    bool: "bool",
-    int: "int",
-    float: "float",
-    list: "list",
-    dict: "dict",
-    type(None): "None",
-}
+DEEPEST = 60
+"""Levels of a schema that are read by recursion: far deeper than any real one, far from Python's limit."""
 _MORE = frozenset({"$ref", "nullable"})
 _OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties")
 _OF_ARRAYS = ("items", "prefixItems")
@@ -95,7 +87,7 @@ class SchemaDocument:
             return part
         names: dict[str, str] = {}
         found: dict[str, JSON] = {}
-        moved = self._moved(part, names, found, _DEEPEST)
+        moved = self._moved(part, names, found, DEEPEST)
         inner = moved.get("$defs") if isinstance(moved, dict) else None
         return {**moved, "$defs": {**(inner if isinstance(inner, dict) else {}), **found}} if found else part
 
@@ -169,8 +161,8 @@ class SchemaDocument:
         if names and all(isinstance(name, str) for name in names):
             return [FRIENDLY_NAMES.get(str(name), ANY) for name in names]
         if "const" in schema:
-            return [_OF_PYTHON.get(type(schema["const"]), ANY)]
-        return [_OF_PYTHON.get(type(value), ANY) for value in list_of(schema.get("enum"))]
+            return [NAMES_OF_PYTHON.get(type(schema["const"]), ANY)]
+        return [NAMES_OF_PYTHON.get(type(value), ANY) for value in list_of(schema.get("enum"))]
 
     def _chosen(self, schema: JSONObject, depth: int) -> list[str]:
         """`anyOf` and `oneOf` list alternatives; of `allOf`, the first specific type is used."""
@@ -190,6 +182,24 @@ class SchemaDocument:
         if any(keyword in schema for keyword in _OF_OBJECTS):
             return ["dict"]
         return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
+
+
+def resolved_value(schema: JSON, root: JSON = None) -> JSON:
+    """Return the schema that a value has unless it is null, with the definitions that it refers to.
+
+    Follows references in `root`, by default the schema itself, and choices between one schema and null.
+    """
+    document = SchemaDocument(schema if root is None else root)
+    for _ in range(_HOPS):
+        schema = document.resolve(schema)
+        choices = table_of(schema).get("anyOf") or table_of(schema).get("oneOf")
+        if not isinstance(choices, list) or "properties" in table_of(schema):
+            break
+        some = [choice for choice in choices if choice != {"type": "null"}]
+        if len(some) != 1 or not isinstance(some[0], dict):
+            break
+        schema = some[0]
+    return document.self_contained(schema)
 
 
 def _refers(schema: JSON) -> bool:

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.schemas.schema_document import DIALECTS, SchemaDocument
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.schemas.schema_document import DEEPEST, DIALECTS, SchemaDocument
 
 _NODES = 20_000
-_DEPTH = 60
 _PATTERNS = 20
-_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _WORDS = frozenset(
     {
         "$anchor",
@@ -82,7 +80,7 @@ class Reduction:
 
     def reduce(self, schema: JSON) -> JSON:
         """Return the part of a schema that can be checked safely, True if there is none."""
-        return self._reduce(schema, _DEPTH)[0]
+        return self._reduce(schema, DEEPEST)[0]
 
     def _reduce(self, schema: JSON, depth: int) -> tuple[JSON, bool]:
         """Return the reduced schema, and whether it is equivalent to the given one."""
@@ -157,20 +155,12 @@ class Reduction:
 
 def _is_types(value: object) -> bool:
     names = value if isinstance(value, list) else [value]
-    return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return bool(names) and all(isinstance(name, str) and name in FRIENDLY_NAMES for name in names)
 
 
 def _is_count(value: Any) -> bool:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return whole and not isinstance(value, bool) and value >= 0
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _is_keys(value: object) -> bool:
@@ -181,15 +171,6 @@ def _is_pattern(value: object) -> bool:
     return isinstance(value, str) and is_linear(value)
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_patterns(value: object) -> bool:
-    # every key is matched against every pattern
-    return isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
-
-
 _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "type": _is_types,
     "enum": lambda value: isinstance(value, list),
@@ -197,16 +178,23 @@ _PLAIN: Mapping[str, Callable[[object], bool]] = {
     "required": _is_keys,
     "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_is_keys, value.values())),
     "pattern": _is_pattern,
-    "multipleOf": _is_whole,  # of a fraction, what is a multiple depends on rounding
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    # Of a fraction, what is a multiple depends on rounding. In Python, unlike JSON, True is an int.
+    "multipleOf": lambda value: type(value) is int and value > 0,
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        lambda value: type(value) in (int, float),
+    ),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
     **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
 }
 
 _NAMED: Mapping[str, Callable[[object], bool]] = {
-    "properties": _is_table,
-    "patternProperties": _is_patterns,
-    "dependentSchemas": _is_table,
+    "properties": lambda value: isinstance(value, Mapping),
+    # Every key is matched against every pattern.
+    "patternProperties": lambda value: (
+        isinstance(value, Mapping) and len(value) <= _PATTERNS and all(map(_is_pattern, value))
+    ),
+    "dependentSchemas": lambda value: isinstance(value, Mapping),
 }
 
 
@@ -230,7 +218,7 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 _CLASS = re.compile(r"\\[dws]")
-_SIGNS = {"*": (0, inf), "+": (1, inf), "?": (0, 1)}
+_SIGNS: Mapping[str | None, tuple[int, float]] = {"*": (0, inf), "+": (1, inf), "?": (0, 1)}
 
 
 class _Item(NamedTuple):
@@ -254,7 +242,12 @@ def is_linear(pattern: str) -> bool:
         re.compile(pattern)
     except (re.error, _NotPlain):
         return False
-    return _has_one_way(items) and (pattern.startswith("^") or _reach(items, pattern) <= _FAR)
+    if not _has_one_way(items):
+        return False
+    # How many characters may be examined from one position before the match fails.
+    *before, last = items or [_Item(frozenset(), 0, 0)]
+    reach = sum(item.most for item in before) + (last.most if pattern.endswith("$") else last.least)
+    return pattern.startswith("^") or reach <= _FAR
 
 
 def shortest_match(pattern: str) -> str:
@@ -280,7 +273,11 @@ def _items(body: str) -> Iterator[_Item]:
         found = _ITEM.match(body, place)
         if found is None:
             raise _NotPlain
-        yield _Item(_characters(found["atom"]), *_bounds(found["count"] or "{1}"))
+        least, most = _SIGNS.get(found["count"], (1, 1))
+        if found["count"] and found["count"] not in _SIGNS:  # {2}, {2,} or {2,5}
+            first, comma, last = found["count"][1:-1].partition(",")
+            least, most = int(first), float(last) if last else inf if comma else int(first)
+        yield _Item(_characters(found["atom"]), least, most)
         place = found.end()
 
 
@@ -292,30 +289,12 @@ def _characters(atom: str) -> frozenset[str]:
     return frozenset([*re.findall(atom, _ASCII), *([_OTHERS] if reaches_beyond else [])])
 
 
-def _bounds(count: str) -> tuple[int, float]:
-    if count in _SIGNS:
-        return _SIGNS[count]
-    least, comma, most = count[1:-1].partition(",")
-    return int(least), float(most) if most else inf if comma else int(least)
-
-
 def _has_one_way(items: Sequence[_Item]) -> bool:
     """Whether no repeat of variable length shares a character with an item that may follow it."""
-    return all(
-        item.least == item.most or item.characters.isdisjoint(following.characters)
-        for place, item in enumerate(items)
-        for following in _next(items[place + 1 :])
-    )
-
-
-def _next(items: Sequence[_Item]) -> Iterator[_Item]:
-    for item in items:
-        yield item
-        if item.least:
-            return
-
-
-def _reach(items: Sequence[_Item], pattern: str) -> float:
-    """Return how many characters may be examined from one position before the match fails."""
-    *before, last = items or [_Item(frozenset(), 0, 0)]
-    return sum(item.most for item in before) + (last.most if pattern.endswith("$") else last.least)
+    for place, item in enumerate(items):
+        for following in items[place + 1 :]:
+            if item.least != item.most and not item.characters.isdisjoint(following.characters):
+                return False
+            if following.least:
+                break
+    return True

@@ -187,7 +187,6 @@ def _misfit(name: str, misfits: Sequence[Any]) -> PflowError:
 
 
 _NAMES = {friendly: name for name, friendly in FRIENDLY_NAMES.items()}
-_TYPES = frozenset(FRIENDLY_NAMES)
 _DEEPEST = 8
 """The levels of a nested schema that a tool declares; what is deeper may be anything."""
 
@@ -236,7 +235,7 @@ def _declared(field: Field) -> dict[str, Any]:
 def _types(field: Field) -> list[str]:
     """Return the JSON types of a field, none if it may have any."""
     types = [_NAMES.get(name, name) for name in field.types]
-    return list(dict.fromkeys(types)) if _TYPES.issuperset(types) else []
+    return list(dict.fromkeys(types)) if FRIENDLY_NAMES.keys() >= set(types) else []
 
 
 def _structure(schema: JSON, depth: int) -> dict[str, Any]:
@@ -249,7 +248,7 @@ def _structure(schema: JSON, depth: int) -> dict[str, Any]:
         return {}
     stated = schema.get("type")
     names = stated if isinstance(stated, list) else [stated]
-    known = bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+    known = bool(names) and all(isinstance(name, str) and name in FRIENDLY_NAMES for name in names)
     kept: dict[str, Any] = {"type": stated} if known else {}
     if isinstance(schema.get("description"), str):
         kept["description"] = schema["description"]

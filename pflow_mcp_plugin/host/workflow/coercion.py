@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON
+from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 
@@ -144,7 +144,7 @@ def type_name(name: str) -> str:
 
 def type_of(value: object) -> str:
     """Return the friendly name of the type of a JSON value, `any` for what is none."""
-    return _NAMES.get(type(value), "any")
+    return NAMES_OF_PYTHON.get(type(value), "any")
 
 
 def is_type(name: str) -> bool:
@@ -305,15 +305,6 @@ def _no_conversion(_: object) -> object:
     return _MISFIT
 
 
-_NAMES: Mapping[type, str] = {
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "str",
-    list: "list",
-    dict: "dict",
-    type(None): "None",
-}
 _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
     "any": None,
     "str": str,

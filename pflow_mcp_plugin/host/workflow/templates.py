@@ -19,6 +19,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.coercion import json_in, type_name, type_of
 from pflow_mcp_plugin.host.workflow.findings import at, cut, listing, shown
+from pflow_mcp_plugin.schemas.schema_document import resolved_value
 
 # Each "${" reaches at most to the next brace, so the scan is linear in the text.
 _PARTS = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
@@ -33,11 +34,8 @@ _SHOWN = 12
 """For a longer list a template's error names only the first and the last index."""
 _EMPTY = frozenset({"int", "float", "bool", "None"})
 """Types of values without members; a string is not one, as it may hold JSON."""
-_HOPS = 32
-"""References that are followed; a schema may refer to itself."""
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 """A declaration whose schema has one of these may have more than its own `properties`."""
-_DEFINITIONS = ("$defs", "definitions")
 
 
 @attrs.frozen
@@ -302,7 +300,7 @@ def _member(field: Field, step: str | int) -> Field | Misstep | None:
     types = {type_name(name) for name in field.types}
     if types <= _EMPTY:
         return Misstep(step=str(step), within=field)
-    schema = _resolved(field.schema)
+    schema = resolved_value(field.schema)
     if "str" in types or not isinstance(schema, Mapping) or any(key in schema for key in _COMPOSED):
         return None
     if isinstance(step, int):
@@ -318,42 +316,14 @@ def _member(field: Field, step: str | int) -> Field | Misstep | None:
     return Misstep(step=step, within=field, known=known, certain=others is False)
 
 
-def _described(key: str, schema: JSON, around: JSONObject) -> Field | None:
-    found = _resolved(_carrying(schema, around))
+def _described(key: str, schema: JSON, root: JSON) -> Field | None:
+    found = resolved_value(schema, root)
     if not isinstance(found, Mapping):
         return None
     stated = found.get("type")
     names = [name for name in (stated if isinstance(stated, list) else [stated]) if isinstance(name, str)]
     kind = "any" if found.get("nullable") else " | ".join(names) or "any"
     return Field(key=key, type=kind, schema=found)
-
-
-def _resolved(schema: JSON) -> JSON:
-    """Follow references to a schema's own definitions, and choices between one schema and null."""
-    for _ in range(_HOPS):
-        if not isinstance(schema, Mapping):
-            break
-        choices = schema.get("anyOf") or schema.get("oneOf")
-        if "$ref" in schema:
-            table, _, name = str(schema["$ref"]).removeprefix("#/").partition("/")
-            definitions = schema.get(table) if table in _DEFINITIONS else None
-            target = definitions.get(name) if isinstance(definitions, Mapping) else None
-        elif isinstance(choices, list) and "properties" not in schema:
-            some = [choice for choice in choices if choice != {"type": "null"}]
-            target = some[0] if len(some) == 1 else None
-        else:
-            break
-        if not isinstance(target, Mapping):
-            break
-        schema = _carrying(target, schema)
-    return schema
-
-
-def _carrying(schema: JSON, around: JSONObject) -> JSON:
-    """Return a part of a schema with the definitions of the schema around it."""
-    if not isinstance(schema, Mapping):
-        return schema
-    return {**{key: around[key] for key in _DEFINITIONS if key in around}, **schema}
 
 
 def item_of(items: Field | None, name: str) -> Field:
