@@ -3,10 +3,10 @@
 - `pool`: what the other rooms use; one `Pool` for each run. Start reading here.
 - `supervisor`: one server of a pool: started, connected to, and reconnected when it is lost, a few times
 - `connection`: one task opens, serves and closes a connection
-- `session`, `sdk_internals`: the SDK's session, and the private members of the SDK that are used
+- `session`, `sdk_internals`: the SDK's session, answers to what servers ask during a call, and the private
+  members of the SDK that are used
 - `negotiation`: the protocol version that both sides speak
 - `tool_lists`: the pages of a tool list, combined and redacted
-- `elicitation`: questions that servers ask during a call
 - `deadlines`: how long requests and starts may take
 - `request_failures`: the exceptions of a failed request, with what is known about it
 - `oauth`: signing in to servers, their access tokens

@@ -57,7 +57,14 @@ class LoopThread:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # cancels the tasks that are left
             created.set_result(runner.get_loop())
             with suppress(Exception):  # the first connection repeats the import and reports its failure
-                _load_sdk()
+                # What servers with a process need; the first HTTP server imports the modules for HTTP.
+                import anyio._backends._asyncio  # noqa: F401 - loads it, as all imports here
+
+                import pflow_mcp_plugin.client.connection  # noqa: F401 - the same
+
+                if sys.platform != "win32":
+                    import fcntl  # noqa: F401 - the same
+                    import termios  # noqa: F401 - the same
             self._serving.set()
             runner.get_loop().run_forever()
 
@@ -79,17 +86,3 @@ def awaited(future: Future[T], seconds: float = math.inf) -> T:
                 return future.result()
             if time.monotonic() > end:
                 raise
-
-
-def _load_sdk() -> None:
-    """Import the modules for servers with a process; the first HTTP server imports those for HTTP."""
-    import anyio._backends._asyncio  # noqa: F401 - loads it, as all imports here
-
-    import pflow_mcp_plugin.client.connection
-    import pflow_mcp_plugin.client.negotiation
-    import pflow_mcp_plugin.client.session
-    import pflow_mcp_plugin.client.transport.line_transports  # noqa: F401 - the same
-
-    if sys.platform != "win32":
-        import fcntl  # noqa: F401 - the same
-        import termios  # noqa: F401 - the same

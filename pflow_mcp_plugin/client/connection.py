@@ -28,7 +28,6 @@ from pflow_mcp_plugin.client.deadlines import (
     start_deadline,
     with_retry_after,
 )
-from pflow_mcp_plugin.client.elicitation import Ask, Elicitation
 from pflow_mcp_plugin.client.failures.explanation import Explainer
 from pflow_mcp_plugin.client.failures.server_failures import excess
 from pflow_mcp_plugin.client.negotiation import negotiate
@@ -41,6 +40,8 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.session import (
+    Ask,
+    Elicitation,
     Session,
     describe,
     has_resources,
@@ -280,13 +281,19 @@ class Connection:
         async with self._request("list", Bounds(whole, whole)) as bounds:
             session = self._live_session()
             pages = await self._pages(bounds)
-            has_resources = await self._has_resources()
+            try:
+                async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
+                    lists_resources = await has_resources(self._live_session())
+            except TimeoutError:  # it may have some
+                lists_resources = True
+            except (RequestFailed, ValueError):  # pydantic's errors are ValueErrors
+                lists_resources = False
         self._timings["list"] = _since(started)
         tools, doubled = pages.tools()
         listing = Listing(
             info=self.info,
             tools=tools,
-            has_resources=has_resources,
+            has_resources=lists_resources,
             skipped=tuple(dict.fromkeys((*session.dispatcher.skipped, *doubled))),
             notes=(*self._notes, *pages.notes),
             timings=dict(self._timings),
@@ -301,16 +308,6 @@ class Connection:
     def _note_changed_list(self) -> None:
         self.list_changed = True
         self._listing_expires = 0.0
-
-    async def _has_resources(self) -> bool:
-        """Return whether the server has resources; one that does not say so in time may have some."""
-        try:
-            async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):
-                return await has_resources(self._live_session())
-        except TimeoutError:
-            return True
-        except (RequestFailed, ValueError):  # pydantic's errors are ValueErrors
-            return False
 
     async def _pages(self, bounds: Bounds) -> ToolPages:
         async def request(cursor: str | None) -> tuple[str | None, Mapping[str, Any]]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.elicitation import Ask
+    from pflow_mcp_plugin.client.session import Ask
 
     OnProgress = Callable[[float, float | None, str | None], None]
     OnCall = Callable[[Future[Any]], None]
@@ -58,7 +58,7 @@ class Pool:
 
     Args:
         warn: Called with each warning for the user.
-        ask: Answers what servers ask during a call; see `elicitation.Ask`. None declines.
+        ask: Answers what servers ask during a call; see `session.Ask`. None declines.
         stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
             of it; None saves nothing.
         chain: Returns the chain of workflows that leads to the pool's calls, see `workflow_chain`.

@@ -22,6 +22,10 @@ from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
     ErrorData,
     Implementation,
     InitializedNotification,
@@ -34,6 +38,8 @@ from mcp_types import (
     JSONRPCNotification,
     ListResourcesRequest,
     ListResourceTemplatesRequest,
+    ListRootsRequest,
+    ListRootsResult,
     ListToolsRequest,
     ListToolsResult,
     PaginatedRequestParams,
@@ -47,11 +53,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from pflow_mcp_plugin.client.deadlines import with_retry_after
-from pflow_mcp_plugin.client.elicitation import Elicitation
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
+from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.types import ServerInfo
 
 # The SDK logs tracebacks of failures that our errors explain. Without a handler, `logging` prints them.
@@ -65,6 +71,18 @@ _LONGEST_NAME = 256
 """Characters of a tool's name in a session; the protocol recommends 128 (2025-11-25, "Tool Names")."""
 
 _LISTEN = "subscriptions/listen"
+
+
+Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
+"""Takes a question and the JSON Schema of its form; returns fields, or None to decline.
+
+It may block: it runs in its own thread. Fields that it leaves out get the schema's default.
+"""
+
+_LONGEST_QUESTION = 4000
+"""Characters of a question that go into a warning."""
+_REJECTED = -1
+"""The error code for a refused sampling request (protocol 2025-11-25, "Sampling", "Error Handling")."""
 
 
 def _with_raw(raw: Any, validate: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -161,6 +179,58 @@ class Dispatcher(ScreeningDispatcher):
             place = ".".join(str(part) for part in first["loc"] if part != "tools")
             return f"{place}: {first['msg']}"
         return None
+
+
+class Elicitation:
+    """Answers what one server asks during calls, in both eras: by requests, and in `input_required` results.
+
+    A run without a person declines questions as the protocol provides, and the call goes on.
+    """
+
+    def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
+        self._ask = ask
+        self._redactor = redactor
+        self._warn = warn
+        self._warned = False
+
+    @property
+    def answered(self) -> bool:
+        """Whether anyone can answer questions, as servers learn during the handshake."""
+        return self._ask is not None
+
+    async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
+        """Answer a question, or return an error where the protocol has no other way to refuse."""
+        if isinstance(request, ElicitRequest):
+            return await self.elicit(None, request.params)
+        if isinstance(request, ListRootsRequest):
+            return ListRootsResult(roots=[])
+        self._decline("the use of a language model")
+        return ErrorData(code=_REJECTED, message="Sampling is declined: this client has no language model")
+
+    async def elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+        """Return the answer to a form with defaults filled in, or decline it."""
+        # The other mode, `url`, wants a browser opened at an address that the server chooses.
+        if self._ask is None or not isinstance(params, ElicitRequestFormParams):
+            self._decline(f"input: {self._redactor.shortened(params.message, _LONGEST_QUESTION)!r}")
+            return ElicitResult(action="decline")
+        schema = params.requested_schema
+        question, form = self._redactor.piece(params.message), self._redactor.value(schema)
+        given = await asyncio.to_thread(self._ask, question, form)
+        if given is None:
+            return ElicitResult(action="decline")
+        properties = schema.get("properties")
+        fields = properties.items() if isinstance(properties, Mapping) else ()
+        content = {
+            name: field["default"]
+            for name, field in fields
+            if isinstance(field, Mapping) and "default" in field
+        }
+        return ElicitResult(action="accept", content={**content, **given})
+
+    def _decline(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"asks for {what}; declined, because nobody can answer")
 
 
 class Session(OpenSession):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from pflow_mcp_plugin.client.connection import Connection
-    from pflow_mcp_plugin.client.elicitation import Ask
     from pflow_mcp_plugin.client.server_process import StderrFiles
+    from pflow_mcp_plugin.client.session import Ask
 
 OnStart = Callable[[str], Callable[[str], object]]
 _UNFINISHED = "the run ended first"
@@ -300,6 +300,7 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
 
     That is proved by a handshake over the other transport, with the same URL and credentials.
     """
+    from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.config import display
 
     server, status = launch.server, error.facts.get("status")
@@ -308,8 +309,17 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     may_be_another = (
         isinstance(status, int) and status not in _SAYS_NOTHING and (status // 100 in (2, 4) or status == 501)
     )
-    if not may_be_another or not await _speaks(kind, launch):
+    if not may_be_another:
         return error
+    seconds = min(_PROBE_SECONDS, server.startup_timeout or _PROBE_SECONDS)
+    other = attrs.evolve(server, transport=kind, protocol="auto", startup_timeout=seconds)
+    connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
+    try:
+        await connection.open()
+    except McpError:
+        return error
+    finally:
+        await connection.close()
     url = launch.redactor.text(display.url(server.url, widely=True))
     failure = ConnectionFailed(
         f"Server {server.name} at {url} speaks {_NAMES[kind]}, "
@@ -321,23 +331,3 @@ async def _recognized(launch: Launch, error: ConnectionFailed) -> ConnectionFail
     )
     failure.__cause__ = error
     return failure
-
-
-async def _speaks(kind: HttpTransport, launch: Launch) -> bool:
-    server = launch.server
-    other = attrs.evolve(
-        server,
-        transport=kind,
-        protocol="auto",
-        startup_timeout=min(_PROBE_SECONDS, server.startup_timeout or _PROBE_SECONDS),
-    )
-    from pflow_mcp_plugin.client.connection import Connection
-
-    connection = Connection(attrs.evolve(launch, server=other, era=None), None, lambda _: None)
-    try:
-        await connection.open()
-    except McpError:
-        return False
-    finally:
-        await connection.close()
-    return True

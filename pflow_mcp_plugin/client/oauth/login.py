@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import Any, cast, get_args
@@ -141,8 +141,14 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
         found = await discovered(requests)
         former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
         granted = former.tokens.scopes if former and former.tokens else ()
-        wanted = _wanted(auth, found, granted, scopes)
-        attempt = _Attempt(launch=launch, person=person, requests=requests, found=found, scopes=wanted)
+        # In the order of MCP 2025-11-25, "Scope Selection Strategy", but those of the config come first. More
+        # are added to what was granted before, so that nothing gets lost.
+        usual = wanted_scopes(auth) or [*(found.challenged_scopes or found.scopes)]
+        wanted = [*usual, *(granted if scopes else ()), *" ".join(scopes).split()]
+        if wanted and "offline_access" in found.authorization_server.scopes_supported:
+            wanted.append("offline_access")  # without it, some servers issue no refresh token
+        unique = tuple(dict.fromkeys(wanted))
+        attempt = _Attempt(launch=launch, person=person, requests=requests, found=found, scopes=unique)
         # Nobody should sign in for nothing, where there is no room or permission.
         async with store.reserved(key, found.authorization_server.issuer):
             sign_in = await attempt.made(former.registration if former else None)
@@ -250,20 +256,6 @@ def _stored(store: SignInStore, key: SignInKey, issuer: str) -> SignIn | None:
         return store.read(key, issuer)
     except (CorruptFile, StoreError):  # the new sign-in takes its place
         return None
-
-
-def _wanted(
-    auth: JSONObject, found: Discovery, granted: Iterable[str], more: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the scopes to ask for, in the order of MCP 2025-11-25, "Scope Selection Strategy".
-
-    Those of the config come first. More are added to what was granted before, so that nothing gets lost.
-    """
-    usual = wanted_scopes(auth) or [*(found.challenged_scopes or found.scopes)]
-    wanted = [*usual, *(granted if more else ()), *" ".join(more).split()]
-    if wanted and "offline_access" in found.authorization_server.scopes_supported:
-        wanted.append("offline_access")  # without it, some servers issue no refresh token
-    return tuple(dict.fromkeys(wanted))
 
 
 async def _client_of(
