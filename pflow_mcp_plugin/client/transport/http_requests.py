@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -73,7 +73,7 @@ class RequestAuth(Protocol):
 
 
 class HttpRequests:
-    """Makes the HTTP requests to one server, within its origin and a size limit; an async context manager.
+    """Makes the HTTP requests to one server, within its origin and a size limit.
 
     Attributes:
         limit: The largest message, in bytes, after decompression.
@@ -85,10 +85,8 @@ class HttpRequests:
         self._client = make_client(server)
         self._auth = auth
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def aclose(self) -> None:
+        """Close the connections, after a refresh of the access token that may be running."""
         try:
             if self._auth is not None:
                 await self._auth.aclose()

@@ -2,17 +2,22 @@
 
 Ours rather than the SDK's, in which one refused POST silently ends the writing of all others, and
 whose cap on the size of an event cannot be set.
+
+Imported on the event loop's thread only, as `session` is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing, suppress
-from typing import TYPE_CHECKING
+from contextlib import aclosing, suppress
 from urllib.parse import urljoin
 
 import attrs
 import httpx2
+from anyio import ClosedResourceError
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage, JSONRPCRequest
 
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
@@ -38,10 +43,6 @@ from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Server
 
-if TYPE_CHECKING:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCMessage
-
 _KEPT = 2000
 """Characters of an invalid address in an SSE `endpoint` event that are kept."""
 _NO_ENDPOINT = "the stream ended before it named an endpoint"
@@ -54,34 +55,33 @@ class SseTransport:
         self.unmatched = 0  # replies whose id matches no request
         self.status: int | None = None  # that of the event stream
         self._server = server
-        self._auth = auth
+        self._http = HttpRequests(server, auth)
         self._incoming = MessageQueue()
-        self._stack = AsyncExitStack()
         self._endpoint = ""
         self._asked: set[str | int] = set()  # every request so far: a late reply is not an unmatched one
         self._waiting: dict[str | int, asyncio.Future[None]] = {}
         self._ended = False
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
-        try:
-            self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
-            opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
-            self._stack.push_async_callback(_ended, reading)
-            # It names the address for messages. The deadline of the start limits this.
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read(opened), name=f"events of {self._server.name}")
+        try:  # it names the address for messages; the deadline of the start limits this
             await opened
         except BaseException:  # cancelled or refused: `__aexit__` is not called then
-            await self._stack.aclose()
+            await self.__aexit__()
             raise
         return self._incoming, MessageSink(self.send)
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        self._reading.cancel()
+        try:
+            with suppress(asyncio.CancelledError):
+                await self._reading
+        finally:
+            await self._http.aclose()
 
     async def _read(self, opened: asyncio.Future[None]) -> None:
         """Read events until the stream ends, then fail every waiting request with the reason."""
-        from anyio import ClosedResourceError
-
         end: Exception = ClosedResourceError()
         try:
             await self._take_events(opened)
@@ -115,8 +115,6 @@ class SseTransport:
                         await self._incoming.room()
 
     def _take(self, value: JSON) -> None:
-        from mcp.shared.message import SessionMessage
-
         message = as_message(value, ())
         if message is None:
             if isinstance(value, dict) and "method" not in value:
@@ -128,8 +126,6 @@ class SseTransport:
 
     def _settle(self, reply_to: object, error: Exception | None = None) -> None:
         """Complete the request that a reply belongs to; count a reply that matches none."""
-        from mcp.shared.dispatcher import coerce_request_id
-
         request_id = coerce_request_id(reply_to) if isinstance(reply_to, int | str) else -1
         answered = self._waiting.get(request_id)
         self.unmatched += request_id not in self._asked
@@ -142,9 +138,6 @@ class SseTransport:
 
     async def send(self, message: SessionMessage) -> None:
         """POST one message; return once the SSE stream has brought the answer, if it is a request."""
-        from anyio import ClosedResourceError
-        from mcp_types import JSONRPCRequest
-
         if self._ended:
             raise ClosedResourceError
         body = message.message
@@ -171,12 +164,6 @@ class SseTransport:
             raise RequestFailed(Exchange(error=AnswerTooSlow(f"{seconds:g} s"))) from None
         if not response.is_success:
             raise refusal(response, beginning)
-
-
-async def _ended(reading: asyncio.Task[None]) -> None:
-    reading.cancel()
-    with suppress(asyncio.CancelledError):
-        await reading
 
 
 def _endpoint(url: str, place: str) -> str:

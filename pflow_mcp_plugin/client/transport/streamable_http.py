@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -69,9 +69,8 @@ class StreamableHttp:
         self.unmatched = 0  # replies whose id differs from that of their request
         self.status: int | None = None  # that of the latest answer to a request
         self._server = server
-        self._auth = auth
+        self._http = HttpRequests(server, auth)
         self._incoming = MessageQueue()
-        self._stack = AsyncExitStack()
         self._session_id = ""
         self._version = ""
         self._waiting: set[asyncio.Timeout] = set()
@@ -80,7 +79,6 @@ class StreamableHttp:
         self._closed = False
 
     async def __aenter__(self) -> tuple[MessageQueue, MessageSink]:
-        self._http = await self._stack.enter_async_context(HttpRequests(self._server, self._auth))
         return self._incoming, MessageSink(self.send)
 
     async def __aexit__(self, *_: object) -> None:
@@ -94,11 +92,13 @@ class StreamableHttp:
                 deadline.reschedule(0)
         if self._get_stream is not None:
             self._get_stream.cancel()
-        async with self._stack:
-            if self._session_id:
-                self._run_in_background(self._end_session())
+        if self._session_id:
+            self._run_in_background(self._end_session())
+        try:
             if self._background:
                 await asyncio.wait(self._background)
+        finally:
+            await self._http.aclose()
 
     async def send(self, message: SessionMessage) -> None:
         """POST one message over streamable HTTP; the answer to a request is passed on before this returns."""
