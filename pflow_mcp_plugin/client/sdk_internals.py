@@ -43,11 +43,9 @@ class ScreeningDispatcher(JSONRPCDispatcher):
 
     No public class of the SDK can. It reads on only while few of the server's requests are unanswered:
     each is a task that holds the answer until the server takes it.
-
-    Attributes:
-        redact: Redacts the message of an error that a server sends: the SDK writes it into its spans.
     """
 
+    # For the message of an error that a server sends: the SDK writes it into its spans.
     redact: Callable[[str], str] = staticmethod(str)
 
     def __init__(self, *args: Any, **options: Any) -> None:

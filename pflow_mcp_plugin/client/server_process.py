@@ -91,7 +91,21 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
         )
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
-            raise _too_long(server, environment) from error
+            ours = {name: value for name, value in environment.items() if name not in server.env}
+            place = "the environment of pflow"
+            what = too_long(
+                {
+                    "command": {"command": server.command},
+                    "args": {f"args[{index}]": text for index, text in enumerate(server.args)},
+                    "env": {f"env.{name}": f"{name}={value}" for name, value in server.env.items()},
+                    place: {f"{name} in {place}": f"{name}={value}" for name, value in ours.items()},
+                }
+            )
+            raise ConnectionFailed(
+                f"Server {server.name} could not be started: {what}",
+                where=Where(server=server.name, phase="start"),
+                next_step="shorten it, or write the value to a file that the server can read",
+            ) from error
         from pflow_mcp_plugin.config.display import command_line
 
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -102,25 +116,6 @@ def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
         ) from error
     enlarge_pipe(popen.stdout, _PIPE_SIZE)
     return ProcessGroup(popen, reaper, ROLL_BACK_SECONDS if runner(server) else None)
-
-
-def _too_long(server: Server, environment: dict[str, str]) -> ConnectionFailed:
-    inherited = {name: value for name, value in environment.items() if name not in server.env}
-    what = too_long(
-        {
-            "command": {"command": server.command},
-            "args": {f"args[{index}]": text for index, text in enumerate(server.args)},
-            "env": {f"env.{name}": f"{name}={value}" for name, value in server.env.items()},
-            "the environment of pflow": {
-                f"{name} in the environment of pflow": f"{name}={value}" for name, value in inherited.items()
-            },
-        }
-    )
-    return ConnectionFailed(
-        f"Server {server.name} could not be started: {what}",
-        where=Where(server=server.name, phase="start"),
-        next_step="shorten it, or write the value to a file that the server can read",
-    )
 
 
 def child_environment(own: Mapping[str, str], marker: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ asked of the server itself, on its own origin, has its configured headers. Redir
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -120,15 +121,13 @@ class AuthorizationRequests:
     async def _sent(
         self, method: str, url: str, *, whole: bool = True, **options: Any
     ) -> tuple[httpx2.Response, bytes]:
-        from asyncio import timeout
-
         try:
             request = self._client.build_request(method, url, **options)
         except httpx2.InvalidURL as error:
             raise NoAccessToken(f"{place(url)} is not a valid URL", "operator") from error
         require_allowed(self.server, str(request.url))
         try:
-            async with timeout(self._seconds):
+            async with asyncio.timeout(self._seconds):
                 response = await self._client.send(request, stream=True, follow_redirects=False)
                 try:
                     return response, await read_whole(response, _LIMIT) if whole else b""

@@ -73,14 +73,10 @@ class RequestAuth(Protocol):
 
 
 class HttpRequests:
-    """Makes the HTTP requests to one server, within its origin and a size limit.
-
-    Attributes:
-        limit: The largest message, in bytes, after decompression.
-    """
+    """Makes the HTTP requests to one server, within its origin and a size limit."""
 
     def __init__(self, server: Server, auth: RequestAuth | None = None) -> None:
-        self.limit = int(server.max_line_mb * _MIB)
+        self.limit = int(server.max_line_mb * _MIB)  # of a message, in bytes, after decompression
         self._server = server
         self._client = make_client(server)
         self._auth = auth

@@ -72,7 +72,7 @@ class MessageStream:
         self.incoming.throttle(source)
 
     async def send(self, message: SessionMessage) -> None:
-        """Write one message as newline-delimited JSON-RPC, for any transport that uses lines."""
+        """Write one message as a line of JSON."""
         from anyio import BrokenResourceError
 
         body = message.message
@@ -280,10 +280,7 @@ class MessageSink:
 
 
 def read_json(text: bytes) -> JSON:
-    """Return the value of a message's JSON, whatever transport it came over.
-
-    Lone surrogates in it become U+FFFD.
-    """
+    """Return the value of a message's JSON; lone surrogates in it become U+FFFD."""
     from pydantic_core import from_json
 
     try:
