@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ import threat_rows
 import told_failures
 from hypothesis import HealthCheck, settings
 from prepared_starts import PreparedStarts, prepared_starts
+from programs import PROGRAM
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 
@@ -255,7 +256,7 @@ def pflow(
                 return Finished(*program.finished(stdin, _RUN_SECONDS))
         with subprocess.Popen(
             # -P: as the installed programs do, leave modules in the current folder alone.
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *map(str, arguments)],
+            [*PROGRAM, *map(str, arguments)],
             env=variables,
             cwd=cwd,
             stdin=subprocess.PIPE,
@@ -273,6 +274,55 @@ def pflow(
     return run
 
 
+@pytest.fixture
+def python(pflow_home: Path, tmp_path: Path) -> Callable[..., Finished]:
+    """Run a program of Python's: `python("program.py")`; options of `subprocess.run` by keyword."""
+
+    def run(*arguments: str | Path, **options: Any) -> Finished:
+        done = subprocess.run(
+            [sys.executable, "-P", *map(str, arguments)],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            **{"cwd": tmp_path, "timeout": _RUN_SECONDS, **options},
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def started(pflow_home: Path, tmp_path: Path, hosts: list[int]) -> Iterator[Callable[..., Any]]:
+    """Start the program and do not wait for it: `started("run", path)`; it is killed in the end, if need be.
+
+    `program` are the words for another one, `env` further variables; options of `Popen` by keyword.
+    """
+    running: list[subprocess.Popen[str]] = []
+
+    def start(
+        *arguments: str | Path,
+        program: Sequence[str] = PROGRAM,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(
+            [*program, *map(str, arguments)],
+            env={**os.environ, **(env or {})},
+            cwd=tmp_path,
+            encoding="utf-8",
+            **{**pipes, **options},
+        )
+        hosts.append(process.pid)
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
 @pytest.fixture(scope="session")
 def typed_command() -> list[str]:
     """The command of the tests' own server, `typed_server.py`."""
@@ -282,8 +332,7 @@ def typed_command() -> list[str]:
 @pytest.fixture
 def everything_command() -> list[str]:
     """The command of the reference server, over stdio."""
-    with _required():
-        return real_servers.everything()
+    return _required(real_servers.everything)
 
 
 @pytest.fixture
@@ -291,15 +340,13 @@ def filesystem_command(tmp_path: Path) -> list[str]:
     """The command of the filesystem server, confined to `tmp_path / "files"`, which is made."""
     folder = tmp_path / "files"
     folder.mkdir()
-    with _required():
-        return real_servers.filesystem(folder)
+    return _required(real_servers.filesystem, folder)
 
 
 @pytest.fixture
 def time_command() -> list[str]:
     """The command of the time server."""
-    with _required():
-        return real_servers.local_time()
+    return _required(real_servers.local_time)
 
 
 @pytest.fixture
@@ -307,22 +354,19 @@ def git_command(tmp_path: Path) -> list[str]:
     """The command of the git server, for a fresh repository in `tmp_path / "repository"`."""
     repository = tmp_path / "repository"
     subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
-    with _required():
-        return real_servers.git(repository)
+    return _required(real_servers.git, repository)
 
 
 @pytest.fixture
 def duckdb_command() -> list[str]:
     """The command of the DuckDB server, with a database in memory."""
-    with _required():
-        return real_servers.duckdb()
+    return _required(real_servers.duckdb)
 
 
 @pytest.fixture
 def inspector_command() -> list[str]:
     """The command of the MCP Inspector without a window, an independent client."""
-    with _required():
-        return real_servers.inspector()
+    return _required(real_servers.inspector)
 
 
 @pytest.fixture
@@ -330,8 +374,7 @@ def preset_runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, first on PATH, with `npx` and `uvx` that start the installed servers."""
     folder = tmp_path / "runners"
     folder.mkdir()
-    with _required():
-        real_servers.package_runners(folder)
+    _required(real_servers.package_runners, folder)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     return folder
 
@@ -352,13 +395,8 @@ def everything_sse() -> Iterator[str]:
 
 @contextmanager
 def _everything_over(transport: str) -> Iterator[str]:
-    with _required():
-        running = real_servers.everything_over_http(transport)
-        url = running.__enter__()
-    try:
-        yield url
-    finally:
-        running.__exit__(None, None, None)
+    with ExitStack() as stack:
+        yield _required(stack.enter_context, real_servers.everything_over_http(transport))
 
 
 @pytest.fixture
@@ -425,11 +463,10 @@ def no_leftovers(pflow_home: Path, hosts: list[int]) -> Iterator[None]:
     assert not left, f"file descriptors left open: {left}"
 
 
-@contextmanager
-def _required() -> Iterator[None]:
-    """Skip where a server can't be had; fail instead where `PFLOW_REQUIRE_SERVERS` is set."""
+def _required(get: Callable[..., Any], *arguments: object) -> Any:
+    """Get a server; skip where it can't be had, or fail where `PFLOW_REQUIRE_SERVERS` is set."""
     try:
-        yield
+        return get(*arguments)
     except real_servers.Unavailable as reason:
         if os.environ.get("PFLOW_REQUIRE_SERVERS"):
             pytest.fail(f"a server is required and not available: {reason}")

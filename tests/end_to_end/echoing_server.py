@@ -12,14 +12,12 @@ import sys
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from stdio_loop import send, serve
+
 TOKEN = os.environ["TOKEN"]
 ECHO = os.environ.get("ECHO")
 TAIL = 64 * 1024
 NAMES = ("fail", "blocks", "forms", "rpc", "garbage", "progress", "ask", "stderr", "large", "mime")
-
-
-def send(**message: Any) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def text(*blocks: str, failed: bool = True) -> dict[str, Any]:
@@ -109,24 +107,6 @@ def tools() -> list[Any]:
     return [*listed, named, {"name": "argument", "inputSchema": argument}, broken, long, long]
 
 
-def main() -> None:
-    for line in sys.stdin:
-        request = json.loads(line)
-        match request.get("method"):
-            case "initialize":
-                said = f" {TOKEN}" if ECHO else ""
-                result: dict[str, Any] = {"protocolVersion": request["params"]["protocolVersion"]}
-                result["capabilities"] = {"tools": {}}
-                result["serverInfo"] = {"name": f"echoing{said}", "version": f"1{said}"}
-                result["instructions"] = f"Be kind.{said}"
-                send(id=request["id"], result=result)
-            case "tools/list":
-                send(id=request["id"], result={"tools": tools()})
-            case "tools/call":
-                call(request)
-            case str() if "id" in request:
-                send(id=request["id"], error={"code": -32601, "message": "Method not found"})
-
-
 if __name__ == "__main__":
-    main()
+    said = f" {TOKEN}" if ECHO else ""
+    serve(tools, call, name=f"echoing{said}", version=f"1{said}", instructions=f"Be kind.{said}")

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stdio_loop import Message, send, serve
+
 MEGABYTE = 1 << 20
 numbers = itertools.count(1000)
-
-
-def send(message: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def text(content: str) -> str:
@@ -25,7 +23,7 @@ def text(content: str) -> str:
 def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Send a request to the client; return its answer."""
     number = next(numbers)
-    send({"id": number, "method": method, "params": params})
+    send(id=number, method=method, params=params)
     for line in sys.stdin:
         message = json.loads(line)
         if message.get("id") == number:
@@ -99,41 +97,20 @@ def fails(arguments: dict[str, Any]) -> str:
     return json.dumps({"content": [{"type": "text", "text": f"refused: {token}"}], "isError": True})
 
 
-TOOLS: dict[str, Callable[[dict[str, Any]], str]] = {
-    tool.__name__: tool
-    for tool in (
-        templates,
-        links,
-        huge,
-        nested,
-        digits,
-        asks,
-        asks_for_a_secret,
-        command_lines,
-        environment,
-        fails,
-    )
-}
+ANSWERING = (templates, links, huge, nested, digits, environment, fails, command_lines)
+ASKING = (asks, asks_for_a_secret)
+TOOLS: dict[str, Callable[[dict[str, Any]], str]] = {tool.__name__: tool for tool in (*ANSWERING, *ASKING)}
 
 
-def main() -> None:
-    for line in sys.stdin:
-        request = json.loads(line)
-        number, method = request.get("id"), request.get("method")
-        if method == "initialize":
-            version = request["params"]["protocolVersion"]
-            info = {"name": "hostile", "version": "1"}
-            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-            send({"id": number, "result": result})
-        elif method == "tools/list":
-            schema = {"type": "object", "properties": {"path": {"type": "string"}}}
-            send({"id": number, "result": {"tools": [{"name": it, "inputSchema": schema} for it in TOOLS]}})
-        elif method == "tools/call":
-            result = TOOLS[request["params"]["name"]](request["params"].get("arguments") or {})
-            print(f'{{"jsonrpc": "2.0", "id": {json.dumps(number)}, "result": {result}}}', flush=True)
-        elif number is not None:
-            send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+def listed() -> list[Any]:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    return [{"name": name, "inputSchema": schema} for name in TOOLS]
+
+
+def call(request: Message) -> None:
+    result = TOOLS[request["params"]["name"]](request["params"].get("arguments") or {})
+    print(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {result}}}', flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(listed, call, name="hostile")

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from stdio_loop import Message, send, serve
+
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 SEARCH = {
@@ -60,37 +62,16 @@ def answer(name: str, given: Any) -> dict[str, Any]:
     return {"text": f"sent to {given['channel']}: {given['message']}"}
 
 
-def call(server: str, calls: Path, params: Any) -> dict[str, Any]:
-    name, given = params["name"], params.get("arguments", {})
-    with calls.open("a", encoding="utf-8") as file:
-        file.write(json.dumps([server, name, given]) + "\n")
+def call(request: Message) -> None:
+    name, given = request["params"]["name"], request["params"].get("arguments", {})
+    with Path(sys.argv[2]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps([sys.argv[1], name, given]) + "\n")
     found = answer(name, given)
+    result: Message = {"content": [], "structuredContent": found}
     if "text" in found:
-        return {"content": [{"type": "text", "text": found["text"]}]}
-    return {"content": [], "structuredContent": found}
-
-
-def main() -> None:
-    server, calls = sys.argv[1], Path(sys.argv[2])
-    for line in sys.stdin:
-        request = json.loads(line)
-        body: dict[str, Any] = {"result": {}}
-        match request.get("method"):
-            case "initialize":
-                body["result"] = {
-                    "protocolVersion": request["params"]["protocolVersion"],
-                    "capabilities": {"tools": {}},
-                    "serverInfo": {"name": server, "version": "1"},
-                }
-            case "tools/list":
-                body["result"] = {"tools": SERVERS[server]}
-            case "tools/call":
-                body["result"] = call(server, calls, request["params"])
-            case _:
-                body = {"error": {"code": -32601, "message": "Method not found"}}
-        if "id" in request:
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **body}), flush=True)
+        result = {"content": [{"type": "text", "text": found["text"]}]}
+    send(id=request["id"], result=result)
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda: SERVERS[sys.argv[1]], call, name=sys.argv[1])

@@ -2,9 +2,8 @@
 
     reading_server.py TOOLS LOG
 
-`TOOLS` is a file with the list of tools. `image` answers with a picture, `token` with the variable `TOKEN`,
-`large` with a text of `size` characters, and any other tool with what it was given and how often this
-process was called.
+`TOOLS` is a file with the list of tools. `token` answers with the variable `TOKEN`, and any other tool with
+what it was given and the id of this process.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from stdio_loop import Message, send, serve
+
 TOOLS, LOG = map(Path, sys.argv[1:])
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 
 
 def log(line: str) -> None:
@@ -25,38 +25,17 @@ def log(line: str) -> None:
 
 
 def answer(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    match name:
-        case "image":
-            return {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]}
-        case "token":
-            return {"content": [{"type": "text", "text": f"token: {os.environ['TOKEN']}"}]}
-        case "large":
-            return {"content": [{"type": "text", "text": "x" * given["size"]}]}
-        case _:
-            return {"content": [], "structuredContent": {"value": given, "pid": os.getpid()}}
+    if name == "token":
+        return {"content": [{"type": "text", "text": f"token: {os.environ['TOKEN']}"}]}
+    return {"content": [], "structuredContent": {"value": given, "pid": os.getpid()}}
 
 
-def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    match method:
-        case "initialize":
-            info = {"name": "reading", "version": "1"}
-            version = params["protocolVersion"]
-            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-        case "tools/list":
-            return {"tools": json.loads(TOOLS.read_text(encoding="utf-8"))}
-        case _:
-            log(f"call {params['name']}")
-            return answer(params["name"], params.get("arguments", {}))
-
-
-def main() -> None:
-    log("start")
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" in request:
-            result = reply(request["method"], request.get("params", {}))
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+def call(request: Message) -> None:
+    params = request["params"]
+    log(f"call {params['name']}")
+    send(id=request["id"], result=answer(params["name"], params.get("arguments", {})))
 
 
 if __name__ == "__main__":
-    main()
+    log("start")
+    serve(lambda: json.loads(TOOLS.read_text(encoding="utf-8")), call, name="reading")

@@ -12,9 +12,10 @@ import itertools
 import json
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
+
+from stdio_loop import Message, send, serve
 
 
 def log(line: str) -> None:
@@ -23,14 +24,10 @@ def log(line: str) -> None:
             file.write(line + "\n")
 
 
-def send(request: dict[str, object], **body: object) -> None:
-    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **body}), flush=True)
-
-
 calls = itertools.count(1)
 
 
-def call(request: dict[str, object]) -> None:
+def call(request: Message) -> None:
     log("call")
     number = next(calls)
     match os.environ.get("ANSWER", "echo"):
@@ -38,19 +35,19 @@ def call(request: dict[str, object]) -> None:
             print("{this is not JSON", flush=True)
         case "limited" if number <= 2:
             text = "429 Too Many Requests"
-            send(request, result={"content": [{"type": "text", "text": text}], "isError": True})
+            send(id=request["id"], result={"content": [{"type": "text", "text": text}], "isError": True})
         case "hang":
             threading.Event().wait()
         case "not-found":
-            send(request, error={"code": -32601, "message": "tools/call"})
+            send(id=request["id"], error={"code": -32601, "message": "tools/call"})
         case "text":
             text = os.environ["TEXT"]
             declared = request["params"]["name"] == "declared"
             structured = {"structuredContent": {"result": text}} if declared else {}
-            send(request, result={"content": [{"type": "text", "text": text}], **structured})
+            send(id=request["id"], result={"content": [{"type": "text", "text": text}], **structured})
         case _:
             seen = {"arguments": request["params"]["arguments"], "environment": dict(os.environ)}
-            send(request, result={"content": [], "structuredContent": seen})
+            send(id=request["id"], result={"content": [], "structuredContent": seen})
 
 
 def on_sigterm(*_: object) -> None:
@@ -58,26 +55,8 @@ def on_sigterm(*_: object) -> None:
     os._exit(0)
 
 
-def main() -> None:
+if __name__ == "__main__":
     signal.signal(signal.SIGTERM, on_sigterm)
     log(f"start TOKEN={os.environ.get('TOKEN')!r}")
-    for line in sys.stdin:
-        request = json.loads(line)
-        match request.get("method"):
-            case "initialize":
-                info = {"name": "scripted", "version": os.environ.get("VERSION", "1")}
-                version = request["params"]["protocolVersion"]
-                send(
-                    request,
-                    result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info},
-                )
-            case "tools/list":
-                send(request, result={"tools": json.loads(os.environ["TOOLS"])})
-            case "tools/call":
-                call(request)
-            case _ if "id" in request:
-                send(request, error={"code": -32601, "message": "Method not found"})
-
-
-if __name__ == "__main__":
-    main()
+    version = os.environ.get("VERSION", "1")
+    serve(lambda: json.loads(os.environ["TOOLS"]), call, name="scripted", version=version)

@@ -12,7 +12,7 @@ import re
 import subprocess
 
 import pytest
-from served_pflow import TOOLS, serving
+from served_pflow import serving
 
 pytestmark = [pytest.mark.servers, pytest.mark.parametrize("transport", ["stdio", "http"])]
 
@@ -65,10 +65,7 @@ async def build(agent, notes, repository):
     commits = await structure(agent, log, {repo: repository})
     assert "Commit history" in str(commits)
     return {
-        "inputs": {
-            "file": {"type": "string", "required": True},
-            "repository": {"type": "string", "required": True},
-        },
+        "inputs": {name: {"type": "string", "required": True} for name in ("file", "repository")},
         "nodes": [
             {"id": "notes", "type": read[:-1], "params": {path: "${file}"}},
             {"id": "log", "type": log, "params": {repo: "${repository}", "max_cont": 3}},
@@ -170,40 +167,3 @@ def check_run(answer):
     outputs = answer["data"]["outputs"]
     assert outputs["text"] == NOTES
     assert "The first commit" in outputs["log"]
-
-
-def test_a_saved_workflow_is_a_tool_that_checks_its_arguments(
-    transport, servers, pflow, pflow_home, tmp_path, no_leftovers
-):
-    file = tmp_path / "notes.json"
-    read = {"id": "notes", "type": "mcp-filesystem-read-text-file", "params": {"path": "${file}"}}
-    inputs = {"file": {"type": "string", "required": True, "description": "A file of notes"}}
-    file.write_text(
-        json.dumps({"inputs": inputs, "nodes": [read], "outputs": {"text": {"source": "${notes.content}"}}})
-    )
-    said = ("--name", "my-notes", "--description", "Reads a file of notes")
-    assert pflow("workflow", "save", file, *said).exit_code == 0
-
-    async def session():
-        with serving(transport, pflow_home, tmp_path, "--workflows") as served:
-            async with served.client() as client:
-                tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-                (name,) = set(tools) - TOOLS
-                missing = await client.call_tool(name, {})
-                wrong = await client.call_tool(name, {"file": 5, "fil": "x"})
-                absent = await client.call_tool(name, {"file": str(tmp_path / "files/none.txt")})
-                right = await client.call_tool(name, {"file": str(tmp_path / "files/notes.txt")})
-        return tools[name], missing, wrong, absent, right
-
-    tool, missing, wrong, absent, right = asyncio.run(session())
-    assert "Reads a file of notes" in tool.description
-    assert tool.input_schema["required"] == ["file"]
-    assert tool.input_schema["properties"]["file"]["description"] == "A file of notes"
-    for result in (missing, wrong):
-        assert result.is_error
-        assert result.structured_content["error"]["type"] == "validation"
-        assert "file" in result.structured_content["error"]["message"]
-    assert absent.is_error
-    assert absent.structured_content["error"]["type"] != "validation"
-    assert not right.is_error
-    assert NOTES in json.dumps(right.structured_content).replace("\\n", "\n")

@@ -1,26 +1,55 @@
-"""How far it is from the command line to a server."""
+"""How far it is from the command line to a server, and what a run reads of its own files on the way."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 MOST_FRAMES = 22
 """Functions of the package that a reader passes on the way of one call."""
 
 
-def test_few_functions_stand_between_the_command_line_and_the_bytes_on_the_pipe(pflow, tmp_path):
+def test_few_functions_stand_between_the_command_line_and_the_bytes_on_the_pipe(pflow, python, tmp_path):
     assert pflow("mcp", "demo").exit_code == 0
     node = {"id": "say", "type": "mcp-demo-echo", "params": {"value": "NEEDLE"}}
     (tmp_path / "say.json").write_text(json.dumps({"nodes": [node]}))
-    program = [sys.executable, str(Path(__file__).with_name("call_path.py")), tmp_path / "say.json", "NEEDLE"]
-    ran = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    ran = python(Path(__file__).with_name("call_path.py"), "say.json", "NEEDLE")
     path = ran.stderr.splitlines()
     print("\n".join(path))
-    assert ran.returncode == 0
+    assert ran.exit_code == 0
     assert path[0] == "host/cli/main.py:main"
     assert "execution/node.py:MCPNode.exec" in path
     assert path[-1].startswith("client/transport/pipes.py:")
     assert len(path) <= MOST_FRAMES
+
+
+COUNTED = """
+import json, os, sys
+from collections import Counter
+
+home, opened = os.environ["PFLOW_HOME"], Counter()
+
+def note(event, args):
+    if event == "open" and isinstance(args[0], str | os.PathLike) and str(args[0]).startswith(home):
+        opened[os.path.basename(args[0])] += 1
+
+sys.addaudithook(note)
+from pflow_mcp_plugin.__main__ import main
+sys.argv = ["pflow", *sys.argv[1:]]
+assert main() == 0
+sys.stderr.write(json.dumps(opened))
+"""
+
+
+def test_a_run_reads_the_config_and_each_tool_file_once(pflow, python, workflow):
+    assert pflow("mcp", "demo").exit_code == 0
+    add = {"a": 1, "b": 2}
+    path = workflow(
+        ("one", "mcp-demo-add", add),
+        ("two", "mcp-demo-add", add),
+        ("say", "mcp-demo-word-count", {"text": "a b"}),
+    )
+    ran = python("-c", COUNTED, "run", path)
+    assert ran.exit_code == 0, ran.stderr
+    opened = json.loads(ran.stderr)
+    assert (opened["mcp-servers.toml"], opened["demo.json"]) == (1, 1)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("mcp")
-from served_pflow import ERAS, serving  # needs the SDK
+from programs import script_server
+from served_pflow import serving
 
 SERVER = Path(__file__).with_name("scripted_tools.py")
 READS = {"readOnlyHint": True}
@@ -33,9 +30,7 @@ def servers(configured, tmp_path):
     ):
         tools = json.dumps([{"name": tool, "inputSchema": text, "annotations": hints}])
         env = {"TOOLS": tools, "LOG": str(tmp_path / "log"), "ANSWER": "text", "TEXT": "words"}
-        configured(
-            server, {"command": sys.executable, "args": [str(SERVER)], "env": env, "protocol": "handshake"}
-        )
+        configured(server, script_server(SERVER, env=env))
     (tmp_path / "log").unlink()
     return tmp_path / "log"
 
@@ -64,27 +59,16 @@ def test_flows_are_listed_node_by_node_and_are_no_error(pflow, servers, post):
     assert PATH.format("untrusted output, destructive, sends data") in shown.stdout
     assert "Data flow" not in pflow("validate", post).stdout
     listed = pflow("validate", "--flows", post, "--json").envelope["data"]["flows"]
-    assert listed == [
-        {
-            "from": "get",
-            "to": "say",
-            "effects": [
-                *("untrusted_output", "sends_data"),
-                *("untrusted_output", "destructive", "sends_data"),
-            ],
-            "path": [
-                {"node": "get", "type": "mcp-web-fetch", "key": "result"},
-                {"node": "sum", "type": "mcp-files-count", "param": "text", "key": "result"},
-                {"node": "say", "type": "mcp-slack-post", "param": "text"},
-            ],
-        }
+    assert [(flow["from"], flow["to"], [it["node"] for it in flow["path"]]) for flow in listed] == [
+        ("get", "say", ["get", "sum", "say"])
     ]
     assert not servers.exists()
 
 
 def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
-    pflow, servers, post, policy, tmp_path, pflow_home
+    pflow, python, servers, post, policy, tmp_path, pflow_home
 ):
+    policy(("untrusted_output", "write-file"), ("inputs", "*"))
     assert pflow("run", post, "--no-trace").exit_code == 0
     exported = tmp_path / "exported.py"
     assert pflow("workflow", "export-python", str(post), "--output", str(exported)).exit_code == 0
@@ -98,37 +82,19 @@ def test_a_denied_flow_is_refused_wherever_a_workflow_starts(
         assert "flows.deny[0] of pflow.toml denies this data flow" in refused.stderr
     refused = pflow("validate", "--flows", post, "--json").envelope["error"]
     assert [flow["denied_by"] for flow in refused["details"]["flows"]] == ["flows.deny[0]"]
-    ended = subprocess.run(
-        [sys.executable, exported], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert ended.returncode == 2
+    ended = python(exported)
+    assert ended.exit_code == 2
     assert "denies this data flow" in ended.stderr
 
     async def execute():
+        arguments = {"workflow": json.loads(post.read_text())}
         with serving("stdio", pflow_home, tmp_path) as served:
-            async with served.client(ERAS[0]) as client:
-                arguments = {"workflow": json.loads(post.read_text())}
-                return [
-                    await client.call_tool(name, arguments)
-                    for name in ("workflow_execute", "workflow_validate")
-                ]
+            async with served.client() as client:
+                for name in ("workflow_execute", "workflow_validate"):
+                    result = await client.call_tool(name, arguments)
+                    assert "denies this data flow" in json.dumps(result.structured_content)
 
-    for result in asyncio.run(execute()):
-        assert "denies this data flow" in json.dumps(result.structured_content)
-    assert not servers.exists()
-
-
-def test_a_policy_about_other_flows_does_not_stop_a_run(pflow, servers, post, policy):
-    policy(("untrusted_output", "write-file"), ("inputs", "*"))
-    assert pflow("run", post, "--no-trace").exit_code == 0
-
-
-def test_a_policy_with_mistakes_stops_a_run_and_is_shown_by_config_check(pflow, servers, post, policy):
-    policy(("untrusted", "mcp-slak-*"), ("inputs", "inputs"))
-    for words in (("run", post), ("validate", post), ("config", "check")):
-        refused = pflow(*map(str, words))
-        assert refused.exit_code == 2, words
-        assert "flows.deny[1].to: Data cannot flow to the inputs of a run" in refused.stderr
+    asyncio.run(execute())
     assert not servers.exists()
 
 
@@ -149,13 +115,3 @@ def test_descriptions_show_what_a_node_does_to_data(pflow, servers):
     assert "Effects: destructive, sends data" in pflow("registry", "describe", "shell").stdout
     entry = pflow("registry", "describe", "mcp-web-fetch", "--json").envelope["data"]
     assert entry["effects"] == ["untrusted_output", "sends_data"]
-
-
-def test_an_input_that_is_piped_in_is_an_input(pflow, servers, workflow, policy):
-    policy(("inputs", "mcp-slack-*"))
-    path = workflow(
-        ("say", "mcp-slack-post", {"text": "${note}"}), inputs={"note": {"type": "str", "stdin": True}}
-    )
-    refused = pflow("run", str(path), "note=x")
-    assert refused.exit_code == 2
-    assert "inputs --note--> say (mcp-slack-post" in refused.stderr

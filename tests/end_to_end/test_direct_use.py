@@ -9,31 +9,20 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
-import stat
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 
 import attrs
 import pytest
+from chat_completions import provider
+from programs import PROGRAM, put_plugin
 
 from pflow_mcp_plugin.types import Tool
-
-pytest.importorskip("mcp")
-pytestmark = pytest.mark.programs
 
 HERE = Path(__file__).parent
 SECONDS = 60
 QUERY = 'pflow mcp-github-search-code --query="authentication bugs" --language="python"'
-
-
-def _program(path, *command):
-    path.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in command) + ' "$@"\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 @attrs.frozen
@@ -53,17 +42,12 @@ class Done:
 
 @attrs.frozen
 class Terminal:
-    """A home with the servers `github` and `slack` and the nodes of `text_nodes`, and a shell in a folder.
-
-    Attributes:
-        folder: The shell's folder.
-        env: Its environment.
-        calls_file: The file in which the servers note their calls.
-    """
+    """A home with the servers `github` and `slack` and the nodes of `text_nodes`, and a shell in a folder."""
 
     folder: Path
     env: dict[str, str]
     calls_file: Path
+    """The file in which the servers note their calls."""
 
     def type(self, line, *, keyboard=False, **env):
         """Run a line in a real shell; with an empty standard input, or with a keyboard that is idle."""
@@ -97,17 +81,17 @@ def set_up(tmp_path_factory):
     """The home, made by the first command of §10.1 and its like for `slack`."""
     root = tmp_path_factory.mktemp("direct")
     programs, site, folder = root / "bin", root / "site", root / "folder"
-    info = site / "text-1.0.dist-info"
-    for it in (programs, info, folder):
-        it.mkdir(parents=True)
-    shutil.copy(HERE / "text_nodes.py", site)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: text\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[pflow]\ntext = text_nodes\n")
-    _program(programs / "pflow", sys.executable, "-P", "-m", "pflow_mcp_plugin")
-    for server in ("github", "slack"):
-        _program(
-            programs / f"mcp-{server}", sys.executable, HERE / "named_servers.py", server, root / "calls"
-        )
+    for it in (programs, site, folder):
+        it.mkdir()
+    put_plugin(site, "text", (HERE / "text_nodes.py").read_text())
+    named = (sys.executable, HERE / "named_servers.py")
+    for name, command in (
+        ("pflow", PROGRAM),
+        *((f"mcp-{server}", (*named, server, root / "calls")) for server in ("github", "slack")),
+    ):
+        script = programs / name
+        script.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in command) + ' "$@"\n')
+        script.chmod(0o755)
     env = {
         **os.environ,
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
@@ -139,12 +123,9 @@ def terminal(set_up, tmp_path):
 
 
 def test_the_tools_of_a_registered_server_are_listed(terminal):
-    done = terminal.type("pflow registry list --filter github")
-    rows = [line.split(maxsplit=2) for line in done.out.splitlines()[1:]]
-    assert [(row[0], row[2]) for row in rows] == [
-        ("mcp-github-create-issue", "Create new issue"),
-        ("mcp-github-get-repo", "Get repository information"),
-        ("mcp-github-search-code", "Search code in repositories"),
+    rows = [line.split() for line in terminal.type("pflow registry list --filter github").out.splitlines()]
+    assert [row[0] for row in rows[1:]] == [
+        f"mcp-github-{tool}" for tool in ("create-issue", "get-repo", "search-code")
     ]
 
 
@@ -187,13 +168,9 @@ def test_a_flag_that_names_a_key_of_the_shared_store_is_data(terminal):
 def test_a_flag_that_names_a_param_overrides_it(terminal):
     line = "pflow mcp-github-search-code --max-results=20"
     alone = terminal.type(line)
-    assert alone.code == 2
-    assert alone.err == (
-        "Error: mcp-github-search-code needs --query\n  -> Write --query ..., or pipe it in\n"
-    )
+    assert (alone.code, "needs --query" in alone.err) == (2, True)
     store = terminal.type(f"echo bugs | {line} then show-store").value
-    assert store["stdin"] == "bugs"
-    assert "max_results" not in store
+    assert (store["stdin"], "max_results" in store) == ("bugs", False)
     assert terminal.calls() == [["github", "search_code", {"query": "bugs", "max_results": 20}]]
     shown = terminal.type(f"{line} --query bugs --print").value
     assert shown["nodes"][0]["params"] == {"max_results": 20}
@@ -215,17 +192,6 @@ def test_what_is_piped_in_goes_through_a_search_and_a_summary_into_a_message(ter
     assert "TODO comments 2.py" in sent[2]["message"]
 
 
-def test_the_shared_store_holds_what_was_piped_in_and_what_each_node_wrote(terminal):
-    store = terminal.type(
-        'echo "TODO comments" | pflow mcp-github-search-code --language=python then summarize-text'
-        " then mcp-slack-send-message --channel=dev-team then show-store"
-    ).value
-    assert (store["stdin"], store["language"]) == ("TODO comments", "python")
-    assert store["search_results"] == [{"path": "TODO comments 1.py"}, {"path": "TODO comments 2.py"}]
-    assert store["summary"].startswith("In short: ")
-    assert store["result"].startswith("sent to dev-team: In short: ")
-
-
 # Seed 002, §10.2
 
 
@@ -233,35 +199,14 @@ def test_the_shared_store_holds_what_was_piped_in_and_what_each_node_wrote(termi
 def model(terminal):
     """A model behind an OpenAI-compatible server, the default one of the library `llm`."""
     pytest.importorskip("llm", reason="the extra [llm] is not installed")
-    asked = []
-
-    class Provider(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            message = {"role": "assistant", "content": "Two findings."}
-            reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "x"}
-            reply["usage"] = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
-            reply["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
-            content = json.dumps(reply).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{server.server_port}"}
     place = Path(terminal.env["LLM_USER_PATH"])
     place.mkdir(exist_ok=True)
-    (place / "extra-openai-models.yaml").write_text(json.dumps([table]), encoding="utf-8")
-    (place / "default_model.txt").write_text("there", encoding="utf-8")
-    yield SimpleNamespace(asked=asked)
-    server.shutdown()
-    server.server_close()
+    with provider() as made:
+        table = {"model_id": "there", "model_name": "x", "api_base": f"http://127.0.0.1:{made.port}/v1"}
+        (place / "extra-openai-models.yaml").write_text(json.dumps([table]), encoding="utf-8")
+        (place / "default_model.txt").write_text("there", encoding="utf-8")
+        made.answer("Two findings.")
+        yield made
 
 
 @pytest.mark.parametrize("arrow", ["then", "'>>'"])
@@ -272,7 +217,7 @@ def test_findings_go_through_a_language_model_into_a_message(terminal, model, ar
       mcp-slack-send-message --channel security-alerts"""
     done = terminal.type(line)
     assert (done.code, done.out) == (0, "sent to security-alerts: Two findings.\n"), done.err
-    (question,) = model.asked
+    (question,) = model.requests
     said = " ".join(message["content"] for message in question["messages"])
     assert "Summarize these security findings" in said
     assert "security vulnerability 2.py" in said
@@ -323,37 +268,24 @@ CARDS = [
     ("""pflow show-card --title="it's" --body 'say "hi"'""", {"title": "it's", "body": 'say "hi"'}),
     ("pflow show-card --title ' spaced  out '", {"title": " spaced  out "}),
     ("pflow show-card --title ''", {"title": ""}),
-    ("pflow show-card --title=", {"title": ""}),
     ("pflow show-card --title $'two\\nlines'", {"title": "two\nlines"}),
     ("pflow show-card --title 'Grüße an Zoë 👋 日本'", {"title": "Grüße an Zoë 👋 日本"}),
     ("pflow show-card --title '*' --body '$HOME ${x} `y`'", {"title": "*", "body": "$HOME ${x} `y`"}),
-    ("pflow show-card --title -5 --count -3", {"title": "-5", "count": -3}),
     ("pflow show-card --title x --ratio -1e3 --count=7", {"title": "x", "ratio": -1000.0, "count": 7}),
-    ("pflow show-card --title x --ratio -.5 --count=+7", {"title": "x", "ratio": -0.5, "count": 7}),
-    ("pflow show-card --title 007", {"title": "007"}),
     ("pflow show-card --title x --bold", {"title": "x", "bold": True}),
-    ("pflow show-card --title x --no-bold", {"title": "x", "bold": False}),
-    ("pflow show-card --no-bold --title x", {"title": "x", "bold": False}),
-    ("pflow show-card --title x --bold=false", {"title": "x", "bold": False}),
     ("pflow show-card --title x --meta '{\"a\": [1, null]}'", {"title": "x", "meta": {"a": [1, None]}}),
     ('pflow show-card --title x --tags \'["a", "b c"]\'', {"title": "x", "tags": ["a", "b c"]}),
-    ("pflow show-card --title x --tags a --tags 'b c'", {"title": "x", "tags": ["a", "b c"]}),
-    ("pflow show-card --title '[1]'", {"title": "[1]"}),
-    ("pflow show-card --title x --fontSize 3", {"title": "x", "fontSize": 3}),
     ("pflow show-card --title x --font-size 3", {"title": "x", "fontSize": 3}),
-    ("pflow show-card --title x --font_size=3", {"title": "x", "fontSize": 3}),
     ("pflow show-card --title @note.txt", {"title": "from a file"}),
     ("pflow show-card --title @@home", {"title": "@home"}),
     ("pflow show-card --title x --meta @meta.json", {"title": "x", "meta": {"a": 1}}),
     ("echo hello | pflow show-card", {"title": "hello"}),
     ("printf 'hello\\r\\n' | pflow show-card", {"title": "hello"}),
-    ("printf 'a\\nb\\n' | pflow show-card", {"title": "a\nb\n"}),
     ("echo hello | pflow show-card --title x", {"title": "x"}),
     ("echo hello | pflow show-card --title x --body -", {"title": "x", "body": "hello"}),
     ("echo '{\"a\": 2}' | pflow show-card --title x --meta -", {"title": "x", "meta": {"a": 2}}),
     ("pflow show-card --title x < /dev/null", {"title": "x"}),
     ("pflow show-card --title --loud", {"title": "--loud"}),
-    ("pflow show-card --title=--body --body=then", {"title": "--body", "body": "then"}),
     ("pflow show-card --param print=yes --title x", {"title": "x", "print": "yes"}),
     ("pflow run-node show-card --title x", {"title": "x"}),
     ("pflow show-card --title $(echo from a shell | tr ' ' -)", {"title": "from-a-shell"}),
@@ -416,43 +348,20 @@ def test_the_envelope_holds_the_result_and_the_help_lists_the_flags(terminal):
 
 WRONG = [
     ("pflow show-crad --title x", ["No such command: pflow show-crad", "Did you mean show-card"]),
-    ("pflow rnu x.json", ["No such command: pflow rnu", "Did you mean pflow run?"]),
     ("pflow meta.json", ["No such command: pflow meta.json", "Did you mean pflow run meta.json?"]),
     ("pflow show-card --titel x", ["show-card has no flag --titel", "Did you mean --title?"]),
-    ("pflow show-card -title x", ["no flag -title; flags begin with two hyphens", "Did you mean --title?"]),
-    ("pflow show-card -m x", ["no flag -m;", "Its flags are "]),
-    ("pflow show-card —title x", ["no flag —title;", "Did you mean --title?"]),
     ("pflow show-card 'a b'", ["Unexpected word 'a b'", "Did you mean --title 'a b'?"]),
-    ("pflow show-card --title my long note", ["Unexpected words 'long note'", "--title '...'"]),
     ("pflow show-card --title x --bold false", ["Unexpected word 'false'", "write --bold=false"]),
-    ("pflow show-card --title x --bold=maybe", ["--bold of show-card must be bool", "--bold or --no-bold"]),
-    ("pflow show-card --no-title", ["no flag --no-title", "Did you mean --title"]),
     ("pflow show-card", ["show-card needs --title", "Write --title ..., or pipe it in"]),
-    ("pflow show-card --title", ["--title of show-card needs a value", "Write --title TEXT"]),
-    ("pflow show-card --title --body x", ["--title of show-card needs a value"]),
-    ("pflow show-card --title a --title b", ["--title of show-card is given twice"]),
     ("pflow show-card --title x --count three", ['must be int, got str "three"', "--count INTEGER"]),
-    ("pflow show-card --title x --count 3.5", ['must be int, got str "3.5"']),
-    ("pflow show-card --title x --meta '{a: 1}'", ["--meta of show-card must be dict", "JSON-OBJECT"]),
-    ("pflow show-card --title x --tags '[1, 2'", ["--tags of show-card must be a JSON list"]),
-    ("pflow show-card --title x -- y", ["-- is not needed"]),
     ("pflow show-card --title x --body @none.txt", ["no such file: none.txt", "write @@none.txt"]),
-    ("pflow show-card --body -", ["needs --title"]),
     (
         "pflow show-card --title -",
         ["--title of show-card is read from standard input, but nothing is piped in"],
     ),
-    ("pflow show-card --title x then", ["A node is missing after `then`"]),
-    ("pflow then show-card", ["A node is missing before `then`"]),
     ("pflow show-card --title x then ehco", ["Unknown node type ehco", "Did you mean echo"]),
     ("pflow show-card --title x then echo --message '${crad}'", ["${crad}", "Did you mean card?"]),
-    ("pflow show-card --title x --save", ["--save needs a value"]),
-    ("pflow show-card --title x --input title", ["--input is for a workflow that is saved or printed"]),
     ("pflow mcp github serch_code --query x", ["Did you mean pflow mcp call github search_code?"]),
-    ("pflow mcp githb", ["Server githb not configured", "Did you mean github?"]),
-    ("pflow mcp github", ["The name of a tool of server github is missing"]),
-    ("pflow mcp github search_code --qurey x", ["no flag --qurey", "Did you mean --query?"]),
-    ("pflow mcp-github-serch-code --query x", ["Did you mean mcp-github-search-code?"]),
     (
         "pflow show-card --tilte x --count three then ehco",
         ["3 mistakes", "no flag --tilte", "must be int", "Unknown node type ehco"],
@@ -509,10 +418,6 @@ def test_undeclared_arguments_pass_where_every_command_is_told_so(pflow, pflow_h
         assert "Command not found" in passed.stderr, passed.stderr
     for words in (["mcp", "call", "desk.create", "--args"], ["mcp-desk-create", "--params"]):
         told = pflow(*words, '{"title": "x"}', env=env).stderr
-        assert told.startswith(
-            "Error: Argument title of tool create on server desk: expected 2 characters"
-        ), told
+        assert "Argument title of tool create on server desk: expected 2 characters" in told
         told = pflow(*words, '{"title": [1]}', env=env).stderr
-        assert told.startswith(f"Error: {words[-1]} of mcp-desk-create: title must be str, got list [1]"), (
-            told
-        )
+        assert f"{words[-1]} of mcp-desk-create: title must be str, got list [1]" in told

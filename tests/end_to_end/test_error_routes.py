@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from pathlib import Path
 
 import pytest
 import tomli_w
+from pocketflow import Flow, Node
+
+from pflow_mcp_plugin.nodes import session
 
 ROUTES = ("error", "timeout", "rate_limited", "auth_failed", "resource_missing")
 
@@ -38,17 +43,93 @@ def test_a_server_that_cannot_be_started_takes_the_action_error(routed, pflow):
     assert shown.count("Command not found") == 1
 
 
-def test_a_server_that_does_not_finish_its_start_in_time_takes_the_action_error(routed):
-    assert routed({"command": "sleep", "args": ["60"], "startup_timeout": 0.3}) == "error"
+@pytest.mark.parametrize(
+    ("changes", "answer", "action"),
+    [
+        ({"command": "sleep", "args": ["60"], "startup_timeout": 0.3}, "echo", "error"),
+        ({"call_timeout": 0.3}, "hang", "timeout"),
+        ({}, "limited", "rate_limited"),
+        ({}, "not-found", "error"),
+    ],
+    ids=["a start that takes too long", "a call that takes too long", "too many calls", "a failure"],
+)
+def test_each_failure_takes_its_action(routed, changes, answer, action):
+    assert routed(changes, env={"ANSWER": answer}) == action
 
 
-def test_a_call_that_is_not_answered_in_time_takes_the_action_timeout(routed):
-    assert routed({"call_timeout": 0.3}, env={"ANSWER": "hang"}) == "timeout"
+SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
-def test_a_tool_that_asks_for_fewer_calls_takes_the_action_rate_limited(routed):
-    assert routed(env={"ANSWER": "limited"}) == "rate_limited"
+@pytest.fixture
+def github(scripted, tmp_path):
+    """A server whose tool `search` is refused twice; give the file that gets a line for each call."""
+    log = tmp_path / "calls.log"
+    env = {"ANSWER": "limited", "LOG": str(log)}
+    scripted("search", server="github", schema=SCHEMA, env=env)
+    return log
 
 
-def test_a_tool_that_reports_a_failure_takes_the_action_error(routed):
-    assert routed(env={"ANSWER": "not-found"}) == "error"
+def test_in_python_the_wrapper_classes_are_wired_back_to_themselves(github, no_leftovers):
+    from pflow_mcp_plugin.nodes import McpGithubSearchNode
+
+    waits = []
+
+    class BackOff(Node):
+        def post(self, shared, prep_res, exec_res):
+            waits.append(shared["error"])
+
+    class Keep(Node):
+        def post(self, shared, prep_res, exec_res):
+            shared["kept"] = shared["arguments"]
+
+    github_search, retry_handler, keep = McpGithubSearchNode(query="auth"), BackOff(), Keep()
+    github_search >> keep
+    github_search - "rate_limited" >> retry_handler >> github_search
+    shared = {}
+    with session():
+        Flow(start=github_search).run(shared)
+    assert len(waits) == 2
+    assert all("429" in told for told in waits)
+    assert (shared["kept"], shared["error"]) == ({"query": "auth"}, None)
+    assert github.read_text().count("call") == 3
+
+
+def test_in_a_workflow_the_trace_tells_of_every_call(pflow, github, tmp_path):
+    workflow = {
+        "nodes": [
+            {"id": "search", "type": "mcp-github-search", "params": {"query": "auth"}},
+            {"id": "retry_handler", "type": "echo", "params": {"message": "${search.error}"}},
+            {"id": "end", "type": "echo", "params": {"message": "${search.result.arguments.query}"}},
+        ],
+        "edges": [
+            {"from": "search", "to": "end"},
+            {"from": "search", "to": "retry_handler", "action": "rate_limited"},
+            {"from": "retry_handler", "to": "search"},
+        ],
+    }
+    (tmp_path / "wf.json").write_text(json.dumps(workflow))
+    ran = pflow("run", "wf.json", "--json")
+    assert ran.envelope["data"]["outputs"] == {"message": "auth"}, ran.stderr
+    steps = json.loads(Path(ran.envelope["trace_path"]).read_text())["steps"]
+    ways = [(step["id"], step["action"]) for step in steps]
+    refused = [("search", "rate_limited"), ("retry_handler", "default")]
+    assert ways == [*refused, *refused, ("search", "default"), ("end", "default")]
+    for step in steps[0], steps[2], steps[4]:
+        assert (step["details"]["server"], step["details"]["tool"]) == ("github", "search")
+        assert step["details"]["arguments"] == {"query": "auth"}
+        assert step["details"]["protocol"]
+    assert steps[0]["details"]["failure"]["ran"] == "ran"
+    assert "failure" not in steps[4]["details"]
+
+
+def test_a_call_that_gets_no_answer_is_in_the_trace_all_the_same(pflow, scripted, workflow):
+    scripted("search", server="github", schema=SCHEMA, env={"ANSWER": "hang"}, call_timeout=0.5)
+    ran = pflow("run", workflow(("search", "mcp-github-search", {"query": "auth"})), "--json")
+    assert ran.exit_code == 1
+    [step] = json.loads(Path(ran.envelope["trace_path"]).read_text())["steps"]
+    details = step["details"]
+    assert (details["server"], details["tool"], details["version"]) == ("github", "search", "1")
+    assert details["protocol"]
+    assert details["milliseconds"] >= 500
+    assert details["arguments"] == {"query": "auth"}
+    assert details["failure"]["ran"] == "unknown"

@@ -11,12 +11,12 @@ import os
 import resource
 import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from planted_secrets import remains
+from programs import PROGRAM, script_server
 
 from pflow_mcp_plugin.host.cli.main import main
 
@@ -54,9 +54,7 @@ def replying(configured):
     """Add a server whose tool `act` replies with this content, and sync it."""
 
     def add(content, **env):
-        script = f"reply({{'content': {content}}})"
-        table = {"command": sys.executable, "args": [str(CLIENT_SERVER), script], "env": env}
-        configured("odd", {**table, "protocol": "handshake"})
+        configured("odd", script_server(CLIENT_SERVER, f"reply({{'content': {content}}})", env=env))
 
     return add
 
@@ -220,18 +218,13 @@ def test_row_30_no_name_is_a_way_out_of_the_library_the_traces_or_the_servers(
 ):
     monkeypatch.chdir(tmp_path)
     document = json.dumps({"nodes": [{"id": "x", "type": "echo", "params": {"message": MARK}}]})
-    for place in (
-        "outside",
-        "outside.json",
-        "home/outside.json",
-        "home/config/outside.json",
-        "home/state/outside.json",
-    ):
-        path = tmp_path / place
+    for place in ("", "home/", "home/config/", "home/state/"):
+        path = tmp_path / f"{place}outside.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(document)
     given = tmp_path / "given.json"
     given.write_text('{"nodes": [{"id": "x", "type": "echo", "params": {"message": "mine"}}]}')
+    (tmp_path / "outside").write_text(document)
     before = contents(tmp_path)
     for command in (
         ["workflow", "save", str(given), "--description", "x", "--name", name],
@@ -259,14 +252,8 @@ def test_row_30_a_server_does_not_choose_where_its_results_are_kept(
 ):
     """Neither by the type nor by the name of what it returns."""
     blob = {"type": "resource", "resource": {"uri": "file:///../../outside", "blob": "aGVsbG8="}}
-    kinds = [
-        "image/../../../outside",
-        "image/png\0",
-        "../../x",
-        "application/x-..",
-        "/etc/passwd",
-        "image/" + "x" * 999,
-    ]
+    kinds = ["image/../../../outside", "image/png\0", "../../x", "application/x-..", "/etc/passwd"]
+    kinds.append("image/" + "x" * 999)
     content = [{"type": "image", "data": "aGVsbG8=", "mimeType": kind} for kind in kinds]
     content += [{**blob, "resource": {**blob["resource"], "mimeType": kind}} for kind in kinds]
     replying(content)
@@ -315,13 +302,15 @@ def bombs():
             {"mcpServers": {f"s{at} !": {"command": 1} for at in range(20_000)}}
         ),
     }
-    yield from ((name, "json", ("validate",), text) for name, text in workflows.items())
-    yield from ((name, "json", ("mcp", "add"), text) for name, text in servers.items())
-    yield "a config in brackets", "toml", (), lambda: "a = " + "[" * 1_000_000
-    yield "a deep config", "toml", (), lambda: "[" + ".".join(["a"] * 50_000) + "]"
-    yield "a long key", "toml", (), lambda: ".".join(["a"] * 200_000) + " = 1"
     part = """ . "a.b" . 'a' . a"""
-    yield "a long key in a table", "toml", (), lambda: f"a = [{{ b = 1, c{part * 70_000} = 1 }}]"
+    configs = {
+        "a config in brackets": lambda: "a = " + "[" * 1_000_000,
+        "a deep config": lambda: "[" + ".".join(["a"] * 50_000) + "]",
+        "a long key": lambda: ".".join(["a"] * 200_000) + " = 1",
+        "a long key in a table": lambda: f"a = [{{ b = 1, c{part * 70_000} = 1 }}]",
+    }
+    for command, files in ((("validate",), workflows), (("mcp", "add"), servers), ((), configs)):
+        yield from ((name, command, text) for name, text in files.items())
 
 
 def limit():
@@ -335,18 +324,14 @@ BOMBS = {name: case for name, *case in bombs()}
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_row_32_a_bomb_is_an_error_in_bounded_time_and_memory(name, pflow_home, tmp_path):
-    suffix, command, text = BOMBS[name]
-    file = tmp_path / f"bomb.{suffix}"
-    if not command:
-        file, command = pflow_home / "config/mcp-servers.toml", ("mcp", "list")
-        file.parent.mkdir()
-    else:
-        command = (*command, str(file))
+    command, text = BOMBS[name]
+    file = tmp_path / "bomb.json" if command else pflow_home / "config/mcp-servers.toml"
+    file.parent.mkdir(exist_ok=True)
+    command = (*command, str(file)) if command else ("mcp", "list")
     file.write_text(text())
     file.chmod(0o600)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *command],
-        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
+        [*PROGRAM, *command],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -370,7 +355,9 @@ def test_row_32_a_pattern_without_end_does_not_hang_a_call(odd, pflow, workflow)
     assert time.monotonic() - begun < 30
 
 
-def test_row_37_no_secret_is_left_in_what_is_made_of_a_workflow(odd, pflow, workflow, pflow_home, tmp_path):
+def test_row_37_no_secret_is_left_in_what_is_made_of_a_workflow(
+    odd, pflow, python, workflow, pflow_home, tmp_path
+):
     """In the program that it is exported to, in pages, in exports of the config, and in the answers."""
     odd("act", env={"TOKEN": "${API_TOKEN}"}, schema=TAKES_VALUE)
     assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
@@ -379,37 +366,20 @@ def test_row_37_no_secret_is_left_in_what_is_made_of_a_workflow(odd, pflow, work
         ("b", "shell", {"command": f"echo {SECRET[:6]} >&2; exit 3"}),
     )
     printed = []
-    for command in (
-        ("run", path),
-        ("run", path, "--json"),
-        ("workflow", "export-python", path, "--output", "program.py"),
-        ("workflow", "graph", path, "--html", "graph.html"),
-        ("trace", "view", "--output", "page.html"),
-        ("mcp", "list", "--json"),
-        ("mcp", "export", "--to", "cursor"),
-        ("mcp", "info", "mcp-odd-act", "--json"),
-        ("mcp", "test", "odd", "--json"),
-        ("registry", "export"),
-        ("settings", "list"),
-        ("settings", "get", "API_TOKEN"),
-        ("mcp", "stubs", "--output", "stubs.pyi"),
-        ("config", "check"),
-        ("plugins", "--json"),
+    for line in (
+        *(f"run {path}", f"run {path} --json", f"workflow export-python {path} --output program.py"),
+        *(f"workflow graph {path} --html graph.html", "trace view --output page.html", "mcp list --json"),
+        *("mcp export --to cursor", "mcp info mcp-odd-act --json", "mcp test odd --json", "registry export"),
+        *("settings list", "settings get API_TOKEN", "mcp stubs --output stubs.pyi", "config check"),
+        "plugins --json",
     ):
-        done = pflow(*command)
-        assert done.exit_code == (1 if command[0] == "run" else 0), (command, done.stderr)
+        done = pflow(*line.split())
+        assert done.exit_code == (1 if line.startswith("run ") else 0), (line, done.stderr)
         printed += [done.stdout, done.stderr]
     made = [tmp_path / name for name in ("program.py", "graph.html", "page.html")]
     printed += [path.read_text() for path in made]
     kept = [pflow_home / name for name in ("state", "cache", "data") if (pflow_home / name).exists()]
     assert remains(SECRET, printed, *kept) == []
-    program = subprocess.run(
-        [sys.executable, "-P", "program.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert program.returncode
+    program = python("program.py")
+    assert program.exit_code
     assert remains(SECRET, [program.stderr], *kept) == []

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from anyio import create_task_group
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
+from programs import script_server, until
 
 from pflow_mcp_plugin.client import Pool, session
 from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageSink
@@ -140,8 +142,6 @@ def test_row_56_a_flood_beside_the_answers_does_not_keep_a_connection_from_closi
 def test_row_56_the_neighbours_of_a_server_that_floods_work_on(flooding, kind):
     flood = flooding("stdio", kind, call_timeout=60, call_timeout_max=60, startup_timeout=30)
     honest = Server(name="honest", command=sys.executable, args=(str(FLOODING), "stdio", kind, "none"))
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor() as threads:
         with Pool(lambda _: None) as pool:
             act(pool, honest)
@@ -154,8 +154,8 @@ def test_row_56_the_neighbours_of_a_server_that_floods_work_on(flooding, kind):
 
 
 def test_row_56_a_run_ends_soon_after_the_hard_limit_of_its_call(configured, pflow, workflow):
-    table = {"command": sys.executable, "args": [str(FLOODING), "stdio", "progress"], "protocol": "handshake"}
-    configured("odd", {**table, "call_timeout": 600, "call_timeout_max": 1})
+    limits = {"call_timeout": 600, "call_timeout_max": 1}
+    configured("odd", script_server(FLOODING, "stdio", "progress", **limits))
     began = time.monotonic()
     ran = pflow("run", workflow(("a", "mcp-odd-act", {})))
     assert time.monotonic() - began < 20
@@ -163,18 +163,14 @@ def test_row_56_a_run_ends_soon_after_the_hard_limit_of_its_call(configured, pfl
     assert "did not answer within 1 s (call_timeout_max)" in ran.stderr
 
 
-def test_row_56_ctrl_c_ends_a_run_during_a_flood(configured, pflow_home, workflow, signalled):
-    table = {"command": sys.executable, "args": [str(FLOODING), "stdio", "progress"], "protocol": "handshake"}
-    configured("odd", {**table, "call_timeout": 600, "call_timeout_max": 600})
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(workflow(("a", "mcp-odd-act", {})))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        deadline = time.monotonic() + 60
-        while not (floods := flooders(program.pid)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert floods
-        began = time.monotonic()
-        signalled(program, signal.SIGINT)
-        assert time.monotonic() - began < 20
+def test_row_56_ctrl_c_ends_a_run_during_a_flood(configured, started, workflow, signalled):
+    limits = {"call_timeout": 600, "call_timeout_max": 600}
+    configured("odd", script_server(FLOODING, "stdio", "progress", **limits))
+    program = started("run", workflow(("a", "mcp-odd-act", {})))
+    until(lambda: flooders(program.pid), 60)
+    began = time.monotonic()
+    signalled(program, signal.SIGINT)
+    assert time.monotonic() - began < 20
     assert program.returncode == 130
 
 

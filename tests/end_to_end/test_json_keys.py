@@ -16,47 +16,18 @@ WORKFLOW = {
     "inputs": {"x": {"type": "int"}},
     "outputs": {"sum": {"source": "${a.result}"}},
 }
-LINES = {
-    "mcp list": "mcp list",
-    "mcp sync": "mcp sync",
-    "mcp test": "mcp test box",
-    "mcp tools": "mcp tools",
-    "mcp info": "mcp info box.add",
-    "mcp call": "mcp call box.add a=1 b=2",
-    "mcp disable": "mcp disable box",
-    "mcp enable": "mcp enable box",
-    "mcp audit": "mcp audit",
-    "mcp diff": "mcp diff",
-    "mcp presets": "mcp presets",
-    "mcp lock": "mcp lock",
-    "mcp stubs": "mcp stubs",
-    "mcp import": "mcp import --dry-run",
-    "mcp export": "mcp export --to mcp-json",
-    "mcp logout": "mcp logout box",
-    "run": "run sum.json x=1",
-    "run --dry-run": "run sum.json x=1 --dry-run",
-    "run-node": "run-node mcp-box-add --a 1 --b 2",
-    "validate": "validate sum.json",
-    "plan": "plan add",
-    "plugins": "plugins",
-    "workflow save": "workflow save sum.json --name sum",
-    "workflow list": "workflow list",
-    "workflow discover": "workflow discover sum",
-    "workflow show": "workflow show sum",
-    "workflow delete": "workflow delete sum",
-    "registry list": "registry list",
-    "registry search": "registry search add",
-    "registry describe": "registry describe mcp-box-add",
-    "registry discover": "registry discover add",
-    "registry run": "registry run mcp-box-add a=1 b=2",
-    "trace list": "trace list",
-    "settings list": "settings list",
-    "cache info": "cache info",
-    "cache clear": "cache clear",
-    "config path": "config path",
-    "mcp remove": "mcp remove box",
-}
-"""How each command is run, in this order."""
+LINES = [
+    *("mcp list", "mcp sync", "mcp test box", "mcp tools", "mcp info box.add"),
+    *("mcp call box.add a=1 b=2", "mcp disable box", "mcp enable box", "mcp audit", "mcp diff"),
+    *("mcp presets", "mcp lock", "mcp stubs", "mcp import --dry-run", "mcp export --to mcp-json"),
+    *("mcp logout box", "run sum.json x=1", "run sum.json x=1 --dry-run"),
+    *("run-node mcp-box-add --a 1 --b 2", "validate sum.json", "plan add", "plugins"),
+    *("workflow save sum.json --name sum", "workflow list", "workflow discover sum"),
+    *("workflow show sum", "workflow delete sum", "registry list", "registry search add"),
+    *("registry describe mcp-box-add", "registry discover add", "registry run mcp-box-add a=1 b=2"),
+    *("trace list", "settings list", "cache info", "cache clear", "config path", "mcp remove box"),
+]
+"""How the commands are run, in this order."""
 BESIDE = {
     "trace_path": {"mcp call", "run", "run-node", "registry run"},
     "total": {"registry search", "trace list"},
@@ -76,16 +47,24 @@ def documented():
     }
 
 
+def command_of(line, commands):
+    """Return the command that a line runs, as the documentation names it."""
+    if "--dry-run" in line and line.startswith("run "):
+        return "run --dry-run"
+    return max((each for each in commands if f"{line} ".startswith(f"{each} ")), key=len, default=line)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_every_command_prints_the_keys_that_are_documented(pflow, tmp_path):
     promised = documented()
-    assert promised.keys() == LINES.keys()
+    run = {command_of(line, promised): line for line in LINES}
+    assert promised.keys() == run.keys()
     (tmp_path / "sum.json").write_text(json.dumps(WORKFLOW))
     assert pflow("mcp", "add", "--sync", "box", "--", *DEMO).exit_code == 0
     assert pflow("settings", "set", "TOKEN", "-", stdin="planted\n").exit_code == 0
     missing = {}
-    for command, line in LINES.items():
+    for command, line in run.items():
         finished = pflow(*line.split(), "--json")
         assert finished.exit_code == 0, (line, finished.stdout, finished.stderr)
         envelope = finished.envelope

@@ -31,22 +31,11 @@ THREADS, CALLS = 8, RUNS * 5 // 2
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 15 * RUNS)]
 
 
-def _table(scenario: str, **env: str) -> dict[str, object]:
-    return {"command": sys.executable, "args": [str(FAULTY), scenario], "env": env}
-
-
-def _run(path: Path, hosts: list[int], kill_after: float | None = None) -> int:
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", str(path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as run:
-        hosts.append(run.pid)
-        if kill_after is not None:
-            time.sleep(kill_after)
-            run.kill()
-        run.communicate()
+def _end(run: subprocess.Popen[str], kill_after: float | None = None) -> int:
+    if kill_after is not None:
+        time.sleep(kill_after)
+        run.kill()
+    run.communicate()
     return run.returncode
 
 
@@ -55,24 +44,23 @@ def _files(home: Path) -> set[Path]:
 
 
 def test_runs_in_a_row_some_of_them_killed_leave_nothing_behind(
-    no_leftovers, pflow, pflow_home, hosts, workflow
+    no_leftovers, pflow, pflow_home, configured, started, workflow
 ):
-    assert pflow("mcp", "add", json.dumps({"odd": _table("Plain")})).exit_code == 0
-    assert pflow("mcp", "sync", "odd").exit_code == 0
+    configured("odd", {"command": sys.executable, "args": [str(FAULTY), "Plain"]})
     path = workflow(("a", "mcp-odd-act", {"value": 1}), ("b", "mcp-odd-act", {"value": 2}))
-    assert _run(path, hosts) == 0
+    assert _end(started("run", path)) == 0
     files = {each: each.read_bytes() for each in _files(pflow_home) if "cache" not in each.parts}
-    started = time.monotonic()
-    assert _run(path, hosts) == 0
-    whole, chance = time.monotonic() - started, random.Random(11)
+    begun = time.monotonic()
+    assert _end(started("run", path)) == 0
+    whole, chance = time.monotonic() - begun, random.Random(11)
     ends: Counter[str] = Counter()
     for number in range(1, RUNS + 1):
         killed = number % min(RUNS, 10) == 0  # at any moment of a run, however long one takes here
-        code = _run(path, hosts, chance.uniform(0, whole) if killed else None)
+        code = _end(started("run", path), chance.uniform(0, whole) if killed else None)
         assert code in ((0, -signal.SIGKILL) if killed else (0,))
         ends["ended well" if code == 0 else "killed"] += 1
     assert ends["killed"]
-    assert _run(path, hosts) == 0
+    assert _end(started("run", path)) == 0
     assert {each: each.read_bytes() for each in files} == files
     assert {each for each in _files(pflow_home) if "cache" not in each.parts} == set(files)
     traces = list((pflow_home / "state" / "traces").iterdir())

@@ -25,34 +25,24 @@ def lacking(typed, pflow_home, workflow):
 
 
 def test_checks_and_lists_warn_once_of_the_missing_program(lacking, pflow, tmp_path):
-    for words in (("validate", lacking), ("run", lacking, "--dry-run"), ("config", "check"), ("mcp", "list")):
-        done = pflow(*words)
+    nodes = [{"id": "own", "type": "workflow", "params": {"workflow": "./wf.json"}}]
+    (tmp_path / "outer.json").write_text(json.dumps({"nodes": nodes}))
+    checks = ("validate wf.json", "validate outer.json", "run wf.json --dry-run", "config check", "mcp list")
+    for line in checks:
+        done = pflow(*line.split())
         assert done.exit_code == 0
         assert (done.stdout + done.stderr).count(WARNING) == 1
         assert "Install it, or give its full path" in done.stdout + done.stderr
     assert not (tmp_path / "begun").exists()
-    found = json.loads(pflow("validate", lacking, "--json").stdout)["data"]["problems"]
-    assert [(it["severity"], it["message"]) for it in found] == [("warning", WARNING)]
 
 
-def test_a_run_warns_before_its_first_node(lacking, pflow, tmp_path):
+def test_a_run_warns_before_its_first_node_and_one_of_a_single_node_says_it_once(lacking, pflow, tmp_path):
     done = pflow("run", lacking)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"Warning: {WARNING}\n  -> Install it")
     assert (tmp_path / "begun").exists()
-
-
-def test_a_run_of_a_single_node_says_it_once(lacking, pflow):
     done = pflow("mcp", "call", "typed.count")
-    assert done.exit_code == 3
-    assert done.stderr.count(WARNING) == 1
-
-
-def test_the_server_of_a_workflow_inside_another_is_named_too(lacking, pflow, tmp_path):
-    outer = tmp_path / "outer.json"
-    nodes = [{"id": "own", "type": "workflow", "params": {"workflow": "./wf.json"}}]
-    outer.write_text(json.dumps({"nodes": nodes}))
-    assert pflow("validate", outer).stdout.count(WARNING) == 1
+    assert (done.exit_code, done.stderr.count(WARNING)) == (3, 1)
 
 
 def test_a_disabled_server_needs_no_program(lacking, pflow):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
 import time
-from contextlib import asynccontextmanager, contextmanager
 
 import anyio
-import httpx2
 import pytest
-from conversations import talk
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import listen
+from programs import PROGRAM
+from served_pflow import TOKEN, serving
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +18,6 @@ SAY = {
     "inputs": {"word": {"type": "str"}},
     "nodes": [{"id": "say", "type": "echo", "params": {"message": "${word}"}}],
 }
-SERVE = [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "serve"]
-TOKEN = "a-token-only-for-tests"
 QUICKLY = 20  # seconds on a busy machine; a circle that is followed to the deepest level takes longer
 
 
@@ -48,8 +40,9 @@ def at(pflow, tmp_path):
 
         def connect(self, name, other):
             """Configure a server that serves the workflows of another home."""
+            program, *words = (*PROGRAM, "mcp", "serve", "--workflows")
             env = {"PFLOW_HOME": str(other.folder)}
-            self.configure(name, {"command": SERVE[0], "args": [*SERVE[1:], "--workflows"], "env": env})
+            self.configure(name, {"command": program, "args": words, "env": env})
 
         def configure(self, name, server):
             path = tmp_path / "servers.json"
@@ -83,23 +76,27 @@ def test_a_workflow_of_a_workflow_of_a_workflow_ends_with_the_right_value(at, no
     assert done.envelope["data"]["outputs"] == {"said": "hello!"}
 
 
-@pytest.mark.parametrize(
-    ("node_type", "params"),
-    [
-        ("mcp-me-again", {}),
-        ("mcp-me-workflow-execute", {"workflow": "again", "parameters": {"word": "${word}"}}),
-    ],
-    ids=["as a tool", "by name"],
-)
-def test_a_workflow_that_calls_itself_is_refused_quickly(at, no_leftovers, node_type, params):
+WAYS = {
+    "as a tool": calling("mcp-me-again"),
+    "by name": calling("mcp-me-workflow-execute", workflow="again", parameters={"word": "${word}"}),
+}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_workflow_that_calls_itself_is_refused_quickly(at, tmp_path, no_leftovers, way, transport):
     home = at("one")
     home.save("again", SAY)
-    home.connect("me", home)
-    home.save("again", calling(node_type, **params))
-
-    began = time.monotonic()
-    done = home("run", "again", "word=hello", "--json")
-    assert time.monotonic() - began < QUICKLY
+    with serving(transport, home.folder, tmp_path, "--workflows") as served:
+        if served.url:
+            auth = {"type": "bearer", "token": TOKEN}
+            home.configure("me", {"type": "http", "url": served.url, "auth": auth})
+        else:
+            home.connect("me", home)
+        home.save("again", WAYS[way])
+        began = time.monotonic()
+        done = home("run", "again", "word=hello", "--json")
+        assert time.monotonic() - began < QUICKLY
     assert done.exit_code == 1
     assert "again → again" in done.stdout
 
@@ -117,58 +114,14 @@ def test_a_circle_through_another_pflow_is_refused(at, no_leftovers):
     assert "ping → a workflow of another pflow → ping" in done.stdout
 
 
-@contextmanager
-def served_over_http(home):
-    """Serve the workflows of a home over HTTP; yield the URL."""
-    with subprocess.Popen(
-        [*SERVE, "--http", "127.0.0.1:0", "--workflows"],
-        env={**os.environ, "PFLOW_HOME": str(home.folder), "PFLOW_SERVE_TOKEN": TOKEN},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    ) as program:
-        try:
-            found = (re.match(r"Serving pflow on (\S+) ", line) for line in program.stderr)
-            yield next(match[1] for match in found if match)
-        finally:
-            program.send_signal(signal.SIGTERM)
-            program.communicate(timeout=60)
-
-
-@pytest.mark.parametrize("way", ["as a tool", "by name"])
-def test_a_workflow_that_calls_itself_over_http_is_refused_quickly(at, no_leftovers, way):
+def test_a_client_over_http_that_listens_is_told_of_a_saved_workflow(at, tmp_path, no_leftovers):
     home = at("one")
-    home.save("again", SAY)
-    with served_over_http(home) as url:
-        home.configure("me", {"type": "http", "url": url, "auth": {"type": "bearer", "token": TOKEN}})
-        by_name = {"workflow": "again", "parameters": {"word": "${word}"}}
-        node = ("mcp-me-again", {}) if way == "as a tool" else ("mcp-me-workflow-execute", by_name)
-        home.save("again", calling(node[0], **node[1]))
-        began = time.monotonic()
-        done = home("run", "again", "word=hello", "--json")
-        assert time.monotonic() - began < QUICKLY
-    assert done.exit_code == 1
-    assert "again → again" in done.stdout
+    home.folder.mkdir()
 
+    async def session():
+        with serving("http", home.folder, tmp_path, "--workflows") as served:
+            async with served.client() as client, listen(client.session, tools_list_changed=True) as events:
+                await anyio.to_thread.run_sync(home.save, "say", SAY)
+                return type(await anext(events)).__name__, (await client.list_tools()).tools[-1].name
 
-@asynccontextmanager
-async def connected(url):
-    """Connect to a server over HTTP, with the token."""
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
-        streamable_http_client(url, http_client=http) as streams,
-    ):
-        yield streams
-
-
-def test_a_client_over_http_that_listens_is_told_of_a_saved_workflow(at, no_leftovers):
-    home = at("one")
-
-    async def conversation(client):
-        async with listen(client.session, tools_list_changed=True) as events:
-            await anyio.to_thread.run_sync(home.save, "say", SAY)
-            return type(await anext(events)).__name__, (await client.list_tools()).tools[-1].name
-
-    with served_over_http(home) as url:
-        assert talk(connected(url), conversation) == ("ToolsListChanged", "say")
+    assert asyncio.run(session()) == ("ToolsListChanged", "say")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from planted_secrets import remains
+from programs import script_server
+from screen import Screen
 
 from pflow_mcp_plugin.config.display import is_secret_only
 
@@ -27,12 +27,7 @@ def echoing(pflow):
     """Add the echoing server and sync it."""
 
     def add(secret, *args, **env):
-        table = {
-            "command": sys.executable,
-            "args": [str(ECHOING), *args],
-            "env": {"TOKEN": "${TOKEN}", **env},
-            "protocol": "handshake",
-        }
+        table = script_server(ECHOING, *args, env={"TOKEN": "${TOKEN}", **env})
         added = pflow("mcp", "add", json.dumps({"echo": table}), env={"TOKEN": secret})
         synced = pflow("mcp", "sync", "echo", env={"TOKEN": secret})
         assert added.exit_code == synced.exit_code == 0, synced.stderr
@@ -75,6 +70,13 @@ def _failing(pflow, workflow, secret, tool, **params):
     return [ran.stdout, ran.stderr, page.stdout]
 
 
+def _printed(pflow, secret, *lines, exit_code=0):
+    """Run command lines, which all end with this exit code; return what was printed."""
+    ran = [pflow(*line.split(), env={"TOKEN": secret}) for line in lines]
+    assert {done.exit_code for done in ran} == {exit_code}, [done.stderr for done in ran]
+    return [text for done in ran for text in (done.stdout, done.stderr)]
+
+
 @both
 def test_row_37_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_home, secret, tmp_path):
     echoing(secret)
@@ -89,8 +91,11 @@ def test_row_37_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_h
 @both
 def test_row_37_no_secret_is_left_that_is_split_over_content_blocks(echoing, played, pflow_home, secret):
     echoing(secret)
-    calls = [("blocks", {"number": number}) for number in range(2, len(secret), 3)]
-    calls += [("blocks", {"number": number, "failed": True}) for number in range(2, len(secret), 3)]
+    calls = [
+        ("blocks", {"number": number, "failed": failed})
+        for failed in (False, True)
+        for number in range(2, len(secret), 3)
+    ]
     printed = played(secret, *calls)
     assert "***" in printed[4]
     assert remains(secret, printed, pflow_home) == []
@@ -130,33 +135,12 @@ def test_row_37_no_secret_is_left_in_what_a_server_asks_and_reports(echoing, pla
 
 def test_row_37_no_secret_is_shown_in_the_progress_on_a_terminal(echoing, pflow_home, workflow, hosts):
     echoing(PLAIN)
-    nodes = [(f"n{number}", "mcp-echo-progress", {"number": number}) for number in (0, 20, 40)]
-    path = workflow(*nodes)
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", "run", "--verbose", str(path)],
-        env={**os.environ, "PFLOW_HOME": str(pflow_home), "TERM": "xterm", "TOKEN": PLAIN},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    ) as run:
-        hosts.append(run.pid)
-        os.close(theirs)
-        said = _read_all(ours)
-        assert run.wait(60) == 0
-    os.close(ours)
-    assert "***" in said
-    assert remains(PLAIN, [said], pflow_home) == []
-
-
-def _read_all(terminal: int) -> str:
-    said = b""
-    while True:
-        try:
-            part = os.read(terminal, 4096)
-        except OSError:  # how Linux tells that the other end is closed
-            return said.decode()
-        said += part
+    path = workflow(*((f"n{number}", "mcp-echo-progress", {"number": number}) for number in (0, 20, 40)))
+    screen = Screen(["run", "--verbose", str(path)], pflow_home, env={"TOKEN": PLAIN}, piped=True)
+    hosts.append(screen.program.pid)
+    assert screen.end() == 0
+    assert "***" in screen.shown
+    assert remains(PLAIN, [screen.shown], pflow_home) == []
 
 
 @both
@@ -169,23 +153,14 @@ def test_row_37_no_secret_is_left_of_what_a_server_says_of_itself_and_its_tools(
     assert "what it says about fail, blocks, forms, rpc, garbage and 5 more contains a secret" in text
     assert "use_*** skipped: its name contains a secret of the server's config" in text
     assert "argument skipped: the name of an argument contains a secret" in text
-    commands = [
-        ("mcp", "sync", "echo", "--json"),
-        ("mcp", "test", "echo"),
-        ("mcp", "test", "echo", "--json"),
-        ("mcp", "list", "--json"),
-        ("mcp", "tools", "--json"),
-        ("mcp", "info", "mcp-echo-fail"),
-        ("mcp", "info", "mcp-echo-fail", "--json"),
-        ("mcp", "stubs", "--output", "stubs"),
-        ("registry", "search", "token"),
-        ("registry", "describe", "mcp-echo-fail", "--json"),
-        ("registry", "export"),
-    ]
-    for command in commands:
-        finished = pflow(*command, env={"TOKEN": secret})
-        assert finished.exit_code == 0, finished.stderr
-        printed += [finished.stdout, finished.stderr]
+    printed += _printed(
+        pflow,
+        secret,
+        "mcp sync echo --json",
+        *("mcp test echo", "mcp test echo --json", "mcp list --json", "mcp tools --json"),
+        *("mcp info mcp-echo-fail", "mcp info mcp-echo-fail --json", "mcp stubs --output stubs"),
+        *("registry search token", "registry describe mcp-echo-fail --json", "registry export"),
+    )
     assert json.loads(printed[4])["data"][0]["changes"] == {"added": [], "removed": [], "changed": []}
     assert len(list((pflow_home / "data" / "servers").rglob("echo.json"))) == 1
     assert remains(secret, printed, pflow_home, tmp_path) == []
@@ -202,11 +177,8 @@ def test_row_37_a_positional_secret_is_neither_printed_nor_left_in_a_run(pflow, 
     arguments = ["-c", script.replace("sys.argv[:2]", "[sys.executable, sys.argv[1]]"), str(ECHOING), token]
     added = pflow("mcp", "add", "echo", "--", sys.executable, *arguments)
     assert "'${GITHUB_TOKEN}'" in added.stderr
-    printed = [added.stdout, added.stderr]
-    for command in (("sync",), ("list",), ("list", "--json"), ("test", "echo", "--json")):
-        finished = pflow("mcp", *command)
-        assert finished.exit_code == 0, finished.stderr
-        printed += [finished.stdout, finished.stderr]
+    lines = ("mcp sync", "mcp list", "mcp list --json", "mcp test echo --json")
+    printed = [added.stdout, added.stderr, *_printed(pflow, token, *lines)]
     for tool in ("forms", "fail"):
         printed += _failing(pflow, workflow, token, tool)
     (pflow_home / "config" / "mcp-servers.toml").unlink()  # which the user told to hold it
@@ -220,40 +192,24 @@ def test_row_37_no_secret_is_left_in_a_lock_file_or_in_what_is_said_of_differenc
     token = f"ghp_{PLAIN[:36]}"
     # What may be code is shown to whoever approves it, so it must not stand in the arguments.
     opaque = secret if is_secret_only(secret) else PLAIN
-    planted = [
-        f"--token={opaque}",
-        "--key",
-        opaque,
-        f"${{API_KEY:-{PLAIN}}}",
-        f"x=${{API_KEY:-{PLAIN}}}",
-        token,
-    ]
+    default = f"${{API_KEY:-{PLAIN}}}"
+    planted = [f"--token={opaque}", "--key", opaque, default, f"x={default}", token]
     printed = echoing(secret, *planted, ECHO="yes", LITERAL=opaque)
     config = pflow_home / "config" / "mcp-servers.toml"
-    path = workflow(("n", "mcp-echo-fail", {}))
-    for words in (
-        ("mcp", "list"),
-        ("mcp", "lock"),
-        ("mcp", "lock", "--check"),
-        ("mcp", "lock", "by-workflow.toml", "--workflow", path, "--json"),
-        ("validate", path, "--locked"),
-        ("mcp", "sync", "--locked"),
-    ):
-        done = pflow(*words, env={"TOKEN": secret})
-        assert done.exit_code == 0, done.stderr
-        printed += [done.stdout, done.stderr]
+    workflow(("n", "mcp-echo-fail", {}))
+    printed += _printed(
+        pflow,
+        secret,
+        *("mcp list", "mcp lock", "mcp lock --check", "mcp lock by-workflow.toml --workflow wf.json --json"),
+        *("validate wf.json --locked", "mcp sync --locked"),
+    )
     config.write_text(
         config.read_text().replace("--key", "--api-key").replace("/echo", "/../end_to_end/echo")
     )
-    for words in (
-        ("run", path, "--locked"),
-        ("mcp", "sync", "--locked"),
-        ("mcp", "lock", "--check", "--json"),
-    ):
-        done = pflow(*words, env={"TOKEN": secret})
-        assert done.exit_code == 2, done.stderr
-        assert "args[" in done.stdout + done.stderr
-        printed += [done.stdout, done.stderr]
+    for line in ("run wf.json --locked", "mcp sync --locked", "mcp lock --check --json"):
+        told = _printed(pflow, secret, line, exit_code=2)
+        assert "args[" in "".join(told)
+        printed += told
     config.unlink()  # which the user told to hold them
     for planted in (secret, PLAIN, token):
         assert remains(planted, printed, pflow_home, tmp_path) == []

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from programs import put_plugin, script_server
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 CLIENT_SERVER = Path(__file__).parents[1] / "client/scripted.py"
@@ -52,18 +52,8 @@ DEEDS = {
 def install(tmp_path, monkeypatch):
     """Install a plugin: a module with a distribution that announces it, on the path of all programs."""
     site = tmp_path / "site"
-    site.mkdir()
-    before = os.environ.get("PYTHONPATH")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), before])))
-
-    def install(name, source):
-        information = site / f"{name}-1.0.dist-info"
-        information.mkdir()
-        (site / f"{name}_plugin.py").write_text(source)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\nText")
-        (information / "entry_points.txt").write_text(f"[pflow]\n{name} = {name}_plugin\n")
-
-    return install
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    return partial(put_plugin, site)
 
 
 @pytest.fixture
@@ -84,8 +74,7 @@ reply({{"content": [], "structuredContent": request["params"].get("arguments")}}
         "schema = {'type': 'object', 'properties': {'value': {'type': 'string'}}}\n"
         "state['tools'] = [{'name': 'act', 'inputSchema': schema}]"
     )
-    table = {"command": sys.executable, "args": [str(CLIENT_SERVER), script], "env": {"AT_START": start}}
-    configured("odd", {**table, "protocol": "handshake"})
+    configured("odd", script_server(CLIENT_SERVER, script, env={"AT_START": start}))
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -118,7 +107,7 @@ def test_row_35_a_plugin_that_misbehaves_in_every_hook_harms_no_other(
 
 @pytest.mark.parametrize("place", ["import", *HOOKS])
 def test_row_35_a_plugin_that_hangs_is_left_with_one_ctrl_c(
-    install, server, workflow, pflow_home, hosts, log, signalled, place
+    install, server, workflow, started, log, signalled, place
 ):
     """No clock runs: a plugin may have long work to do. What it holds up has not been sent."""
     source = HANG if place == "import" else f"@hookimpl\ndef {place}({HOOKS[place]}): {HANG}"
@@ -128,17 +117,9 @@ def test_row_35_a_plugin_that_hangs_is_left_with_one_ctrl_c(
         if place == "pflow_mcp_presets"
         else ["run", str(workflow(("a", "mcp-odd-act", {})))]
     )
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pflow_mcp_plugin", *command],
-        env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
-        hosts.append(program.pid)
-        assert program.stderr.readline() == "hanging\n"
-        _, said = signalled(program, signal.SIGINT)
+    program = started(*command)
+    assert program.stderr.readline() == "hanging\n"
+    _, said = signalled(program, signal.SIGINT)
     assert program.returncode == 130
     assert "Traceback" not in said
     assert not log.exists()
@@ -170,22 +151,11 @@ PYTHON = {
 
 
 @pytest.fixture
-def ways(pflow, pflow_home, workflow, tmp_path):
+def ways(pflow, python, tmp_path):
     """Call the tool in every way but those of a served pflow; return what was said, by way."""
 
-    def program(text, *arguments):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", text, *arguments],
-            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout + done.stderr
-
-    def said(*command):
-        done = pflow(*command)
+    def said(*command, run=pflow):
+        done = run(*command)
         return done.stdout + done.stderr
 
     def document(name, **more):
@@ -198,15 +168,9 @@ def ways(pflow, pflow_home, workflow, tmp_path):
 
     def play(given):
         at_once = {"items": ["${given}"], "parallel": True, "error_handling": "continue"}
-        plain, batch, retried = (
-            document("plain"),
-            document("batch", batch=at_once),
-            document("retried", retry={"max": 2}),
-        )
-        value, flag = f"value={given}", f"--value={given}"
-        yield "a workflow", said("run", plain, f"given={given}", "--json")
-        yield "a batch", said("run", batch, f"given={given}", "--json")
-        yield "a retried node", said("run", retried, f"given={given}", "--json")
+        for name, more in (("plain", {}), ("batch", {"batch": at_once}), ("retried", {"retry": {"max": 2}})):
+            yield name, said("run", document(name, **more), f"given={given}", "--json")
+        plain, value, flag = tmp_path / "plain.json", f"value={given}", f"--value={given}"
         assert pflow("workflow", "save", plain, "--name", "kept", "--description", "x").exit_code == 0
         yield "a saved workflow", said("run", "kept", f"given={given}")
         yield "registry run", said("registry", "run", "mcp-odd-act", value)
@@ -216,10 +180,10 @@ def ways(pflow, pflow_home, workflow, tmp_path):
         yield "mcp call", said("mcp", "call", "odd", "act", flag)
         yield "mcp SERVER TOOL", said("mcp", "odd", "act", flag)
         for name, text in PYTHON.items():
-            yield name, program(f"import sys\ngiven = sys.argv[1]\n{NODE}{text}", given)
+            yield name, said("-c", f"import sys\ngiven = sys.argv[1]\n{NODE}{text}", given, run=python)
         exported = pflow("workflow", "export-python", plain)
         assert exported.exit_code == 0
-        yield "an exported program", program(exported.stdout, f"given={given}")
+        yield "an exported program", said("-c", exported.stdout, f"given={given}", run=python)
 
     return lambda given: dict(play(given))
 

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from programs import script_server, until
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
 CLIENTS = Path(__file__).parents[1] / "client"
@@ -39,8 +38,7 @@ def server(configured):
     """Add the scripted server of the client's tests, which does what its script says, and sync it."""
 
     def add(script, **table):
-        arguments = [str(CLIENTS / "scripted.py"), script]
-        configured("odd", {"command": sys.executable, "args": arguments, "protocol": "handshake", **table})
+        configured("odd", script_server(CLIENTS / "scripted.py", script, **table))
 
     return add
 
@@ -57,10 +55,7 @@ def test_row_14_what_a_server_starts_ends_with_the_run(server, pflow, workflow, 
     assert ran.exit_code == (0 if end == "well" else 1), ran.stderr
     pids = json.loads(log.read_text())
     assert len(pids) == 4
-    deadline = time.monotonic() + 5
-    while (left := [pid for pid in pids if runs(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == []
+    until(lambda: not any(map(runs, pids)), 5)
 
 
 def runs(pid):
@@ -75,14 +70,9 @@ def test_row_15_a_server_finds_only_what_its_config_names(server, pflow, workflo
         "reply({'content': [], 'structuredContent': {'mine': dict(os.environ)}})",
         env={"MINE": "${GIVEN}", "PLAIN": "yes"},
     )
-    planted = {
-        **dict.fromkeys(
-            ("OTHER_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "ODD", "LESSOPEN"), SECRET
-        ),
-        "GIVEN": "given",
-        "PYTHONSTARTUP": str(tmp_path / "startup.py"),
-        "https_proxy": "http://127.0.0.1:1",
-    }
+    secrets = ("OTHER_TOKEN", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "ODD", "LESSOPEN")
+    planted = {**dict.fromkeys(secrets, SECRET), "GIVEN": "given", "https_proxy": "http://127.0.0.1:1"}
+    planted["PYTHONSTARTUP"] = str(tmp_path / "startup.py")
     path = workflow(("a", "mcp-odd-act", {}), outputs={"seen": "${a.result.mine}"})
     ran = pflow("run", path, "--json", env=planted)
     assert ran.exit_code == 0, ran.stderr

@@ -79,28 +79,11 @@ def placed(arguments, folder):
 @pytest.fixture
 def files(filesystem_command):
     folder = Path(filesystem_command[-1])
-    contents = {
-        "note.txt": b"one\ntwo\n",
-        "object.json": b'{"a": [1, 2]}',
-        "shot.png": PNG,
-        "sound.wav": b"la",
-    }
-    for name, content in {**contents, "blob.bin": bytes(range(256))}.items():
+    contents = {"note.txt": b"one\ntwo\n", "object.json": b'{"a": [1, 2]}', "shot.png": PNG}
+    for name, content in {**contents, "sound.wav": b"la", "blob.bin": bytes(range(256))}.items():
         (folder / name).write_bytes(content)
         os.utime(folder / name, (0, 0))
     return folder
-
-
-@pytest.fixture
-def added(pflow):
-    """Add a server for calls from this process."""
-
-    def add(name, command):
-        assert pflow("mcp", "add", name, "--", *command).exit_code == 0
-        synced = pflow("mcp", "sync", name)
-        assert synced.exit_code == 0, synced.stderr
-
-    return add
 
 
 def bare(command, calls):
@@ -115,13 +98,15 @@ def bare(command, calls):
     return asyncio.run(ask())
 
 
-def through_pflow(server, calls):
+def through_pflow(pflow, command, calls):
     """Return the result of each call, or the failure that the tool reports."""
+    added = pflow("mcp", "add", "--sync", "real", "--", *command)
+    assert added.exit_code == 0, added.stderr
     found = []
     with session() as tools:
         for name, arguments in calls:
             try:
-                found.append(tools.call_result(server, name, **arguments))
+                found.append(tools.call_result("real", name, **arguments))
             except PflowError as error:
                 found.append(error)
     return found
@@ -190,20 +175,20 @@ def is_repeated(block, structured):
     return block["type"] == "text" and (said in structured.values() or parsed(said) == structured)
 
 
-def test_the_reference_server_with_all_its_tools(added, everything_command, no_leftovers):
-    added("everything", everything_command)
+def test_the_reference_server_with_all_its_tools(pflow, everything_command, no_leftovers):
     names, theirs = bare(everything_command, EVERYTHING)
     assert names == {name for name, _ in EVERYTHING} | NOT_CALLED
-    for call, ours, expected in zip(EVERYTHING, through_pflow("everything", EVERYTHING), theirs, strict=True):
+    found = through_pflow(pflow, everything_command, EVERYTHING)
+    for call, ours, expected in zip(EVERYTHING, found, theirs, strict=True):
         compare(call, ours, expected)
 
 
-def test_the_filesystem_server_with_all_its_tools(added, files, filesystem_command, no_leftovers):
-    added("files", filesystem_command)
+def test_the_filesystem_server_with_all_its_tools(pflow, files, filesystem_command, no_leftovers):
     calls = [(name, placed(arguments, files)) for name, arguments in FILES]
     names, theirs = bare(filesystem_command, calls)
     assert names == {name for name, _ in FILES}
     (files / "new" / "b.txt").unlink()
     (files / "new").rmdir()
-    for call, ours, expected in zip(calls, through_pflow("files", calls), theirs, strict=True):
+    found = through_pflow(pflow, filesystem_command, calls)
+    for call, ours, expected in zip(calls, found, theirs, strict=True):
         compare(call, ours, expected)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from programs import script_server, until
 
 from pflow_mcp_plugin.client.background_loop import background_loop
 from pflow_mcp_plugin.config.locations import server_file
@@ -29,8 +29,7 @@ def faulty(configured, tmp_path):
 
     def faulty(scenario, **options):
         log = tmp_path / f"{scenario}.log"
-        table = {"command": sys.executable, "args": [str(FAULTY), scenario], "env": {"LOG": str(log)}}
-        configured("odd", {**table, "protocol": "handshake", **options})
+        configured("odd", script_server(FAULTY, scenario, env={"LOG": str(log)}, **options))
         log.unlink(missing_ok=True)
         return log
 
@@ -42,13 +41,6 @@ def _act(*after, **batch):
     if batch:
         node |= {"params": {"value": "${item}"}, "batch": batch}
     return {"nodes": [node, *({"id": name, "type": "mcp-odd-act"} for name in after)]}
-
-
-def _until(look, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not look() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert look()
 
 
 def _cancelled(host, workflow, begun):
@@ -77,7 +69,7 @@ def _cancelled(host, workflow, begun):
 def test_a_cancelled_run_ends_its_call_and_its_server(faulty, scenario, batch):
     log = faulty(scenario)
     with open_host() as host:
-        outcome = _cancelled(host, _act("after", **batch), lambda: _until(lambda: "call 1" in _noted(log)))
+        outcome = _cancelled(host, _act("after", **batch), lambda: until(lambda: "call 1" in _noted(log)))
     assert (outcome.exit_code, outcome.error.kind, outcome.steps) == (130, "interrupted", 1)
     assert outcome.error.message.startswith("The run was interrupted at node a")
     assert json.loads(outcome.trace_path.read_text())["error"]["type"] == "interrupted"
@@ -105,7 +97,7 @@ def test_a_run_is_cancelled_while_its_server_does_not_answer_the_handshake(fault
         silent = path.read_text().replace("Hangs", "IsSilent").replace("IsSilent.log", "Hangs.log")
         path.write_text(f'{silent}\n[defaults]\ntrust = "auto"\n')
         begun = tmp_path / "Hangs.log"
-        outcome = _cancelled(host, _act(), lambda: _until(lambda: "start" in _noted(begun)))
+        outcome = _cancelled(host, _act(), lambda: until(lambda: "start" in _noted(begun)))
     assert (outcome.exit_code, outcome.error.kind) == (130, "interrupted")
 
 

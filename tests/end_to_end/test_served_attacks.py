@@ -11,13 +11,13 @@ import json
 import os
 import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from planted_secrets import remains
+from programs import put_plugin, script_server
 from served_pflow import TOKEN, serving
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -35,10 +35,7 @@ LARGEST = 1 << 20
 def hostile(configured, pflow):
     """The hostile server, added and synced; it gets a secret of the settings."""
     assert pflow("settings", "set", "API_TOKEN", SECRET).exit_code == 0
-    env = {"TOKEN": "${API_TOKEN}"}
-    configured(
-        "hostile", {"command": sys.executable, "args": [str(HOSTILE)], "env": env, "protocol": "handshake"}
-    )
+    configured("hostile", script_server(HOSTILE, env={"TOKEN": "${API_TOKEN}"}))
 
 
 @pytest.fixture
@@ -50,18 +47,31 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def play(pflow_home, folder):
+def play(asked):
     """Serve pflow, make the calls one after the other, and return the results."""
 
-    def play(transport, *calls, options=(), env=None):
+    def play(transport, *calls, **options):
+        async def make(client):
+            return [await timed(client, tool, arguments) for tool, arguments in calls]
+
+        return asked(transport, make, **options)
+
+    return play
+
+
+@pytest.fixture
+def asked(pflow_home, folder):
+    """Serve pflow, and return what a conversation with it returns."""
+
+    def ask(transport, conversation, *, options=(), env=None):
         async def session():
             with serving(transport, pflow_home, folder, *options, env=env) as served:
                 async with served.client() as client:
-                    return [await timed(client, tool, arguments) for tool, arguments in calls]
+                    return await conversation(client)
 
         return asyncio.run(session())
 
-    return play
+    return ask
 
 
 async def timed(client, tool, arguments):
@@ -234,31 +244,13 @@ def traps(folder, tmp_path):
     (folder / "links").symlink_to(tmp_path / "elsewhere")
     (folder / "deep").mkdir()
     os.mkfifo(folder / "fifo.json")
+    wide_dot = "\N{FULLWIDTH FULL STOP}"
     return [
-        "../outside.json",
-        "./deep/../../outside.json",
-        "deep/../link.json",
-        "..\\outside.json",
-        str(outside),
-        f"file://{outside}",
-        "link.json",
-        "links/inner.json",
-        "fifo.json",
-        "deep",
-        ".",
-        "..",
-        "/dev/zero",
-        "/dev/stdin",
-        "/proc/self/environ",
-        "/etc/passwd",
-        "~/outside.json",
-        "%2e%2e/outside.json",
-        "..%2foutside.json",
-        "CON",
-        "nul.json",
-        "outside.json\0.json",
-        "a" * 5000 + ".json",
-        "\N{FULLWIDTH FULL STOP}\N{FULLWIDTH FULL STOP}/outside.json",
+        *("../outside.json", "./deep/../../outside.json", "deep/../link.json", "..\\outside.json"),
+        *(str(outside), f"file://{outside}", "link.json", "links/inner.json", "fifo.json", "deep", ".", ".."),
+        *("/dev/zero", "/dev/stdin", "/proc/self/environ", "/etc/passwd", "~/outside.json"),
+        *("%2e%2e/outside.json", "..%2foutside.json", "CON", "nul.json", "outside.json\0.json"),
+        *("a" * 5000 + ".json", f"{wide_dot}{wide_dot}/outside.json"),
     ]
 
 
@@ -303,39 +295,34 @@ def files_outside(folder, home):
 
 
 @over_both
-def test_row_30_no_uri_of_a_resource_is_a_way_out(transport, traps, pflow_home, folder):
-    async def session():
-        read, refused = [], []
-        with serving(transport, pflow_home, folder) as served:
-            async with served.client() as client:
-                listed = (await client.list_resource_templates()).resource_templates
-                bases = [template.uri_template.partition("{")[0] for template in listed]
-                assert bases
-                for uri in [base + trap for base in bases for trap in traps] + [f"file://{traps[4]}"]:
-                    try:
-                        read.append(await client.read_resource(uri))
-                    except Exception as error:  # noqa: BLE001 - what a client gets differs by transport
-                        refused.append(str(error))
-        return read, refused
+def test_row_30_no_uri_of_a_resource_is_a_way_out(transport, traps, asked):
+    read, refused = [], []
 
-    read, refused = asyncio.run(session())
+    async def ask(client):
+        listed = (await client.list_resource_templates()).resource_templates
+        bases = [template.uri_template.partition("{")[0] for template in listed]
+        assert bases
+        for uri in [base + trap for base in bases for trap in traps] + [f"file://{traps[4]}"]:
+            try:
+                read.append(await client.read_resource(uri))
+            except Exception as error:  # noqa: BLE001 - what a client gets differs by transport
+                refused.append(str(error))
+
+    asked(transport, ask)
     assert read == []
     assert refused
     assert MARK not in "".join(refused)
 
 
 def bombs():
-    """Yield calls that ask for endless work, and whether they must fail."""
+    """Yield calls that ask for endless work, and whether they must fail; each fits into a request."""
     deep = '{"nodes": ' + "[" * 100_000 + "]" * 100_000 + "}"
     digits = '{"nodes": [{"id": "x", "type": "echo", "params": {"message": ' + "9" * 1_000_000 + "}}]}"
-    long_text = json.dumps({"nodes": [{"id": "x", "type": "echo", "params": {"message": "x" * (5 << 20)}}]})
-    many = json.dumps({"nodes": [{"id": f"n{at}", "type": "echo"} for at in range(100_000)]})
-    for text in (deep, digits, long_text, many):
-        for tool in ("workflow_execute", "workflow_validate"):
-            if len(text) < 4 << 20:  # what is longer does not fit into a request
-                yield tool, {"workflow": text}, True
-        if len(text) < 4 << 20:
-            yield "workflow_save", {"workflow_file": text, "name": "bomb", "description": "x"}, True
+    many = json.dumps({"nodes": [{"id": f"n{at}", "type": "echo"} for at in range(90_000)]})
+    for text in (deep, digits, many):
+        yield "workflow_execute", {"workflow": text}, True
+        yield "workflow_validate", {"workflow": text}, True
+        yield "workflow_save", {"workflow_file": text, "name": "bomb", "description": "x"}, True
     nested = {}
     for _ in range(150):
         nested = {"a": nested}
@@ -365,34 +352,25 @@ def test_row_32_bombs_are_refused_in_bounded_time_and_the_server_goes_on(transpo
     assert last["data"]["outputs"]["message"] == "on"
 
 
-def test_row_32_a_message_nested_without_end_does_not_end_the_server(pflow_home, folder):
-    with serving("stdio", pflow_home, folder) as served:
-        deep = "[" * 200_000 + "]" * 200_000
-        info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
-        lines = [
-            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
-            json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-            f'{{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {{"a": {deep}}}}}',
-            '{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"a": ' + "9" * 1_000_000 + "}}",
-            "not JSON",
-            "\x00\xff",
-            json.dumps({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}),
-        ]
-        with subprocess.Popen(
-            served.command,
-            env=served.env,
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as program:
-            program.stdin.write("\n".join(lines) + "\n")
-            program.stdin.flush()
-            answers = (json.loads(line) for line in program.stdout)
-            last = next(answer for answer in answers if answer.get("id") == 4)
-            _, said = program.communicate(timeout=BOUND)
+def test_row_32_a_message_nested_without_end_does_not_end_the_server(started):
+    deep = "[" * 200_000 + "]" * 200_000
+    info = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        f'{{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {{"a": {deep}}}}}',
+        '{"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"a": ' + "9" * 1_000_000 + "}}",
+        "not JSON",
+        "\x00\xff",
+        json.dumps({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}),
+    ]
+    program = started("mcp", "serve", stdin=subprocess.PIPE)
+    program.stdin.write("\n".join(lines) + "\n")
+    program.stdin.flush()
+    answers = (json.loads(line) for line in program.stdout)
+    last = next(answer for answer in answers if answer.get("id") == 4)
+    _, said = program.communicate(timeout=BOUND)
     assert last["result"]["tools"]
     assert "Traceback" not in said
 
@@ -410,13 +388,8 @@ def pflow_mcp_prepare_call(call):
 @pytest.fixture
 def veto(tmp_path):
     """Environment variables with which a plugin that refuses every call is installed."""
-    site = tmp_path / "site"
-    info = site / "veto-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "veto_plugin.py").write_text(VETO)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: veto\nVersion: 1.0\n\nText")
-    (info / "entry_points.txt").write_text("[pflow]\nveto = veto_plugin\n")
-    return {"PYTHONPATH": str(site)}
+    put_plugin(tmp_path / "site", "veto", VETO)
+    return {"PYTHONPATH": str(tmp_path / "site")}
 
 
 @over_both
@@ -444,7 +417,7 @@ def test_row_36_a_plugin_that_vetoes_calls_is_asked_on_every_served_way(
 
 
 @over_both
-def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home, folder, tmp_path):
+def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home, asked, tmp_path):
     other = f"{SECRET[::-1]}-of-another-setting"
     failing = {"nodes": [{"id": "bad", "type": "mcp-hostile-fails"}]}
     calls = [
@@ -468,17 +441,15 @@ def test_row_37_a_planted_secret_is_found_nowhere(transport, hostile, pflow_home
     ]
     printed = []
 
-    async def session():
-        with serving(transport, pflow_home, folder) as served:
-            async with served.client() as client:
-                for tool, arguments in calls:
-                    result = await client.call_tool(tool, arguments)
-                    printed.append(f"{tool} {result.model_dump_json(by_alias=True)}")
-                for resource in (await client.list_resources()).resources:
-                    read = await client.read_resource(resource.uri)
-                    printed.append(f"{resource.uri} {read.model_dump_json(by_alias=True)}")
+    async def ask(client):
+        for tool, arguments in calls:
+            result = await client.call_tool(tool, arguments)
+            printed.append(f"{tool} {result.model_dump_json(by_alias=True)}")
+        for resource in (await client.list_resources()).resources:
+            read = await client.read_resource(resource.uri)
+            printed.append(f"{resource.uri} {read.model_dump_json(by_alias=True)}")
 
-    asyncio.run(session())
+    asked(transport, ask)
     printed += [path.read_text() for path in tmp_path.glob("*.log")]
     folders = [pflow_home / name for name in ("state", "cache", "data") if (pflow_home / name).exists()]
     assert folders
@@ -539,30 +510,21 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
         config.parent.mkdir(exist_ok=True)
         config.write_text("[serve]\nno_shell = true\n", encoding="utf-8")
         config.chmod(0o600)
-    workflows = {
-        "plain": {"nodes": [shell]},
-        "batch": {"nodes": [{**shell, "batch": {"items": [1, 2]}}]},
-        "inside": {"nodes": [{"id": "w", "type": "workflow", "params": {"workflow": "inner"}}]},
-        "each": {
-            "nodes": [
-                {"id": "w", "type": "workflow", "params": {"workflow": "inner"}, "batch": {"items": [1, 2]}}
-            ]
-        },
-        "branch": {"nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, {**shell}]},
-        "of another source": {"nodes": [{**shell, "type": "my-shell"}]},
-    }
+    inside = {"id": "w", "type": "workflow", "params": {"workflow": "inner"}}
+    plain = {"nodes": [shell]}
+    in_a_batch = [{"nodes": [{**node, "batch": {"items": [1, 2]}}]} for node in (shell, inside)]
+    after_another = {"nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, shell]}
+    of_another_source = {"nodes": [{**shell, "type": "my-shell"}]}
+    workflows = (plain, *in_a_batch, {"nodes": [inside]}, after_another, of_another_source)
     tries = [
-        *(("workflow_execute", {"workflow": each}) for each in workflows.values()),
+        *(("workflow_execute", {"workflow": each}) for each in workflows),
         ("workflow_execute", {"workflow": "inner"}),
         ("workflow_execute", {"workflow": "inner.json"}),
         ("registry_run", {"node_type": "shell", "parameters": line}),
         ("registry_run", {"node_type": "my-shell", "parameters": line}),
         ("registry_run", {"node_type": "workflow", "parameters": {"workflow": "inner"}}),
-        ("workflow_validate", {"workflow": workflows["plain"]}),
-        (
-            "workflow_save",
-            {"workflow_file": json.dumps(workflows["plain"]), "name": "later", "description": "x"},
-        ),
+        ("workflow_validate", {"workflow": plain}),
+        ("workflow_save", {"workflow_file": json.dumps(plain), "name": "later", "description": "x"}),
         ("workflow_execute", {"workflow": "later"}),
     ]
     lists = [
@@ -584,7 +546,7 @@ def test_row_65_one_switch_takes_the_shell_from_agents_on_every_way(
     assert echoed["data"]["outputs"]["message"] == "still here"
 
 
-def test_row_65_a_saved_workflow_with_a_shell_is_no_tool_where_agents_have_none(pflow, pflow_home, folder):
+def test_row_65_a_saved_workflow_with_a_shell_is_no_tool_where_agents_have_none(pflow, asked, folder):
     for name, node in (
         ("bare", {"type": "shell", "params": {"command": "true"}}),
         ("good", {"type": "echo"}),
@@ -593,12 +555,10 @@ def test_row_65_a_saved_workflow_with_a_shell_is_no_tool_where_agents_have_none(
         (folder / "w.json").write_text(json.dumps(document), encoding="utf-8")
         assert pflow("workflow", "save", folder / "w.json", "--name", name).exit_code == 0
 
-    async def names(*options):
-        with serving("stdio", pflow_home, folder, "--workflows", *options) as served:
-            async with served.client() as client:
-                return {tool.name for tool in (await client.list_tools()).tools}
+    async def names(client):
+        return {tool.name for tool in (await client.list_tools()).tools}
 
-    assert asyncio.run(names()) >= {"bare", "good"}
-    without = asyncio.run(names("--no-shell"))
+    assert asked("stdio", names, options=["--workflows"]) >= {"bare", "good"}
+    without = asked("stdio", names, options=["--workflows", "--no-shell"])
     assert "good" in without
     assert "bare" not in without

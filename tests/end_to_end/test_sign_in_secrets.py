@@ -15,17 +15,19 @@ import sys
 from urllib.parse import quote
 
 import attrs
+import page_follower
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from joserfc.jwk import ECKey
 from planted_secrets import remains
+from programs import PROGRAM
 from typing_terminal import terminal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.usefixtures("no_leftovers")]
 
 SECRET = "planted-client-Zq7xK2mP9wL4vB8nT3cR"
-PROGRAM = [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
+MACHINE = {"grant_types": ["client_credentials"], "scope": "notes:read"}
 
 # Notes the command line of whatever a Python program starts.
 AUDIT = """
@@ -36,41 +38,21 @@ def _note(event, arguments):
             file.write(f"{event} {arguments[:2]!r}\\n")
 sys.addaudithook(_note)
 """
-# Goes wherever it is sent, as a browser does.
-FOLLOWER = """
-import ssl, sys, urllib.request
-with open(sys.argv[1], "a") as file:
-    file.write(repr(sys.argv) + "\\n")
-context = ssl.create_default_context(cafile=sys.argv[2])
-handlers = urllib.request.HTTPSHandler(context=context), urllib.request.ProxyHandler({})
-try:
-    urllib.request.build_opener(*handlers).open(sys.argv[3], timeout=60).read()
-except urllib.error.HTTPError:
-    pass
-"""
 
 
 @attrs.define
 class Desk:
-    """A person, or a machine, at the program; everything that it shows is kept.
-
-    Attributes:
-        pflow: Runs the program.
-        home: Its `$PFLOW_HOME`.
-        folder: A folder outside it.
-        issuer: The authorization server.
-        server: The protected server.
-        printed: What was shown.
-        planted: Secrets that the authorization server does not know of.
-    """
+    """A person, or a machine, at the program; everything that it shows is kept."""
 
     pflow: object
     home: object
     folder: object
+    """A folder outside the home."""
     issuer: object
     server: object
     printed: list = attrs.field(factory=list)
     planted: list = attrs.field(factory=list)
+    """Secrets that the authorization server does not know of."""
 
     def run(self, *arguments, **options):
         """Run the program, and keep what it prints."""
@@ -84,6 +66,11 @@ class Desk:
         if auth:
             table["auth"] = {"type": "oauth", **auth}
         assert self.run("mcp", "add", json.dumps({"notes": table})).exit_code == 0
+
+    def add_machine(self, **auth):
+        """Add it with the credentials of a machine."""
+        machine = {"flow": "client_credentials", "client_id": "me", "scopes": ["notes:read"]}
+        self.add(issuer=self.issuer.issuer, **machine, **auth)
 
     @property
     def commands(self):
@@ -122,9 +109,8 @@ def desk(pflow, pflow_home, tmp_path, authorization_server, protected_server, mo
     folder.mkdir()
     hooks.mkdir()
     (hooks / "sitecustomize.py").write_text(AUDIT, encoding="utf-8")
-    (hooks / "follower.py").write_text(FOLLOWER, encoding="utf-8")
     noted = folder / "commands"
-    follower = [sys.executable, str(hooks / "follower.py"), str(noted), str(protected_server.ca_file)]
+    follower = [sys.executable, page_follower.__file__, str(noted), str(protected_server.ca_file)]
     monkeypatch.setenv("PYTHONPATH", str(hooks))
     monkeypatch.setenv("NOTED_COMMANDS", str(noted))
     monkeypatch.setenv("BROWSER", f"{shlex.join(follower)} %s")
@@ -133,15 +119,9 @@ def desk(pflow, pflow_home, tmp_path, authorization_server, protected_server, mo
 
 
 def by_secret(desk):
-    desk.issuer.add_client("me", SECRET, grant_types=["client_credentials"], scope="notes:read")
+    desk.issuer.add_client("me", SECRET, **MACHINE)
     desk.planted.append(SECRET)
-    desk.add(
-        flow="client_credentials",
-        issuer=desk.issuer.issuer,
-        client_id="me",
-        client_secret="${NOTES_SECRET}",
-        scopes=["notes:read"],
-    )
+    desk.add_machine(client_secret="${NOTES_SECRET}")
 
 
 def by_private_key(desk):
@@ -150,21 +130,10 @@ def by_private_key(desk):
     file = desk.folder / "key.pem"
     file.write_bytes(pem)
     public = ECKey.import_key(pem).as_dict(private=False)
-    desk.issuer.add_client(
-        "me",
-        grant_types=["client_credentials"],
-        scope="notes:read",
-        token_endpoint_auth_method="private_key_jwt",
-        jwks={"keys": [{**public, "kid": "1"}]},
-    )
+    jwks = {"keys": [{**public, "kid": "1"}]}
+    desk.issuer.add_client("me", token_endpoint_auth_method="private_key_jwt", jwks=jwks, **MACHINE)
     desk.planted += pem.decode().splitlines()[1:-1]
-    desk.add(
-        flow="client_credentials",
-        issuer=desk.issuer.issuer,
-        client_id="me",
-        private_key=str(file),
-        scopes=["notes:read"],
-    )
+    desk.add_machine(private_key=str(file))
 
 
 def by_browser(desk):
@@ -173,7 +142,7 @@ def by_browser(desk):
     finished = desk.run("mcp", "login", "notes")
     assert finished.exit_code == 0, finished.stderr
     assert "subprocess.Popen" in desk.commands
-    assert desk.commands.count("follower.py', ") == 1
+    assert desk.commands.count("page_follower.py', ") == 1
 
 
 def by_pasted_redirect(desk):
@@ -194,7 +163,7 @@ def by_device(desk):
     desk.add(flow="device_code")
     finished = desk.run("mcp", "login", "notes")
     assert finished.exit_code == 0, finished.stderr
-    assert "follower.py" not in desk.commands
+    assert "page_follower.py" not in desk.commands
 
 
 FLOWS = {
@@ -220,16 +189,12 @@ def signed_in(request, desk):
 
 
 def test_row_37_no_secret_is_left_of_sign_ins_that_work(signed_in):
-    for arguments in (
-        ("run", signed_in.workflow),
-        ("run", signed_in.workflow, "--json"),
-        ("mcp", "test", "notes", "--json"),
-        ("mcp", "list", "--json"),
-        ("mcp", "list"),
-        ("trace", "list", "--json"),
-        ("mcp", "auth", "--json"),
+    file = signed_in.workflow
+    for line in (
+        *(f"run {file}", f"run {file} --json", "mcp test notes --json", "mcp list --json", "mcp list"),
+        *("trace list --json", "mcp auth --json"),
     ):
-        finished = signed_in.run(*arguments)
+        finished = signed_in.run(*line.split())
         assert finished.exit_code == 0, finished.stderr
     signed_in.issuer.expire_access_tokens()
     assert signed_in.run("run", signed_in.workflow, "--json").exit_code == 0
@@ -249,32 +214,17 @@ def known(desk):
     return " ".join([*json.loads(file.read_text())["secrets"].values(), SECRET])
 
 
-FAILURES = {
-    "the client is forgotten": lambda text: {
-        "status": 401,
-        "body": {"error": "invalid_client", "error_description": text},
-    },
-    "the refusal repeats it": lambda text: {
-        "status": 400,
-        "body": {"error": "invalid_grant", "error_description": text},
-    },
-    "the error repeats it": lambda text: {
-        "status": 400,
-        "body": {"error": text, "error_uri": f"https://x.example/?{quote(text)}"},
-    },
-    "a failure repeats it": lambda text: {"status": 503, "body": text},
-    "the answer is cut": lambda _: {"broken": True},
-    "a redirect repeats it": lambda text: {
-        "status": 307,
-        "headers": {"location": f"https://x.example/?{quote(text)}"},
-    },
-    "the answer is no JSON": lambda text: {"status": 200, "body": text},
-    "the token is of another type": lambda text: {
-        "status": 200,
-        "body": {"access_token": text.split()[0], "token_type": "mac"},
-    },
-}
-"""What the token endpoint may do, with text of its own."""
+def failures(text):
+    """Yield what the token endpoint may do, with this text."""
+    place = f"https://x.example/?{quote(text)}"
+    yield {"status": 401, "body": {"error": "invalid_client", "error_description": text}}
+    yield {"status": 400, "body": {"error": "invalid_grant", "error_description": text}}
+    yield {"status": 400, "body": {"error": text, "error_uri": place}}
+    yield {"status": 503, "body": text}
+    yield {"broken": True}
+    yield {"status": 307, "headers": {"location": place}}
+    yield {"status": 200, "body": text}  # no JSON
+    yield {"status": 200, "body": {"access_token": text.split()[0], "token_type": "mac"}}
 
 
 @pytest.mark.parametrize("signed_in", REQUESTING, indirect=True)
@@ -283,11 +233,14 @@ def test_row_37_no_secret_is_left_where_no_token_can_be_had(signed_in):
     (file,) = desk.sign_ins.glob("*.json")
     before, text = file.read_text(), known(desk)
     desk.issuer.expire_access_tokens()
-    for failure in FAILURES.values():
-        desk.issuer.fail("token", **failure(text))
+    for failure in failures(text):
+        desk.issuer.fail("token", **failure)
         assert desk.run("run", desk.workflow, "--json").exit_code == 3
         desk.issuer.mend()
         file.write_text(before)
+    desk.issuer.fail("token", status=400, body={"error": "invalid_grant"})
+    assert desk.run("mcp", "login", "notes").exit_code
+    desk.issuer.mend()
     desk.issuer.fail("metadata", status=500, body=text)
     desk.issuer.revoke_tokens()
     for arguments in (("mcp", "test", "notes"), ("mcp", "sync", "--json"), ("run", desk.workflow)):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from special_paths import special_path
@@ -16,18 +14,11 @@ ECHO = json.dumps({"nodes": [{"id": "say", "type": "echo", "params": {"message":
 @pytest.mark.parametrize("kind", ["pipe", "pipe with a writer", "terminal", "endless device"])
 @pytest.mark.parametrize(
     "words",
-    [
-        ("run",),
-        ("validate",),
-        ("workflow", "save", "--name", "x"),
-        ("workflow", "graph"),
-        ("workflow", "export-python"),
-        ("mcp", "add"),
-    ],
+    ["run", "validate", "workflow save --name x", "workflow graph", "workflow export-python", "mcp add"],
 )
 def test_a_command_refuses_what_is_no_regular_file(pflow, tmp_path, words, kind):
     with special_path(kind, tmp_path / "given.json") as path:
-        refused = pflow(*words, path, "--json")
+        refused = pflow(*words.split(), path, "--json")
     assert refused.exit_code == 2
     assert "not a regular file" in refused.envelope["error"]["message"]
 
@@ -35,17 +26,17 @@ def test_a_command_refuses_what_is_no_regular_file(pflow, tmp_path, words, kind)
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("config/settings.json", ("settings", "list")),
-        ("config/mcp-servers.toml", ("mcp", "list")),
-        ("config/mcp-servers.toml", ("mcp", "add", "time", "--", "true")),
-        ("data/workflows/saved.json", ("run", "saved")),
-        ("state/traces/one.json", ("trace", "show", "one")),
+        ("config/settings.json", "settings list"),
+        ("config/mcp-servers.toml", "mcp list"),
+        ("config/mcp-servers.toml", "mcp add time -- true"),
+        ("data/workflows/saved.json", "run saved"),
+        ("state/traces/one.json", "trace show one"),
     ],
 )
 def test_a_file_of_pflow_that_is_a_pipe_is_not_waited_for(pflow, pflow_home, path, words):
     (pflow_home / path).parent.mkdir(parents=True)
     os.mkfifo(pflow_home / path)
-    refused = pflow("--json", *words)
+    refused = pflow("--json", *words.split())
     assert refused.exit_code != 0
     assert "it is a named pipe, not a regular file" in refused.stdout
 
@@ -55,37 +46,32 @@ def test_a_workflow_comes_from_standard_input_where_asked_for(pflow, place):
     assert pflow("run", place, stdin=ECHO).stdout == "hello\n"
 
 
-def test_a_workflow_without_end_on_standard_input_is_refused(pflow_home):
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", "/dev/stdin"]
-    with open("/dev/zero", "rb") as zeros:  # noqa: PTH123
-        done = subprocess.run(command, stdin=zeros, capture_output=True, text=True, timeout=90, check=False)
-    assert "it is larger than 256 MiB" in done.stderr
-
-
-def test_an_input_without_end_is_refused(pflow_home, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("/dev/stdin", "it is larger than 256 MiB"), ("wf.json", "Standard input is larger than 256 MiB")],
+)
+def test_a_workflow_and_an_input_without_end_are_refused(python, tmp_path, file, said):
     workflow = {"inputs": {"words": {"stdin": True}}, **json.loads(ECHO)}
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json")]
     with open("/dev/zero", "rb") as zeros:  # noqa: PTH123
-        done = subprocess.run(command, stdin=zeros, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 2
-    assert "Standard input is larger than 256 MiB" in done.stderr
+        refused = python("-m", "pflow_mcp_plugin", "run", file, stdin=zeros)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
 
 
 @pytest.mark.parametrize("batch", [None, {"items": [1, 2], "parallel": True}])
-def test_ctrl_c_ends_the_wait_for_a_pipe(pflow_home, tmp_path, signalled, batch):
+def test_ctrl_c_ends_the_wait_for_a_pipe(started, tmp_path, signalled, batch):
     for name in ("begun", "silent"):
         os.mkfifo(tmp_path / name)
+    begin = {"file_path": str(tmp_path / "begun"), "special_files": True, "content": "x"}
     wait = {"file_path": str(tmp_path / "silent"), "special_files": True, "timeout": 600}
     nodes = [
-        {"id": "go", "type": "write-file", "params": {"file_path": str(tmp_path / "begun"), "content": "x"}},
+        {"id": "go", "type": "write-file", "params": begin},
         {"id": "wait", "type": "read-file", "params": wait, **({"batch": batch} if batch else {})},
     ]
-    nodes[0]["params"]["special_files"] = True
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
-    command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        assert (tmp_path / "begun").read_text() == "x"
-        stdout, _ = signalled(program, 2)
+    program = started("run", "wf.json", "--json")
+    assert (tmp_path / "begun").read_text() == "x"
+    stdout, _ = signalled(program, 2)
     assert program.returncode == 130
     assert json.loads(stdout)["error"]["type"] == "interrupted"

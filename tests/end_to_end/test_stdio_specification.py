@@ -1,4 +1,7 @@
-"""The 15 test criteria of the first stdio specification, each under its number."""
+"""The 15 test criteria of the first stdio specification, each under its number.
+
+Below them, the bugs that the first implementation of this system had: none may come back.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import json
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
+from pflow_mcp_plugin.execution.node import MCPNode
+from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.injection import inject
 from pflow_mcp_plugin.naming import parse_node_type
-
-pytest.importorskip("mcp")
 
 
 def _types(pflow) -> list[str]:
@@ -18,11 +21,8 @@ def _types(pflow) -> list[str]:
 
 
 def test_criterion_01_a_stdio_server_with_a_valid_command_is_saved(pflow, pflow_home):
-    added = pflow("mcp", "add", '{"github": {"command": "npx", "args": ["-y", "some-server"]}}')
-    assert added.exit_code == 0
-    text = (pflow_home / "config" / "mcp-servers.toml").read_text()
-    assert "[mcpServers.github]" in text
-    assert 'command = "npx"' in text
+    assert pflow("mcp", "add", '{"github": {"command": "npx", "args": ["-y", "server"]}}').exit_code == 0
+    assert '[mcpServers.github]\ncommand = "npx"' in (pflow_home / "config/mcp-servers.toml").read_text()
 
 
 def test_criterion_02_an_unknown_transport_is_rejected(pflow, pflow_home):
@@ -34,39 +34,27 @@ def test_criterion_02_an_unknown_transport_is_rejected(pflow, pflow_home):
 
 def test_criterion_03_a_sync_of_three_tools_makes_three_entries(pflow, scripted):
     scripted("one", "two", "three", sync=False)
-    synced = pflow("mcp", "sync", "odd", "--json").envelope["data"]
-    assert synced[0]["tools_discovered"] == 3
-    assert synced[0]["tools_registered"] == 3
+    (synced,) = pflow("mcp", "sync", "odd", "--json").envelope["data"]
+    assert (synced["tools_discovered"], synced["tools_registered"]) == (3, 3)
     assert {"mcp-odd-one", "mcp-odd-two", "mcp-odd-three"} <= set(_types(pflow))
     described = pflow("registry", "describe", "mcp-odd-one", "--json").envelope["data"]
-    assert described["file_path"] == "virtual://mcp"
-    assert described["class_name"] == "MCPNode"
+    assert (described["file_path"], described["class_name"]) == ("virtual://mcp", "MCPNode")
 
 
 def test_criterion_04_an_empty_list_of_tools_makes_no_entries(pflow, scripted):
     scripted(sync=False)
-    synced = pflow("mcp", "sync", "odd", "--json")
-    assert synced.exit_code == 0
-    assert synced.envelope["data"][0]["tools_registered"] == 0
+    (synced,) = pflow("mcp", "sync", "odd", "--json").envelope["data"]
+    assert synced["tools_registered"] == 0
     assert not [name for name in _types(pflow) if name.startswith("mcp-")]
 
 
-def _injected(pflow_home, path) -> dict[str, object]:
-    from pflow_mcp_plugin.host.embedded_host import open_host
-
+def test_criteria_05_and_06_running_a_node_gets_the_server_and_the_tool_injected(scripted, workflow):
+    scripted("One Tool")
+    path = workflow(("a", "mcp-odd-one-tool", {}))
     with open_host() as host:
-        compiled = host.runner.compile(json.loads(path.read_text()), "wf")
-        return dict(compiled.nodes[0].ref.injected)
-
-
-def test_criterion_05_running_a_node_gets_the_server_injected(pflow_home, scripted, workflow):
-    scripted("One Tool")
-    assert _injected(pflow_home, workflow(("a", "mcp-odd-one-tool", {})))["__mcp_server__"] == "odd"
-
-
-def test_criterion_06_running_a_node_gets_the_tool_injected(pflow_home, scripted, workflow):
-    scripted("One Tool")
-    assert _injected(pflow_home, workflow(("a", "mcp-odd-one-tool", {})))["__mcp_tool__"] == "One Tool"
+        (node,) = host.runner.compile(json.loads(path.read_text()), "wf").nodes
+    injected = node.ref.injected
+    assert (injected["__mcp_server__"], injected["__mcp_tool__"]) == ("odd", "One Tool")
 
 
 def test_criterion_07_a_command_that_is_not_there_is_named(pflow):
@@ -74,7 +62,6 @@ def test_criterion_07_a_command_that_is_not_there_is_named(pflow):
     synced = pflow("mcp", "sync", "ghost")
     assert synced.exit_code == 3
     assert "Command not found: no-such-command-anywhere" in synced.stderr + synced.stdout
-    assert "Traceback" not in synced.stderr
 
 
 def test_criterion_08_a_process_past_its_deadline_is_ended_with_sigterm(pflow, scripted, workflow, tmp_path):
@@ -100,21 +87,12 @@ def test_criterion_10_a_tool_with_spaces_in_its_name_gets_a_valid_one(pflow, scr
     assert pflow("run", workflow(("a", "mcp-odd-create-an-issue", {}))).exit_code == 0
 
 
-def test_criterion_11_a_duplicate_entry_overwrites_the_one_before(pflow, scripted, pflow_home):
+def test_criterion_11_a_duplicate_entry_overwrites_the_one_before(pflow, scripted):
     scripted("one", schema={"type": "object", "properties": {"old": {"type": "string"}}})
     scripted("one", schema={"type": "object", "properties": {"new": {"type": "string"}}})
     assert pflow("mcp", "approve", "odd").exit_code == 0
     described = pflow("registry", "describe", "mcp-odd-one", "--json").envelope["data"]
     assert [param["key"] for param in described["interface"]["params"]] == ["new"]
-    saved = {**described, "description": "kept by hand"}
-    (pflow_home / "data" / "registry.json").write_text(
-        json.dumps({"schema_version": 1, "nodes": {"mcp-odd-one": saved}})
-    )
-    again = pflow("registry", "describe", "mcp-odd-one", "--json")
-    assert again.envelope["data"]["description"] == "kept by hand"
-    listed = pflow("registry", "list")
-    assert "mcp-odd-one" in listed.stderr
-    assert "registry.json" in listed.stderr
 
 
 def test_criterion_12_a_variable_that_is_not_set_reaches_the_server_empty(
@@ -142,18 +120,77 @@ def test_criterion_14_json_rpc_error_32601_reads_method_not_found(pflow, scripte
 
 def test_criterion_15_a_node_type_is_parsed_into_server_and_tool():
     assert parse_node_type("mcp-github-create-issue", ["github"]) == ("github", "create-issue")
-    assert parse_node_type("mcp-github-create-issue", ["github", "github-create"]) == (
-        "github-create",
-        "issue",
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "expected"),
+    [
+        (3, "int", "integer"),
+        (2.5, "float", "number"),
+        (True, "bool", "boolean"),
+        (None, "any", "null"),
+        ([1, "a", None], "list", "array"),
+        ({"inner": {"deep": [1.5, False]}}, "dict", "object"),
+    ],
+)
+def test_a_value_given_as_a_template_or_an_input_reaches_the_server_with_its_json_type(
+    pflow, typed, workflow, value, declared, expected
+):
+    path = workflow(
+        ("source", "echo", {"message": value}),
+        ("ask", "mcp-typed-describe", {"value": "${source.message}"}),
+        ("input", "mcp-typed-describe", {"value": "${x}"}),
+        inputs={"x": {"type": declared, "default": None}},
+        outputs={"template": "${ask.type}", "repr": "${ask.repr}", "input": "${input.type}"},
+    )
+    given = [] if value is None else [f"x={json.dumps(value)}"]
+    ran = pflow("run", path, *given, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.envelope["data"]["outputs"] == {"template": expected, "repr": repr(value), "input": expected}
+
+
+def test_a_server_keeps_its_state_across_the_steps_of_a_run(pflow, typed, workflow):
+    nodes = ((name, "mcp-typed-count", {}) for name in ("one", "two", "three"))
+    path = workflow(*nodes, outputs={"last": "${three.result}"})
+    assert pflow("run", path, "--json").envelope["data"]["outputs"]["last"] == 3
+
+
+def test_a_call_that_fails_was_made_once(pflow, scripted, workflow, tmp_path):
+    log = tmp_path / "log"
+    scripted("one", env={"ANSWER": "not-found", "LOG": str(log)})
+    assert pflow("run", workflow(("a", "mcp-odd-one", {}))).exit_code == 1
+    assert log.read_text().count("call") == 1
+
+
+def test_entries_call_an_argument_key_and_never_name(pflow, typed):
+    exported = pflow("registry", "export", "--json").envelope["data"]["nodes"]
+    ours = [entry for name, entry in exported.items() if name.startswith("mcp-")]
+    fields = [field for entry in ours for kind in ("params", "outputs") for field in entry["interface"][kind]]
+    assert fields
+    assert all("key" in field and "name" not in field for field in fields)
+    assert all(
+        entry["interface"]["inputs"] == [p["key"] for p in entry["interface"]["params"]] for entry in ours
     )
 
 
-def test_a_server_sees_no_secret_of_the_users_environment(pflow, scripted, workflow):
-    scripted("one")
-    path = workflow(("a", "mcp-odd-one", {}), outputs={"seen": "${a.result.environment}"})
-    ran = pflow(
-        "run", path, "--json", env={"OTHER_SERVERS_TOKEN": "hidden", "https_proxy": "http://127.0.0.1:1"}
-    )
-    seen = ran.envelope["data"]["outputs"]["seen"]
-    assert "OTHER_SERVERS_TOKEN" not in seen
-    assert seen["https_proxy"] == "http://127.0.0.1:1"
+def test_a_node_by_itself_without_a_run_calls_its_tool(pflow, typed, pflow_home, no_leftovers):
+    node = MCPNode()
+    node.set_params({"__mcp_server__": "typed", "__mcp_tool__": "describe"})
+    shared = {"value": 7}
+    prepared = node.prep(shared)
+    assert node.post(shared, prepared, node.exec(prepared)) == "default"
+    assert shared["type"] == "integer"
+    assert shared["error"] is None
+
+
+def test_an_error_result_is_no_success(pflow, typed, workflow):
+    ran = pflow("run", workflow(("a", "mcp-typed-fail", {"message": "the disk is full"})), "--json")
+    assert ran.exit_code == 1
+    error = ran.envelope["error"]
+    assert "the disk is full" in error["message"]
+    assert (error["details"]["ran"], error["details"]["server"]) == ("ran", "typed")
+
+
+def test_a_workflow_file_runs_when_its_output_is_piped(pflow, typed, workflow):
+    path = workflow(("a", "mcp-typed-count", {}), outputs={"n": "${a.result}"})
+    assert pflow("run", path, stdin="left over text").stdout == "1\n"

@@ -11,30 +11,24 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
-import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from programs import PROGRAM, script_server, until
 
 from pflow_mcp_plugin.storage import write_atomic
 
 OTHER = 12_345
 """A user and group that this machine does not know."""
 READ_BY = {
-    "config/mcp-servers.toml": (
-        ("mcp", "list"),
-        ("mcp", "sync", "odd"),
-        ("run", "act.json"),
-        ("config", "check"),
-    ),
-    "config/settings.json": (("settings", "list"), ("mcp", "test", "odd"), ("config", "check")),
-    "data/servers/odd.json": (("mcp", "tools", "odd"), ("validate", "act.json"), ("config", "check")),
-    "data/pins/odd.json": (("mcp", "diff", "odd"), ("mcp", "sync", "odd"), ("config", "check")),
-    "data/approvals.json": (("mcp", "list"), ("run", "act.json"), ("config", "check")),
-    "config/pflow.toml": (("run", "act.json"), ("validate", "act.json"), ("config", "check")),
-    "data/workflows/kept.json": (("run", "kept"), ("workflow", "show", "kept")),
+    "config/mcp-servers.toml": ("mcp list", "mcp sync odd", "run act.json", "config check"),
+    "config/settings.json": ("settings list", "mcp test odd", "config check"),
+    "data/servers/odd.json": ("mcp tools odd", "validate act.json", "config check"),
+    "data/pins/odd.json": ("mcp diff odd", "mcp sync odd", "config check"),
+    "data/approvals.json": ("mcp list", "run act.json", "config check"),
+    "config/pflow.toml": ("run act.json", "validate act.json", "config check"),
+    "data/workflows/kept.json": ("run kept", "workflow show kept"),
 }
 """What decides what runs, or stands for an approval, and commands that read it."""
 
@@ -47,11 +41,11 @@ def stored(scripted, pflow, pflow_home, workflow, tmp_path):
     write_atomic(pflow_home / "config/pflow.toml", b'[flows]\ndeny = [{ from = "shell", to = "echo" }]\n')
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"project": {"command": "true"}}}')
     for line in (
-        ("settings", "set", "KEY", "value"),
-        ("mcp", "approve", "--project", "--yes"),
-        ("workflow", "save", "act.json", "--name", "kept", "--description", "x"),
+        "settings set KEY value",
+        "mcp approve --project --yes",
+        "workflow save act.json --name kept --description x",
     ):
-        assert pflow(*line).exit_code == 0
+        assert pflow(*line.split()).exit_code == 0
 
 
 def refused(ran, place) -> str:
@@ -69,20 +63,15 @@ def test_row_60_a_file_that_others_may_write_is_used_by_no_command_until_it_is_m
     stored, pflow, pflow_home, name
 ):
     file = pflow_home / name
-    for place, mode in (
-        (file, 0o666),
-        (file.parent, 0o777),
-        (file.parent.parent, 0o777),
-        (pflow_home, 0o777),
-    ):
+    for place in (file, file.parent, file.parent.parent, pflow_home):
         before = place.stat().st_mode
-        place.chmod(mode)
+        place.chmod(0o666 if place == file else 0o777)
         for line in READ_BY[name]:
-            command = refused(pflow(*line), place)
+            command = refused(pflow(*line.split()), place)
         subprocess.run(shlex.split(command), check=True)
         assert place.stat().st_mode & 0o022 == 0
         for line in READ_BY[name]:
-            ran = pflow(*line)
+            ran = pflow(*line.split())
             assert ran.exit_code == 0, (line, ran.stdout, ran.stderr)
         place.chmod(before)
 
@@ -102,16 +91,16 @@ def test_row_60_a_file_that_belongs_to_others_is_used_by_no_command_until_it_is_
     ):
         os.chown(place, user, group)
         place.chmod(mode)
-        command = refused(pflow(*READ_BY[name][0]), place)
-        subprocess.run(shlex.split(command), check=True)
-        assert pflow(*READ_BY[name][0]).exit_code == 0
+        line = READ_BY[name][0].split()
+        subprocess.run(shlex.split(refused(pflow(*line), place)), check=True)
+        assert pflow(*line).exit_code == 0
 
 
 def test_row_60_nothing_is_stored_where_others_may_write(pflow, pflow_home, tmp_path):
     (pflow_home / "config").mkdir(parents=True)
     (pflow_home / "config").chmod(0o777)
-    for line in (("mcp", "add", "web", "--", "true"), ("settings", "set", "KEY", "value")):
-        refused(pflow(*line), pflow_home / "config")
+    for line in ("mcp add web -- true", "settings set KEY value"):
+        refused(pflow(*line.split()), pflow_home / "config")
     assert [path.name for path in (pflow_home / "config").iterdir() if not path.name.endswith(".lock")] == []
 
 
@@ -149,18 +138,12 @@ def test_a_user_needs_no_chmod_whatever_the_umask_and_with_a_config_of_roots(sto
     identity = [f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
     search = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     for home, line in (
-        (pflow_home, ("mcp", "tools", "odd")),
-        (pflow_home, ("mcp", "diff", "odd")),
-        (pflow_home, ("settings", "set", "A", "b")),
-        (pflow_home, ("workflow", "show", "kept")),
-        (new, ("mcp", "add", "web", "--", "true")),
-        (new, ("settings", "set", "A", "b")),
-        (new, ("mcp", "list")),
-        (new, ("config", "check")),
-        (new, ("mcp", "remove", "web")),
+        *((pflow_home, line) for line in ("mcp tools odd", "mcp diff odd", "workflow show kept")),
+        *((home, "settings set A b") for home in (pflow_home, new)),
+        *((new, line) for line in ("mcp add web -- true", "mcp list", "config check", "mcp remove web")),
     ):
         done = subprocess.run(
-            ["setpriv", *identity, *search, sys.executable, "-P", "-m", "pflow_mcp_plugin", *line],
+            ["setpriv", *identity, *search, *PROGRAM, *line.split()],
             env={**os.environ, "PFLOW_HOME": str(home), "HOME": str(pflow_home)},
             cwd="/",
             umask=umask,
@@ -204,40 +187,23 @@ def slow(pflow, pflow_home, tmp_path):
 
     def add(tool="act", name="odd", **env):
         env = {"FOLDER": str(tmp_path), "TOOL": tool, **env}
-        table = {"command": sys.executable, "args": [str(script)], "protocol": "handshake", "env": env}
-        added = pflow("mcp", "add", json.dumps({name: table}))
+        added = pflow("mcp", "add", json.dumps({name: script_server(script, env=env)}))
         assert added.exit_code == 0, added.stderr
 
     return add
 
 
 @pytest.fixture
-def syncing(pflow_home, tmp_path):
-    """Start `pflow mcp sync odd` and wait until its server is asked for its tools; ends it in the end."""
-    started = []
+def syncing(started, tmp_path):
+    """Start `pflow mcp sync odd` and wait until its server is asked for its tools."""
 
     def start():
-        sync = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", "mcp", "sync", "odd"],
-            env={**os.environ, "PFLOW_HOME": str(pflow_home)},
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(sync)
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("asked-*")):
-            assert sync.poll() is None, sync.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        sync = started("mcp", "sync", "odd")
+        until(lambda: list(tmp_path.glob("asked-*")) or sync.poll() is not None, 60)
+        assert sync.poll() is None, sync.communicate()
         return sync
 
-    yield start
-    for sync in started:
-        with sync:
-            sync.kill()
+    return start
 
 
 def ended(sync, tmp_path) -> str:
@@ -249,10 +215,17 @@ def ended(sync, tmp_path) -> str:
     return stderr
 
 
-def left(pflow_home, name="odd") -> list[str]:
-    """Return the files that hold anything of a server."""
-    found = [path for path in pflow_home.rglob(f"*{name}*") if path.is_file() and path.suffix != ".lock"]
-    found += (pflow_home / "state/stderr" / name).rglob("*")
+def synced(pflow, **options) -> str:
+    """Sync the server, and return what was said to stderr."""
+    ran = pflow("mcp", "sync", "odd", **options)
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stderr
+
+
+def left(pflow_home) -> list[str]:
+    """Return the files that hold anything of the server."""
+    found = [path for path in pflow_home.rglob("*odd*") if path.is_file() and path.suffix != ".lock"]
+    found += (pflow_home / "state/stderr/odd").rglob("*")
     return sorted({str(path.relative_to(pflow_home)) for path in found})
 
 
@@ -276,8 +249,7 @@ def test_row_61_nothing_is_left_of_a_server_that_is_removed_while_it_is_synced(
     slow(FAILS="", TOOL="act")
     assert left(pflow_home) == []
     assert "never synced" in pflow("mcp", "list").stdout
-    first = pflow("mcp", "sync", "odd")
-    assert (first.exit_code, "First sync of server odd" in first.stderr) == (0, True), first.stderr
+    assert "First sync of server odd" in synced(pflow)
 
 
 def test_row_61_a_server_that_took_the_name_meanwhile_gets_nothing_of_the_former(
@@ -289,8 +261,7 @@ def test_row_61_a_server_that_took_the_name_meanwhile_gets_nothing_of_the_former
     slow("good")
     assert "The config of server odd changed while it was synced" in ended(sync, tmp_path)
     assert left(pflow_home) == ["data/servers/odd.sync-failure"]
-    first = pflow("mcp", "sync", "odd")
-    assert (first.exit_code, "First sync of server odd" in first.stderr) == (0, True), first.stderr
+    assert "First sync of server odd" in synced(pflow)
     tools = pflow("mcp", "tools", "odd").stdout
     assert ("good" in tools, "evil" in tools) == (True, False)
 
@@ -309,12 +280,12 @@ def test_row_61_a_config_that_is_edited_during_a_sync_keeps_what_was_approved_of
     assert not list(pflow_home.rglob("*/servers/*.json"))
 
 
-def test_row_61_what_an_editor_left_of_a_server_is_not_for_another_of_its_name(
-    slow, pflow, pflow_home, tmp_path
-):
+def test_row_61_what_an_editor_left_is_not_for_another_server_of_its_name(slow, pflow, pflow_home, tmp_path):
     (tmp_path / "go").touch()
     slow()
-    assert pflow("mcp", "sync", "odd").exit_code == 0
+    synced(pflow)
+    slow()
+    assert len(left(pflow_home)) == 2  # it is the same
     (pflow_home / "config/mcp-servers.toml").write_text("")
     assert len(left(pflow_home)) == 2
     slow("other")
@@ -322,16 +293,6 @@ def test_row_61_what_an_editor_left_of_a_server_is_not_for_another_of_its_name(
     (pflow_home / "config/mcp-servers.toml").write_text("")
     assert pflow("mcp", "add", "odd", "--", "true").exit_code == 0
     assert left(pflow_home) == []
-
-
-def test_row_61_a_server_that_is_replaced_is_synced_and_approved_anew_only_if_it_is_another(
-    slow, pflow, pflow_home, tmp_path
-):
-    (tmp_path / "go").touch()
-    slow()
-    assert pflow("mcp", "sync", "odd").exit_code == 0
-    slow()
-    assert len(left(pflow_home)) == 2
 
 
 def test_row_61_removing_an_own_server_leaves_that_of_a_project_with_the_same_name(
@@ -346,11 +307,11 @@ def test_row_61_removing_an_own_server_leaves_that_of_a_project_with_the_same_na
     folder.mkdir()
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": table}))
     assert pflow("mcp", "approve", "--project", "--yes", cwd=folder).exit_code == 0
-    assert pflow("mcp", "sync", "odd", cwd=folder).exit_code == 0
+    synced(pflow, cwd=folder)
     of_project = left(pflow_home)
     assert len(of_project) == 2
     slow("mine")
-    assert pflow("mcp", "sync", "odd", cwd=folder).exit_code == 0
+    synced(pflow, cwd=folder)
     assert len(left(pflow_home)) == 4
     assert pflow("mcp", "remove", "odd", cwd=folder).exit_code == 0
     assert left(pflow_home) == of_project
@@ -375,16 +336,14 @@ def test_row_61_removes_adds_and_syncs_at_once_leave_nothing_of_what_is_not_conf
     assert left(pflow_home) == []
 
 
-@pytest.mark.parametrize(
-    "line", [("add", "b", "--", "true"), ("list",), ("tools",), ("sync",), ("remove", "a"), ("info", "a")]
-)
+@pytest.mark.parametrize("line", ["add b -- true", "list", "tools", "sync", "remove a", "info a"])
 def test_a_file_in_the_place_of_a_folder_is_an_error_with_its_path(pflow, pflow_home, line):
     assert pflow("mcp", "add", "a", "--", "true").exit_code == 0
     shutil.rmtree(pflow_home / "data", ignore_errors=True)
     (pflow_home / "data").write_text("")
-    ran = pflow("mcp", *line)
+    ran = pflow("mcp", *line.split())
     assert "crashed" not in ran.stderr
     assert "Upgrade or uninstall" not in ran.stderr
-    if line != ("list",):
+    if line != "list":
         assert ran.exit_code != 0
         assert str(pflow_home / "data") in ran.stderr

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("mcp")
-
 STEP = {
     "inputs": {"n": {"type": "int"}, "text": {"type": "str", "default": "a b"}},
     "nodes": [

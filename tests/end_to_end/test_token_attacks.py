@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from http_server import FaultServer, Reply, Request
 from issuer import AUDIENCE, Issuer
 from mcp.server.auth.provider import AccessToken
+from programs import script_server
 from served_pflow import TOKEN, serving
 
 from pflow_mcp_plugin.server.http.request_tokens import AccessTokens, AuthorizationServer, Refusal
@@ -144,7 +144,7 @@ def two(pflow, start):
     tables = {
         "first": {"type": "http", "url": first.url(), "auth": auth},
         "second": {"type": "http", "url": second.url(), "headers": {"X-Key": "${SECOND}"}},
-        "local": {"command": sys.executable, "args": [str(SCRIPTED)], "env": {"TOOLS": tools}},
+        "local": script_server(SCRIPTED, env={"TOOLS": tools}),
     }
     assert pflow("mcp", "add", json.dumps(tables)).exit_code == 0
     synced = pflow("mcp", "sync", env={"FIRST": FIRST, "SECOND": SECOND})
@@ -155,10 +155,10 @@ def two(pflow, start):
 def test_row_21_no_server_receives_the_token_of_another(pflow, workflow, two):
     """In one run, and in a batch, with both tokens at hand; nor in the environment of a process."""
     first, second = two
-    batch = {"items": [1, 2, 3], "parallel": True}
     nodes = [("a", "mcp-first-act", {}), ("b", "mcp-second-act", {}), ("c", "mcp-local-see", {})]
     path = workflow(*nodes, outputs={"seen": "${c.result.environment}"})
     document = json.loads(path.read_text())
+    batch = {"items": [1, 2, 3], "parallel": True}
     document["nodes"].append({"id": "d", "type": "mcp-second-act", "batch": batch})
     path.write_text(json.dumps(document))
     ran = pflow("run", path, "--json", env={"FIRST": FIRST, "SECOND": SECOND})
@@ -188,20 +188,17 @@ def test_row_21_a_server_that_takes_the_name_of_another_gets_no_token_of_it(pflo
 def test_row_21_the_token_of_a_client_of_pflow_is_not_passed_on(pflow_home, tmp_path, two):
     first, second = two
 
-    async def session():
-        with serving("http", pflow_home, tmp_path, env={"FIRST": FIRST, "SECOND": SECOND}) as served:
-            async with served.client() as client:
-                for server in ("first", "second", "local"):
-                    tool = "see" if server == "local" else "act"
-                    arguments = {"node_type": f"mcp-{server}-{tool}", "parameters": {}}
-                    answer = await client.call_tool("registry_run", arguments)
-                    assert answer.structured_content["success"]
-                    yield json.dumps(answer.structured_content)
+    answers = []
 
     async def play():
-        return [answer async for answer in session()]
+        with serving("http", pflow_home, tmp_path, env={"FIRST": FIRST, "SECOND": SECOND}) as served:
+            async with served.client() as client:
+                for node_type in ("mcp-first-act", "mcp-second-act", "mcp-local-see"):
+                    answer = await client.call_tool("registry_run", {"node_type": node_type})
+                    assert answer.structured_content["success"]
+                    answers.append(json.dumps(answer.structured_content))
 
-    answers = anyio.run(play)
+    anyio.run(play)
     assert first.count("tools/call") == second.count("tools/call") == 1
     for told in (heard(first), heard(second), *answers):
         assert TOKEN not in told

@@ -26,6 +26,7 @@ import mcp.client.stdio  # noqa: F401 - it keeps the standard error of the time 
 import pytest
 import stdio_server
 from chat_completions import provider
+from programs import PROGRAM
 from served_pflow import TOOLS, serving
 
 from pflow_mcp_plugin.calls import call
@@ -190,12 +191,13 @@ def workflow(*nodes: dict[str, Any], **others: Any) -> dict[str, Any]:
 
 def misuses() -> Iterator[dict[str, Any]]:
     """Yield workflows with every wrong use, one by one and all in one."""
-    every = []
-    for node in NODES:
-        for number, params in enumerate(PARAMS):
-            use = {"id": f"{node[12:22].strip('-')}-{number}", "type": node, "params": params}
-            every.append(use)
-    yield workflow(*every)
+    yield workflow(
+        *(
+            {"id": f"{node[12:22].strip('-')}-{number}", "type": node, "params": params}
+            for node in NODES
+            for number, params in enumerate(PARAMS)
+        )
+    )
     reading = {"id": "two", "type": "echo", "params": {"message": "${ok.planted} ${ok.out}"}}
     yield workflow(VALID, reading)
     mapped = {"ok": {"input_mappings": {"plant": "x", "planted": "y"}, "output_mappings": {"plant": "z"}}}
@@ -212,16 +214,9 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     table = {"command": sys.executable, "args": [stdio_server.__file__, "Changes"], "env": env}
 
     def pflow(home: Path, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *words],
-            env={**os.environ, "PFLOW_HOME": str(home)},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+        env = {**os.environ, "PFLOW_HOME": str(home)}
+        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
+        done = subprocess.run([*PROGRAM, *words], env=env, cwd=folder, check=True, **options)
         return done.stdout + done.stderr
 
     script.write_text(json.dumps({"tools": FIRST, "instructions": "Be polite."}))
@@ -230,12 +225,8 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (folder / "valid.json").write_text(json.dumps(workflow(VALID, description="Close a ticket")))
     pflow(before, "workflow", "save", "valid.json", "--name", "closing")
     used = [{"id": str(number), "type": node, "params": {"value": "x"}} for number, node in enumerate(FIT)]
-    batch = {
-        **VALID,
-        "id": "each",
-        "params": {"value": "${item}", "reason": 3},
-        "batch": {"items": ["a", "b"]},
-    }
+    given = {"value": "${item}", "reason": 3}
+    batch = {**VALID, "id": "each", "params": given, "batch": {"items": ["a", "b"]}}
     nested = {"id": "nested", "type": "workflow", "params": {"workflow": "closing"}}
     (folder / "new.json").write_text(json.dumps(workflow(*used, batch, nested)))
     for number, each in enumerate(misuses()):
@@ -264,16 +255,8 @@ def told(homes, monkeypatch, capsys) -> Callable[..., str]:
 
 
 SPELLINGS = (
-    "",
-    "--value x --level none",
-    "x y z",
-    "value:x",
-    "--valeu 1",
-    "--planted x",
-    "planted=x",
-    "--planted-planted 5",
-    "--value x --planted",
-    "--params {} -",
+    *("", "--value x --level none", "x y z", "value:x", "--valeu 1", "--planted x", "planted=x"),
+    *("--planted-planted 5", "--value x --planted", "--params {} -"),
 )
 SURFACES = {
     "lists": ("registry list", "registry search value", "registry search planted", "registry discover close"),
@@ -290,12 +273,8 @@ SURFACES = {
     ),
     "calls": tuple(f"mcp call tickets.{node[12:]} {words}" for node in NODES for words in ("", "level=none")),
     "plans": ("plan --explain --offline close", "plan --offline planted", "plan --explain --offline value"),
-    "saved": (
-        "workflow list",
-        "workflow show closing",
-        "workflow graph valid.json",
-        "workflow graph misuse-0.json",
-    ),
+    "saved": ("workflow list", "workflow show closing"),
+    "graphs": ("workflow graph valid.json", "workflow graph misuse-0.json"),
     "programs": ("workflow export-python valid.json", "workflow export-python misuse-1.json"),
     "misuses": tuple(
         f"{verb} misuse-{number}.json"

@@ -78,34 +78,19 @@ def test_python_gets_back_what_it_sent(echoing):
         comes_back()
 
 
-@pytest.mark.parametrize("value", ["[1, 2]", '{"a": 1}', "null", "3", "true"])
-def test_a_text_that_looks_like_json_comes_back_as_text(value, echoing):
-    assert exactly(call("demo", "echo", value=value)) == exactly({"value": value})
-
-
 ECHO = {"type": "mcp-demo-echo"}
+AT_ONCE = {"items": "${values}", "parallel": True}
+SAY = {
+    "inputs": {"given": {"type": "any"}},
+    "nodes": [{"id": "say", **ECHO, "params": {"value": "${given}"}}],
+    "outputs": {"said": "${say.value}"},
+}
+INNER = {"workflow": SAY, "given": "${item}"}
 ROUND = {
     "inputs": {"values": {"type": "list"}, "first": {"type": "any"}},
     "nodes": [
-        {
-            "id": "each",
-            **ECHO,
-            "params": {"value": "${item}"},
-            "batch": {"items": "${values}", "parallel": True},
-        },
-        {
-            "id": "inner",
-            "type": "workflow",
-            "params": {
-                "workflow": {
-                    "inputs": {"given": {"type": "any"}},
-                    "nodes": [{"id": "say", **ECHO, "params": {"value": "${given}"}}],
-                    "outputs": {"said": "${say.value}"},
-                },
-                "given": "${item}",
-            },
-            "batch": {"items": "${values}"},
-        },
+        {"id": "each", **ECHO, "params": {"value": "${item}"}, "batch": AT_ONCE},
+        {"id": "inner", "type": "workflow", "params": INNER, "batch": {"items": "${values}"}},
         {"id": "nested", **ECHO, "params": {"value": {"in": ["${first}", {"all": "${values}"}]}}},
         {"id": "shaped", "type": "transform", "params": {"expression": "each.results[*].[value]"}},
     ],
@@ -118,37 +103,32 @@ ROUND = {
 }
 
 
-def _check_round(outputs, values):
-    assert exactly([it["value"] for it in outputs["batch"]]) == exactly(values)
-    assert exactly([it["said"] for it in outputs["inner"]]) == exactly(values)
-    assert exactly(outputs["nested"]) == exactly({"in": [values[0], {"all": values}]})
-    assert exactly(outputs["shaped"]) == exactly([[value] for value in values])
-
-
 @pytest.mark.slow
-def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are(echoing):
-    @examples(8)
-    @given(values=st.lists(VALUES, min_size=1, max_size=12))
-    def come_through(values):
-        outcome = echoing.run(ROUND, {"values": values, "first": values[0]})
-        assert outcome.success, outcome.error
-        _check_round(outcome.outputs, values)
-
-    come_through()
-
-
-@pytest.mark.slow
-def test_programs_read_the_values_from_json_as_they_are(pflow, configured, tmp_path):
-    configured("demo", DEMO)
+@pytest.mark.parametrize("way", ["in this process", "by the program, from JSON"])
+def test_templates_batches_and_workflows_in_workflows_pass_values_on_as_they_are(
+    way, echoing, pflow, tmp_path
+):
     (tmp_path / "wf.json").write_text(json.dumps(ROUND))
 
-    @examples(3)
+    def outputs_of(inputs):
+        if way == "in this process":
+            outcome = echoing.run(ROUND, inputs)
+            assert outcome.success, outcome.error
+            return outcome.outputs
+        (tmp_path / "inputs.json").write_text(json.dumps(inputs))
+        env = {"PFLOW_HOME": str(echoing.home)}
+        ran = pflow("run", "wf.json", "--inputs", "inputs.json", "--json", env=env)
+        assert ran.exit_code == 0, ran.stderr
+        return ran.envelope["data"]["outputs"]
+
+    @examples(8 if way == "in this process" else 3)
     @given(values=st.lists(VALUES, min_size=1, max_size=12))
     def come_through(values):
-        (tmp_path / "inputs.json").write_text(json.dumps({"values": values, "first": values[0]}))
-        ran = pflow("run", "wf.json", "--inputs", "inputs.json", "--json")
-        assert ran.exit_code == 0, ran.stderr
-        _check_round(ran.envelope["data"]["outputs"], values)
+        outputs = outputs_of({"values": values, "first": values[0]})
+        assert exactly([it["value"] for it in outputs["batch"]]) == exactly(values)
+        assert exactly([it["said"] for it in outputs["inner"]]) == exactly(values)
+        assert exactly(outputs["nested"]) == exactly({"in": [values[0], {"all": values}]})
+        assert exactly(outputs["shaped"]) == exactly([[value] for value in values])
 
     come_through()
 
@@ -160,14 +140,11 @@ def test_a_large_text_reaches_nodes_files_and_typed_tools_whole(pflow_host, tmp_
     server = pflow_host.serve("big", [tool(), measure])
     server.answers.give("give", LARGE)
     copy = tmp_path / "copy.txt"
+    written = {"file_path": str(copy), "content": "${give.result}"}
     nodes = [
         {"id": "give", "type": "mcp-big-give"},
         {"id": "measure", "type": "mcp-big-measure", "params": {"text": "${give.result}"}},
-        {
-            "id": "write",
-            "type": "write-file",
-            "params": {"file_path": str(copy), "content": "${give.result}"},
-        },
+        {"id": "write", "type": "write-file", "params": written},
     ]
     outcome = pflow_host.run(
         {"nodes": nodes, "outputs": {"length": "${measure.result}", "all": "${give.result}"}}
@@ -183,22 +160,6 @@ def test_a_large_text_reaches_nodes_files_and_typed_tools_whole(pflow_host, tmp_
         assert shown.startswith(LARGE[:2000] + "... (")
         assert shown.endswith(f"whole in {file['path']}")
     assert len(list(Path(file["path"]).parent.iterdir())) == 1
-
-
-def test_a_result_with_warnings_or_without_is_found_where_validation_finds_it(pflow_host):
-    schema = {"properties": {"result": {"type": "integer"}, "warnings": {"type": "array"}}}
-    server = pflow_host.serve(
-        "calc", [tool(type="object", required=["result"], additionalProperties=False, **schema)]
-    )
-    server.answers.give("give", {"result": 7}, {"result": 8, "warnings": ["hot"]})
-    nodes = [{"id": "a", "type": "mcp-calc-give"}, {"id": "b", "type": "mcp-calc-give"}]
-    workflow = {
-        "nodes": nodes,
-        "outputs": {"a": "${a.result.result}", "b": "${b.result.result}", "w": "${b.warnings}"},
-    }
-    assert pflow_host.host.runner.validate(workflow) == ()
-    assert pflow_host.run(workflow).outputs == {"a": 7, "b": 8, "w": ["hot"]}
-    assert call("calc", "give") == {"result": 8, "warnings": ["hot"]}
 
 
 @pytest.mark.parametrize("value", [[1, "a"], 7, {"n": 1}])
@@ -232,13 +193,6 @@ def test_content_beside_a_structure_can_be_used_and_is_in_the_trace_and_in_pytho
     found = call_result("slides", "give")
     assert (found.value, found.content_blocks[0]) == ({"slide": 3}, "A chart")
     assert Path(found.content_blocks[1]["path"]).read_bytes() == PNG
-
-
-def test_a_result_without_more_has_no_content_blocks(pflow_host):
-    server = pflow_host.serve("slides", [tool(type="object", properties={"slide": {}})])
-    server.answers.give("give", {"slide": 3})
-    outcome = pflow_host.run({"nodes": [{"id": "a", "type": "mcp-slides-give"}]})
-    assert outcome.outputs == {"slide": 3, "result": {"slide": 3}}
 
 
 @pytest.mark.parametrize("routed", [True, False])
@@ -297,3 +251,55 @@ def test_the_words_of_a_large_file_are_counted_as_in_the_readme(
     ran = pflow("run", "count.json", f"path={tmp_path}/files/large.txt", "--json")
     assert ran.exit_code == 0, ran.stderr
     assert ran.envelope["data"]["outputs"] == {"words": megabytes * 200_000}
+
+
+ARGUMENTS = {"type": "object", "properties": {"arguments": {"type": "object"}}}
+JSON_TEXT = json.dumps({"items": [{"id": 7, "name": "one"}, {"id": 8}], "ratio": 0.1})
+
+
+def tools(**output_schemas):
+    """Return the `TOOLS` of a server whose tools declare these of their results."""
+    declared = {name: {"outputSchema": schema} if schema else {} for name, schema in output_schemas.items()}
+    return json.dumps(
+        [{"name": name, "inputSchema": {"type": "object"}, **declared[name]} for name in declared]
+    )
+
+
+def test_what_a_schema_leaves_open_may_be_named_and_is_found(pflow, scripted, workflow):
+    schemas = {
+        "silent": None,
+        "anything": {"type": "object", "additionalProperties": True},
+        "more": {**ARGUMENTS, "additionalProperties": {}},
+        "perhaps": ARGUMENTS,
+    }
+    scripted(env={"TOOLS": tools(**schemas), "TOKEN": "xyz"})
+    path = workflow(
+        *((name, f"mcp-odd-{name}", {}) for name in schemas),
+        outputs={name: f"${{{name}.environment.TOKEN}}" for name in schemas},
+    )
+    checked = pflow("validate", path, "--json")
+    assert checked.exit_code == 0, checked.stdout
+    [problem] = checked.envelope["data"]["problems"]
+    assert problem["message"].endswith("node perhaps (mcp-odd-perhaps) declares no output environment")
+    assert pflow("run", path, "--json").envelope["data"]["outputs"] == dict.fromkeys(schemas, "xyz")
+    ran = pflow("registry", "run", "mcp-odd-more", "--json")
+    assert "environment.TOKEN" in [row["path"] for row in ran.envelope["data"]["structure"]]
+
+
+def test_text_that_is_json_is_read_however_its_tool_declares_it(pflow, scripted, tmp_path):
+    result = {"type": "object", "properties": {"result": {"type": "string"}}}
+    scripted(env={"TOOLS": tools(silent=None, declared=result), "ANSWER": "text", "TEXT": JSON_TEXT})
+    nodes, outputs = [], {}
+    for name in ("silent", "declared"):
+        batch = {"items": f"${{{name}.result.items}}"}
+        nodes.append({"id": name, "type": f"mcp-odd-{name}"})
+        nodes.append(
+            {"id": f"{name}-ids", "type": "echo", "params": {"message": "${item.id}"}, "batch": batch}
+        )
+        outputs[name] = f"${{{name}.result.items[0].name}} ${{{name}.result.ratio}} ${{{name}-ids.results}}"
+    path = tmp_path / "wf.json"
+    path.write_text(json.dumps({"nodes": nodes, "outputs": outputs}))
+    assert pflow("validate", path, "--json").envelope["data"] == {"valid": True, "problems": []}
+    found = pflow("run", path, "--json").envelope["data"]["outputs"]
+    assert found["silent"] == 'one 0.1 [{"message": 7}, {"message": 8}]'
+    assert found["declared"] == found["silent"]

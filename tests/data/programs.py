@@ -1,0 +1,35 @@
+"""Programs that tests start: pflow, servers that are scripts in Python, and plugins on their path."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PROGRAM = (sys.executable, "-P", "-m", "pflow_mcp_plugin")
+
+
+def script_server(script: object, *arguments: object, **options: Any) -> dict[str, Any]:
+    """Return the table of a server that is a script in Python and speaks the handshake."""
+    words = [str(script), *map(str, arguments)]
+    return {"command": sys.executable, "args": words, "protocol": "handshake", **options}
+
+
+def until(reached: Callable[[], Any], seconds: float = 30) -> Any:
+    """Wait until something is true, and return it; fail if it is not in this time."""
+    deadline = time.monotonic() + seconds
+    while not (found := reached()):
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
+    return found
+
+
+def put_plugin(site: Path, name: str, source: str) -> None:
+    """Put a plugin into a folder on the path: a module, and a distribution that announces it."""
+    information = site / f"{name}-1.0.dist-info"
+    information.mkdir(parents=True)
+    (site / f"{name}_plugin.py").write_text(source, encoding="utf-8")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\nText")
+    (information / "entry_points.txt").write_text(f"[pflow]\n{name} = {name}_plugin\n")

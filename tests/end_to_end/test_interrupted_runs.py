@@ -1,0 +1,155 @@
+"""However a run ends in the middle, nothing outlives it; Ctrl-C ends it soon, with 130, in plain words."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from programs import script_server, until
+
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+FAULTY = Path(__file__).parents[1] / "faults" / "stdio_server.py"
+_GONE_SECONDS = 2
+_FAMILY = 4  # the server, a child, a grandchild, a daemon
+
+LOCKED = """
+import importlib._bootstrap, sys, threading, time
+from pflow_mcp_plugin.__main__ import program
+
+def hold():
+    lock = importlib._bootstrap._get_module_lock({module!r})
+    lock.acquire()
+    held.set()
+    time.sleep(1000)
+
+held = threading.Event()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+sys.exit(program())
+"""
+
+READY = """
+import sys
+from pflow_mcp_plugin.__main__ import program
+print("ready", file=sys.stderr, flush=True)
+sys.exit(program())
+"""
+
+
+@pytest.fixture
+def demo_workflow(pflow, workflow):
+    assert pflow("mcp", "demo").exit_code == 0
+    return workflow(("a", "mcp-demo-echo", {"value": "x"}))
+
+
+@pytest.fixture
+def code(started):
+    """Start code in Python, in a session of its own."""
+    return lambda text, *words: started(
+        *words, program=(sys.executable, "-P", "-c", text), start_new_session=True
+    )
+
+
+@pytest.mark.parametrize("module", ["mcp", "anyio._backends._asyncio"])
+def test_an_import_lock_that_is_never_released_does_not_keep_it_from_ending(demo_workflow, code, module):
+    run = code(LOCKED.format(module=module), "run", demo_workflow)
+    until(lambda: marked_processes(f"{run.pid}-"))
+    until(lambda: is_idle(run.pid))
+    begun = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    try:
+        run.wait(2.5)
+    except subprocess.TimeoutExpired:
+        run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=20)
+    assert time.monotonic() - begun < 5
+    assert run.returncode == 130
+    assert "Traceback" not in said
+    assert not marked_processes(f"{run.pid}-")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_no_moment_of_a_run_is_a_bad_one(demo_workflow, code):
+    """From where our code begins; what Python prints before is its own."""
+    ends = set()
+    for moment in range(60):
+        run = code(READY, "run", demo_workflow, "--no-trace")
+        assert run.stderr.readline() == "ready\n"
+        time.sleep(0.001 + moment * 0.015)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=20)
+        if 'File "<string>", line 4' in said:
+            continue  # in the line that says it is ready, which is not our code
+        ends.add(run.returncode)
+        assert run.returncode in (0, 130), said
+        assert "Traceback" not in said
+        assert not marked_processes(f"{run.pid}-")
+    assert 130 in ends
+
+
+def is_idle(pid):
+    """Whether a process does nothing for half a second: all its threads wait."""
+    before = cpu_ticks(pid)
+    time.sleep(0.5)
+    return cpu_ticks(pid) - before < 2
+
+
+def cpu_ticks(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _reapers(host: int) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"%d" % host in command and any(part.endswith(b"reaper_process.py") for part in command):
+            found.append(path.parent.name)
+    return found
+
+
+def _table(scenario: str, log: Path) -> str:
+    # One server stands in for another, which nobody is to approve.
+    return json.dumps({"odd": script_server(FAULTY, scenario, env={"LOG": str(log)}, trust="auto")})
+
+
+@pytest.fixture
+def hanging(pflow, started, workflow, tmp_path):
+    """Start `pflow run` and return it when its server, with all its family, has got the call."""
+    log = tmp_path / "log"
+    assert pflow("mcp", "add", _table("Plain", log)).exit_code == 0
+    assert pflow("mcp", "sync", "odd").exit_code == 0
+    assert pflow("mcp", "add", _table("HangsWithAFamily", log)).exit_code == 0
+    run = started("run", workflow(("a", "mcp-odd-act", {"value": "x"})), start_new_session=True)
+    until(lambda: "call x" in log.read_text(encoding="utf-8"), 20)
+    until(lambda: len(marked_processes(f"{run.pid}-")) == _FAMILY, 5)
+    assert len(_reapers(run.pid)) == 1
+    return run, log
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGABRT])
+def test_two_seconds_after_a_run_is_killed_no_server_child_daemon_or_reaper_is_left(hanging, number):
+    run, _ = hanging
+    run.send_signal(number)
+    run.wait(5)
+    until(lambda: not marked_processes(f"{run.pid}-") and not _reapers(run.pid), _GONE_SECONDS)
+
+
+def test_ctrl_c_tells_the_server_and_ends_the_run_with_130(hanging, signalled):
+    run, log = hanging
+    _, said = signalled(run, signal.SIGINT)
+    assert run.returncode == 130
+    assert "Traceback" not in said
+    assert "cancelled" in log.read_text(encoding="utf-8").splitlines()
+    assert not marked_processes(f"{run.pid}-")
