@@ -82,7 +82,7 @@ def serve(no_leftovers: None) -> Iterator[Callable[..., FaultServer]]:
 
 
 @pytest.fixture
-def bench(serve, bench):
+def bench(bench):
     """The same bench, closed while the servers are still there."""
     return bench
 
@@ -100,31 +100,57 @@ def text(result) -> str:
     return result.content[0]["text"]
 
 
-def test_row_35_a_refused_connection_names_the_address(bench, fails):
+@pytest.fixture
+def connection_fails(bench, fails) -> Callable[..., McpError]:
+    """Connect to a server, which must fail."""
+
+    def check(there: FaultServer | Launch, begins: str, **fields: Any) -> McpError:
+        there = launch(there) if isinstance(there, FaultServer) else there
+        return fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", **fields)
+
+    return check
+
+
+@pytest.fixture
+def call_fails(bench, fails) -> Callable[..., McpError]:
+    """Call the tool, which must fail."""
+
+    def check(
+        there: FaultServer | Launch,
+        begins: str,
+        kind: type[McpError] = CallFailed,
+        *,
+        ran: str = "unknown",
+        call: ToolCall | None = None,
+        safe_to_repeat: bool = False,
+        **fields: Any,
+    ) -> McpError:
+        there = launch(there) if isinstance(there, FaultServer) else there
+        return fails(
+            lambda: bench.pool.call(there, call or act(), safe_to_repeat=safe_to_repeat),
+            kind,
+            begins,
+            phase="call",
+            ran=ran,
+            **fields,
+        )
+
+    return check
+
+
+@pytest.mark.parametrize(("login", "shown"), [("", ""), ("me:pw@", "****@")])
+def test_row_35_a_refused_connection_names_the_address_without_a_password(connection_fails, login, shown):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
-        begins = f"Server odd: connection refused by {url}"
-        there = launch(url)
-        error = fails(
-            lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", retryable=True
-        )
+        place = f"127.0.0.1:{taken.getsockname()[1]}/mcp"
+        begins = f"Server odd: connection refused by http://{shown}{place}"
+        error = connection_fails(launch(f"http://{login}{place}"), begins, retryable=True)
     assert "check that the server runs" in error.suggestions[0]
 
 
-def test_row_35_the_address_is_named_without_a_password_however_short(bench, fails):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{taken.getsockname()[1]}/mcp"
-        begins = f"Server odd: connection refused by http://****@{place}"
-        there = launch(f"http://me:pw@{place}")
-        fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", retryable=True)
-
-
-def test_row_36_a_host_that_is_not_found_is_named_with_its_port(bench, fails):
-    there = launch("https://nothing.invalid:8443/mcp")
+def test_row_36_a_host_that_is_not_found_is_named_with_its_port(connection_fails):
     begins = "Server odd: host nothing.invalid was not found (port 8443)"
-    error = fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake", seconds=35)
+    error = connection_fails(launch("https://nothing.invalid:8443/mcp"), begins, seconds=35)
     assert (error.facts["host"], error.facts["port"]) == ("nothing.invalid", 8443)
 
 
@@ -137,14 +163,13 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
 
 
 @pytest.fixture
-def refuses(bench, fails, serve) -> Callable[..., None]:
+def refuses(connection_fails, serve) -> Callable[..., None]:
     """Check that a server with this TLS side is not talked to, whatever `insecure` says."""
 
     def check(context: Any, begins: str, step: str) -> None:
         server = serve(well, tls=context)
         for insecure in (False, True):
-            there = launch(server, insecure=insecure)
-            error = fails(lambda: bench.pool.info(there), ConnectionFailed, begins, phase="handshake")  # noqa: B023 - called in this round
+            error = connection_fails(launch(server, insecure=insecure), begins)
             assert error.message.endswith("nothing was sent")
             assert step in error.suggestions[0]
         assert server.requests == []
@@ -168,21 +193,18 @@ def test_row_39_a_certificate_for_another_host_is_not_accepted(authority, refuse
     refuses(context, "Server odd: the certificate of 127.0.0.1 is ", "the name that the certificate is for")
 
 
-def test_row_40_who_is_not_logged_in_is_told_how(bench, fails, serve):
+def test_row_40_who_is_not_logged_in_is_told_how(serve, connection_fails):
     server = serve(on("initialize", with_status(401, b"no", www_authenticate='Bearer realm="x"')))
-    begins = f"Server odd: not logged in at {server.url()} (HTTP 401)"
-    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    error = connection_fails(server, f"Server odd: not logged in at {server.url()} (HTTP 401)")
     assert error.action == "auth_failed"
     assert 'auth = { type = "bearer", token = "${ODD_TOKEN}" }' in error.suggestions[0]
     assert server.count("initialize") == 1
 
 
-def test_row_40_a_refused_token_is_named_by_its_variable(bench, fails, serve):
+def test_row_40_a_refused_token_is_named_by_its_variable(serve, call_fails):
     server = serve(on_call(with_status(401)))
     there = launch(server, auth={"type": "bearer", "token": "t", "token_env": "ODD_KEY"})
-    error = fails(
-        lambda: bench.pool.call(there, act()), CallFailed, "Server odd: not logged in", phase="call"
-    )
+    error = call_fails(there, "Server odd: not logged in", ran="not ran")
     assert (error.action, error.exit_code) == ("auth_failed", 3)
     assert "ODD_KEY" in error.suggestions[0]
     assert server.count("tools/call") == 1
@@ -199,35 +221,34 @@ def test_row_40_an_unset_variable_is_named_before_anything_is_sent(serve):
     assert server.requests == []
 
 
-def test_row_41_the_scope_that_is_missing_is_named(bench, fails, serve):
+def test_row_41_the_scope_that_is_missing_is_named(serve, call_fails):
     challenge = 'Bearer error="insufficient_scope", scope="files:read files:write"'
     server = serve(on_call(with_status(403, www_authenticate=challenge)))
     begins = (
         f"Server odd: access denied at {server.url()} (HTTP 403): it needs the scope files:read files:write"
     )
-    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    error = call_fails(server, begins, ran="not ran")
     assert (error.action, error.exit_code) == ("auth_failed", 3)
     assert error.facts["scope"] == "files:read files:write"
     assert "a token with the scope files:read files:write" in error.suggestions[0]
 
 
-def test_row_42_without_a_session_404_means_there_is_no_endpoint(bench, fails, serve):
+def test_row_42_without_a_session_404_means_there_is_no_endpoint(serve, connection_fails):
     async def script(request: Request, reply: Reply) -> bool:
         await reply.status(404, b"Not Found")
         return True
 
     server = serve(script)
-    begins = f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)"
-    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    error = connection_fails(server, f"Server odd: no MCP endpoint at {server.url()} (HTTP 404)")
     assert (error.action, error.facts["status"]) == ("resource_missing", 404)
     assert "/mcp" in error.suggestions[0]
 
 
-def forgetful(serve: Callable[..., FaultServer]) -> FaultServer:
-    """Start a server that forgets its first session before the first call."""
+def forgetful(serve: Callable[..., FaultServer], rpc: str = "tools/call") -> FaultServer:
+    """Start a server that forgets its first session before the first call, or another request."""
 
     async def forget(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/call" or request.headers["mcp-session-id"] == "second":
+        if request.rpc != rpc or request.headers["mcp-session-id"] == "second":
             return False
         server.session = "second"
         error = {"code": -32001, "message": "Session not found"}
@@ -245,11 +266,10 @@ def test_row_43_a_lost_session_is_made_anew_and_a_safe_call_goes_again(bench, se
     assert (server.count("initialize"), server.count("tools/call")) == (2, 2)
 
 
-def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fails, serve):
+def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, serve, call_fails):
     server = forgetful(serve)
     there = launch(server)
-    begins = "Server odd no longer knows this session (HTTP 404)"
-    error = fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    error = call_fails(there, "Server odd no longer knows this session (HTTP 404)")
     assert error.facts["status"] == 404
     assert (server.count("initialize"), server.count("tools/call")) == (2, 1)
     assert text(bench.pool.call(there, act())) == "done"
@@ -258,27 +278,14 @@ def test_row_43_a_lost_session_is_made_anew_and_an_unsafe_call_fails(bench, fail
 
 
 def test_row_43_a_list_of_tools_is_asked_for_again(bench, serve):
-    async def forget(request: Request, reply: Reply) -> bool:
-        if request.rpc != "tools/list" or request.headers["mcp-session-id"] == "second":
-            return False
-        server.session = "second"
-        await reply.status(404)
-        return True
-
-    server = serve(forget, session="first")
+    server = forgetful(serve, "tools/list")
     assert len(bench.pool.list_tools(launch(server)).tools) == 1
     assert server.count("initialize") == 2
 
 
-def test_row_43_a_session_that_is_lost_each_time_ends_in_an_error(bench, fails, serve):
+def test_row_43_a_session_that_is_lost_each_time_ends_in_an_error(serve, call_fails):
     server = serve(on_call(with_status(404)), session="always")
-    fails(
-        lambda: bench.pool.call(launch(server), act(), safe_to_repeat=True),
-        CallFailed,
-        "Server odd no longer knows this session",
-        phase="call",
-        ran="unknown",
-    )
+    call_fails(server, "Server odd no longer knows this session", safe_to_repeat=True)
     assert (server.count("initialize"), server.count("tools/call")) == (2, 2)
 
 
@@ -297,53 +304,45 @@ def test_row_44_a_call_that_came_too_soon_goes_again_when_the_server_says(bench,
 
 
 @pytest.mark.parametrize(("after", "calls"), [("99", 1), ("0", 2)])
-def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(bench, fails, serve, after, calls):
+def test_row_44_a_wait_beyond_the_deadline_or_a_second_one_is_an_error(serve, after, calls, call_fails):
     server = serve(on_call(with_status(429, retry_after=after)))
-    error = fails(
-        lambda: bench.pool.call(launch(server, call_timeout=5), act()),
-        CallFailed,
-        "Server odd: too many requests (HTTP 429)",
-        phase="call",
-        retryable=True,
-    )
-    assert error.action == "rate_limited"
-    assert error.retry_after == float(after)
+    begins = "Server odd: too many requests (HTTP 429)"
+    error = call_fails(launch(server, call_timeout=5), begins, ran="not ran", retryable=True)
+    assert (error.action, error.retry_after) == ("rate_limited", float(after))
     assert server.count("tools/call") == calls
 
 
 @pytest.mark.parametrize("code", [500, 503])
-def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(bench, fails, serve, code):
+def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, code, call_fails):
     server = serve(on_call(with_status(code, b"boom for token s3cret-token in\n line 7")))
     there = Launch(server=launch(server).server, secrets=("s3cret-token",))
-    begins = f"Server odd: HTTP {code} from {server.url()}: boom for token *** in line 7"
-    error = fails(lambda: bench.pool.call(there, act()), CallFailed, begins, phase="call", ran="unknown")
+    error = call_fails(there, f"Server odd: HTTP {code} from {server.url()}: boom for token *** in line 7")
     assert error.facts["status"] == code
     assert "s3cret" not in str(error.details)
 
 
-def test_row_46_a_redirect_to_another_host_is_refused(bench, fails, serve):
+def test_row_46_a_redirect_to_another_host_is_refused(serve, call_fails):
     other = serve(well)
     server = serve(on_call(with_status(307, location=other.url("localhost"))))
     begins = f"Server odd: {server.url()} redirects to another host, {other.url('localhost')}; refused"
-    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    error = call_fails(server, begins, ran="not ran")
     assert (error.facts["status"], error.facts["location"]) == (307, other.url("localhost"))
     assert other.requests == []
 
 
-def test_row_46_a_redirect_is_told_without_the_password_of_the_url(bench, fails, serve):
+def test_row_46_a_redirect_is_told_without_the_password_of_the_url(serve, call_fails):
     server = serve(on_call(with_status(307, location="/else")))
     there = launch(server.url().replace("://", "://me:pw@"))
-    error = fails(lambda: bench.pool.call(there, act()), CallFailed, "Server odd: http://****@", phase="call")
+    error = call_fails(there, "Server odd: http://****@", ran="not ran")
     assert "me:pw" not in str((error, error.details, error.facts, error.suggestions))
 
 
-def test_row_46_a_redirect_from_https_to_plain_http_is_refused(bench, fails, serve, authority):
+def test_row_46_a_redirect_from_https_to_plain_http_is_refused(serve, authority, call_fails):
     async def downgrade(request: Request, reply: Reply) -> None:
         await reply.status(307, location=server.url().replace("https", "http"))
 
     server = serve(on_call(downgrade), tls=authority.server_context("127.0.0.1"))
-    begins = f"Server odd: {server.url()} redirects to plain http"
-    error = fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call")
+    error = call_fails(server, f"Server odd: {server.url()} redirects to plain http", ran="not ran")
     assert error.facts["location"] == server.url().replace("https", "http")
     assert server.count("tools/call") == 1
 
@@ -358,14 +357,13 @@ def test_row_46_a_redirect_on_the_same_host_is_followed(bench, serve):
     assert text(bench.pool.call(launch(serve(slash)), act())) == "done"
 
 
-def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(bench, fails, serve):
+def test_row_47_a_stream_that_is_cut_leaves_the_outcome_unknown(serve, call_fails):
     async def cut(request: Request, reply: Reply) -> None:
         await reply.events(": working")
         reply.close()
 
     server = serve(on_call(cut))
-    begins = "Server odd: its event stream ended before the answer came"
-    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    call_fails(server, "Server odd: its event stream ended before the answer came")
     assert server.count("tools/call") == 1
 
 
@@ -396,12 +394,10 @@ def test_row_48_a_stream_that_is_cut_is_taken_up_again(bench, serve):
     assert [request.headers["last-event-id"] for request in resumes(server)] == ["2", "1"]
 
 
-def test_row_48_a_stream_is_taken_up_again_twice_at_most(bench, fails, serve):
+def test_row_48_a_stream_is_taken_up_again_twice_at_most(serve, call_fails):
     server = serve(resumable(cuts=99))
     begins = "Server odd: its event stream ended before the answer came, also after resuming it 2 times"
-    error = fails(
-        lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown"
-    )
+    error = call_fails(server, begins)
     assert error.facts["resumes"] == 2
     assert len(resumes(server)) == 2
     assert server.count("tools/call") == 1
@@ -411,7 +407,7 @@ def resumes(server: FaultServer) -> list[Request]:
     return [request for request in server.requests if "last-event-id" in request.headers]
 
 
-def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(bench, fails, serve):
+def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(serve, call_fails):
     async def torn(request: Request, reply: Reply) -> bool:
         if request.rpc != "tools/call" and "last-event-id" not in request.headers:
             return False
@@ -421,12 +417,11 @@ def test_row_48_a_stream_is_taken_up_again_twice_at_most_however_it_ends(bench, 
         return True
 
     server = serve(torn)
-    begins = "Server odd: its event stream ended before the answer came, also after resuming it 2"
-    fails(lambda: bench.pool.call(launch(server), act()), CallFailed, begins, phase="call", ran="unknown")
+    call_fails(server, "Server odd: its event stream ended before the answer came, also after resuming it 2")
     assert len(resumes(server)) == 2
 
 
-def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(bench, fails, serve):
+def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(serve, call_fails):
     async def gone(request: Request, reply: Reply) -> bool:
         if request.rpc != "tools/call":
             return request.method == "GET" and await reply.status(500) is None
@@ -434,10 +429,7 @@ def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(benc
         reply.close()
         return True
 
-    begins = "Server odd: its event stream ended before the answer came"
-    fails(
-        lambda: bench.pool.call(launch(serve(gone)), act()), CallFailed, begins, phase="call", ran="unknown"
-    )
+    call_fails(launch(serve(gone)), "Server odd: its event stream ended before the answer came")
 
 
 _HOSTILE = ["9" * 30, "9" * 5000, "99999999"]
@@ -479,18 +471,17 @@ def resumed_after(bench: Any, serve: Callable[..., FaultServer], pause: str) -> 
 
 
 @pytest.mark.parametrize("pause", _HOSTILE)
-def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, fails, serve, pause):
+def test_row_49_a_pause_beyond_the_deadline_of_the_call_ends_at_it(bench, serve, pause, call_fails):
     async def cut(request: Request, reply: Reply) -> None:
         await reply.events(f"id: 1\nretry: {pause}\ndata:")
         reply.close()
 
     there = launch(serve(on_call(cut)), call_timeout=1)
-    begins = "Tool act on server odd did not answer within 1 s"
-    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+    call_fails(there, "Tool act on server odd did not answer within 1 s", DeadlineExceeded)
     assert bench.pool.list_tools(there).tools  # the connection has not suffered
 
 
-def test_row_50_an_event_over_the_limit_is_named_with_its_size(bench, fails, serve):
+def test_row_50_an_event_over_the_limit_is_named_with_its_size(serve, call_fails):
     async def flood(request: Request, reply: Reply) -> None:
         await reply.events()
         await reply.raw(b"data: ")
@@ -498,59 +489,39 @@ def test_row_50_an_event_over_the_limit_is_named_with_its_size(bench, fails, ser
             await reply.raw(b"x" * 64 * KIB)
         await asyncio.sleep(60)
 
-    error = fails(
-        lambda: bench.pool.call(launch(serve(on_call(flood)), max_line_mb=1, call_timeout=5), act()),
-        CallFailed,
-        "Server odd sent an event of more than 1 MiB (",
-        phase="call",
-        ran="unknown",
-    )
+    there = launch(serve(on_call(flood)), max_line_mb=1, call_timeout=5)
+    error = call_fails(there, "Server odd sent an event of more than 1 MiB (")
     assert error.facts["limit_bytes"] == MIB
     assert MIB < error.facts["size_bytes"] < 3 * MIB
     assert "max_line_mb" in error.suggestions[0]
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(bench, fails, serve, kind):
+def test_row_51_a_compressed_bomb_is_capped_on_what_it_decodes_to(serve, kind, call_fails):
     bomb = gzip.compress(b'data: "' + b" " * 64 * MIB)
 
     async def explode(request: Request, reply: Reply) -> None:
         await reply.status(200, bomb, content_type=kind, content_encoding="gzip")
 
-    error = fails(
-        lambda: bench.pool.call(launch(serve(on_call(explode)), max_line_mb=1), act()),
-        CallFailed,
-        "Server odd sent an event of more than 1 MiB ("
-        if kind == "text/event-stream"
-        else "Server odd sent an answer of more than 1 MiB (",
-        phase="call",
-        ran="unknown",
-    )
+    sent = "event" if kind == "text/event-stream" else "answer"
+    there = launch(serve(on_call(explode)), max_line_mb=1)
+    error = call_fails(there, f"Server odd sent an {sent} of more than 1 MiB (")
     assert error.facts["limit_bytes"] == MIB
     assert len(bomb) < MIB < error.facts["size_bytes"] < 4 * MIB
     assert "max_line_mb" in error.suggestions[0]
 
 
-async def truncate(reply: Reply) -> None:
-    await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
-    reply.close()
+_TRUNCATED = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"
 
 
-async def hang_up(reply: Reply) -> None:
-    reply.close()
-
-
-async def reset(reply: Reply) -> None:
-    reply.reset()
-
-
-@pytest.mark.parametrize("end", [reset, hang_up, truncate])
-def test_row_52_a_broken_answer_harms_its_own_call_only(bench, fails, serve, end):
+@pytest.mark.parametrize("end", ["reset", "hang up", "truncate"])
+def test_row_52_a_broken_answer_harms_its_own_call_only(bench, serve, end, call_fails):
     broken = asyncio.Event()
 
     async def fault(request: Request, reply: Reply) -> None:
         if request.message["params"]["arguments"].get("bad"):
-            await end(reply)
+            await reply.raw(_TRUNCATED if end == "truncate" else b"")
+            (reply.reset if end == "reset" else reply.close)()
             broken.set()
             return
         await broken.wait()
@@ -561,13 +532,7 @@ def test_row_52_a_broken_answer_harms_its_own_call_only(bench, fails, serve, end
     bench.pool.info(there)
     with ThreadPoolExecutor(1) as threads:
         neighbour = threads.submit(bench.pool.call, there, act())
-        fails(
-            lambda: bench.pool.call(there, act(bad=True)),
-            CallFailed,
-            f"Server odd: the exchange with {server.url()} broke off",
-            phase="call",
-            ran="unknown",
-        )
+        call_fails(there, f"Server odd: the exchange with {server.url()} broke off", call=act(bad=True))
         assert text(neighbour.result(10)) == "unharmed"
     assert text(bench.pool.call(there, act())) == "unharmed"
     assert server.count("initialize") == 1
@@ -576,7 +541,7 @@ def test_row_52_a_broken_answer_harms_its_own_call_only(bench, fails, serve, end
 @pytest.mark.parametrize(
     "beginning", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"]
 )
-def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, fails, serve, beginning):
+def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, serve, beginning, call_fails):
     async def trickle(request: Request, reply: Reply) -> None:
         await reply.raw(beginning)
         while True:
@@ -585,26 +550,23 @@ def test_row_53_an_answer_that_trickles_meets_a_total_deadline(bench, fails, ser
 
     there = launch(serve(on_call(trickle)), timeout=1, call_timeout=5)
     begins = "Tool act on server odd did not answer completely within 1 s (timeout)"
-    error = fails(
-        lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown"
-    )
+    error = call_fails(there, begins, DeadlineExceeded)
     assert error.action == "timeout"
     assert bench.pool.list_tools(there).tools
 
 
-def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(bench, fails, serve):
+def test_row_53_an_event_stream_that_trickles_meets_the_deadline_of_the_call(serve, call_fails):
     async def trickle(request: Request, reply: Reply) -> None:
         await reply.events()
         while True:
             await reply.raw(b": still here\n\n")
             await asyncio.sleep(0.05)
 
-    there = launch(serve(on_call(trickle)), call_timeout=1)
     begins = "Tool act on server odd did not answer within 1 s (call_timeout)"
-    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+    call_fails(launch(serve(on_call(trickle)), call_timeout=1), begins, DeadlineExceeded)
 
 
-def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, fails, serve):
+def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, serve, call_fails):
     async def stuck(request: Request, reply: Reply) -> bool:
         if request.rpc == "notifications/cancelled" or (
             request.rpc == "tools/call" and request.message["params"]["arguments"]
@@ -615,23 +577,22 @@ def test_row_53_a_server_that_takes_no_cancellation_holds_nobody_up(bench, fails
     there = launch(serve(stuck), call_timeout=4)
     begins = "Tool act on server odd did not answer within 4 s (call_timeout)"
     hang = act(hang=True)
-    fails(lambda: bench.pool.call(there, hang), DeadlineExceeded, begins, phase="call", ran="unknown")
+    call_fails(there, begins, DeadlineExceeded, call=hang)
     assert text(bench.pool.call(there, act())) == "done"  # it waits for its turn, not for the server
 
 
-def test_row_54_a_web_page_is_taken_for_one_to_log_in(bench, fails, serve):
+def test_row_54_a_web_page_is_taken_for_one_to_log_in(serve, connection_fails):
     page = with_status(200, b"<html>Please log in</html>", content_type="text/html; charset=utf-8")
     server = serve(on("initialize", page))
     begins = f"Server odd: {server.url()} answered with a web page (text/html), likely a login page"
-    error = fails(lambda: bench.pool.info(launch(server)), ConnectionFailed, begins, phase="handshake")
+    error = connection_fails(server, begins)
     assert error.facts["content_type"] == "text/html"
     assert "browser" in error.suggestions[0]
 
 
-def test_row_55_an_answer_with_a_wrong_id_counts_as_none(bench, fails, serve):
+def test_row_55_an_answer_with_a_wrong_id_counts_as_none(serve, call_fails):
     async def mixed_up(request: Request, reply: Reply) -> None:
         await reply.json({"jsonrpc": "2.0", "id": 4711, "result": {"content": []}})
 
-    there = launch(serve(on_call(mixed_up)), call_timeout=1)
     begins = "Tool act on server odd did not answer within 1 s (call_timeout); 1 replies matched no"
-    fails(lambda: bench.pool.call(there, act()), DeadlineExceeded, begins, phase="call", ran="unknown")
+    call_fails(launch(serve(on_call(mixed_up)), call_timeout=1), begins, DeadlineExceeded)

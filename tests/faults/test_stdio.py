@@ -13,8 +13,10 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from programs import until
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.failures import Evidence, explain
@@ -46,42 +48,61 @@ def calls(bench) -> list[str]:
     return [line for line in bench.log if line.startswith("call ")]
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 5) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
-
-
 def program(**options: object) -> Launch:
     return Launch(server=Server(name="odd", **options))  # type: ignore[arg-type]  # any field of `Server`
 
 
-def test_row_01_a_missing_command_is_named_with_the_closest_one(bench, fails):
-    launch = program(command="pythn3")
-    error = fails(
-        lambda: bench.pool.info(launch), ConnectionFailed, "Command not found: pythn3", phase="start"
-    )
+@pytest.fixture
+def start_fails(bench, fails) -> Callable[..., McpError]:
+    """Start the server of a scenario, which must fail."""
+
+    def check(launch: Launch | str, begins: str, *, phase: str = "handshake", **fields: Any) -> McpError:
+        launch = bench.launch(launch) if isinstance(launch, str) else launch
+        return fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase=phase, **fields)
+
+    return check
+
+
+@pytest.fixture
+def call_fails(bench, fails) -> Callable[..., McpError]:
+    """Call the tool of such a server, which must fail."""
+
+    def check(
+        launch: Launch | str,
+        begins: str,
+        kind: type[McpError] = CallFailed,
+        *,
+        ran: str = "unknown",
+        phase: str = "call",
+        **value: object,
+    ) -> McpError:
+        launch = bench.launch(launch) if isinstance(launch, str) else launch
+        return fails(lambda: bench.act(launch, **value), kind, begins, phase=phase, ran=ran)
+
+    return check
+
+
+def test_row_01_a_missing_command_is_named_with_the_closest_one(start_fails):
+    error = start_fails(program(command="pythn3"), "Command not found: pythn3", phase="start")
     assert error.facts["closest"] == "python3"
     assert "python3" in error.suggestions[0]
     assert error.exit_code == 3
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_row_02_a_command_that_may_not_be_executed_is_told(bench, fails, tmp_path, by_name):
+def test_row_02_a_command_that_may_not_be_executed_is_told(tmp_path, by_name, start_fails):
     path = tmp_path / "not-executable"
     path.touch(mode=0o600)
-    launch = program(command=path.name if by_name else str(path), env={"PATH": str(tmp_path)})
-    error = fails(
-        lambda: bench.pool.info(launch), ConnectionFailed, f"Permission denied: {path}", phase="start"
+    error = start_fails(
+        program(command=path.name if by_name else str(path), env={"PATH": str(tmp_path)}),
+        f"Permission denied: {path}",
+        phase="start",
     )
     assert error.suggestions == (f"chmod +x {path}",)
 
 
-def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(bench, fails):
-    launch = bench.launch("ExitsAtOnce")
-    begins = "Server odd exited 3 before the handshake"
-    error = fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake")
+def test_row_03_a_server_that_exits_at_once_is_told_with_code_and_last_words(start_fails):
+    error = start_fails("ExitsAtOnce", "Server odd exited 3 before the handshake")
     assert "\n  no database" in error.message
     assert error.facts["exit_code"] == 3
 
@@ -94,17 +115,14 @@ def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench
 
 
 @pytest.mark.parametrize("scenario", ["BreaksJson", "BreaksJsonWithBadBytes"])
-def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(bench, fails, scenario):
-    begins = "Invalid JSON response from server odd: {oops"
-    launch = bench.launch(scenario)
-    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(scenario, call_fails):
+    error = call_fails(scenario, "Invalid JSON response from server odd: {oops")
     assert "author" in error.suggestions[0]
 
 
-def test_row_05_a_message_that_breaks_off_is_no_success(bench, fails):
-    launch = bench.launch("BreaksOff")
+def test_row_05_a_message_that_breaks_off_is_no_success(call_fails):
     begins = "MCP server process terminated unexpectedly: odd exited 0 in the middle of a message"
-    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+    error = call_fails("BreaksOff", begins)
     assert error.facts["exit_code"] == 0
 
 
@@ -114,10 +132,9 @@ def test_row_06_bytes_that_are_not_utf8_are_a_warning_and_no_hang(bench, within)
     assert ["UTF-8" in text for text in bench.warnings] == [True]
 
 
-def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, fails):
-    launch = bench.launch("WritesWithoutEnd", max_line_mb=4, call_timeout=5)
+def test_row_07_an_endless_line_is_cut_off_at_the_cap(bench, call_fails):
     begins = "Server odd sent a message of more than 4 MiB ("
-    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+    error = call_fails(bench.launch("WritesWithoutEnd", max_line_mb=4, call_timeout=5), begins)
     assert error.facts["limit_bytes"] == 4 * MIB
     assert 4 * MIB < error.facts["size_bytes"] < 6 * MIB
     assert f"({error.facts['size_bytes']:,} bytes received so far)" in error.message
@@ -147,7 +164,7 @@ with Pool(print) as pool:
 
 
 @pytest.mark.timeout(60)
-def test_row_07_an_endless_line_takes_no_more_memory_than_the_cap_and_a_little(bench, hosts):
+def test_row_07_an_endless_line_takes_no_more_memory_than_the_cap_and_a_little(hosts):
     program = [sys.executable, "-c", _READS_AN_ENDLESS_LINE, str(FAULTY)]
     with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
         hosts.append(process.pid)
@@ -192,43 +209,41 @@ def test_row_07_a_line_in_pieces_is_copied_once_into_the_buffer_and_once_out(mon
     assert copied == 2 * len(line)
 
 
-def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, fails):
-    launch = bench.launch("IsSilent", startup_timeout=1)
+def test_row_08_a_silent_server_ends_at_the_start_deadline_which_names_the_phase(bench, start_fails):
     begins = "Server odd did not finish its handshake within 1 s"
-    error = fails(
-        lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake", retryable=True
-    )
+    error = start_fails(bench.launch("IsSilent", startup_timeout=1), begins, retryable=True)
     assert error.facts["seconds"] == 1
     assert "startup_timeout" in error.suggestions[0]
 
 
-def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, fails):
-    launch = bench.launch("AnswersAnotherId", call_timeout=0.5)
+def test_row_09_a_deadline_counts_the_replies_to_nobody(bench, call_fails):
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 1 replies matched no"
-    error = fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
+    error = call_fails(bench.launch("AnswersAnotherId", call_timeout=0.5), begins, DeadlineExceeded)
     assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
 
 
-def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, fails):
+def test_row_10_a_reply_that_comes_three_times_is_one_result(bench, call_fails):
     launch = bench.launch("AnswersThreeTimes", call_timeout=0.5)
     assert [bench.act(launch, value=n).content[0]["text"] for n in range(3)] == ["0", "1", "2"]
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout); 6 replies matched no"
-    error = fails(
-        lambda: bench.act(launch, value="hang"), DeadlineExceeded, begins, phase="call", ran="unknown"
-    )
+    error = call_fails(launch, begins, DeadlineExceeded, value="hang")
     assert error.facts["seconds"] == 0.5
 
 
-def test_row_11_another_protocol_version_names_both_sides(bench, fails):
-    launch = bench.launch("SpeaksAnOldVersion")
+def test_row_11_another_protocol_version_names_both_sides(start_fails):
     begins = "MCP protocol version not supported: server odd offers 1999-01-01, pflow requires 2025-11-25"
-    fails(lambda: bench.pool.info(launch), ConnectionFailed, begins, phase="handshake")
+    start_fails("SpeaksAnOldVersion", begins)
 
 
-def test_row_12_a_server_that_stops_reading_ends_at_the_write_deadline_and_did_not_run(bench, fails):
-    launch = bench.launch("StopsReading", call_timeout=0.5)
+def test_row_12_a_server_that_stops_reading_ends_at_the_write_deadline_and_did_not_run(bench, call_fails):
     begins = "Server odd stopped reading: a message could not be written within its deadline"
-    error = fails(lambda: bench.act(launch, value="x" * 4_000_000), DeadlineExceeded, begins, phase="call")
+    error = call_fails(
+        bench.launch("StopsReading", call_timeout=0.5),
+        begins,
+        DeadlineExceeded,
+        value="x" * 4_000_000,
+        ran="not ran",
+    )
     assert error.action == "timeout"
     assert not calls(bench)
 
@@ -240,16 +255,16 @@ def test_row_13_a_server_that_will_not_end_is_gone_in_five_seconds(bench):
         started = time.monotonic()
     assert time.monotonic() - started < 5
     assert marked_processes(f"{os.getpid()}-") == []
-    wait_until(lambda: not bench.hidden_left(), seconds=1)
+    until(lambda: not bench.hidden_left(), 1)
 
 
 def test_row_14_grandchildren_end_with_their_server(bench):
     with Pool(print) as pool:
         pool.info(bench.launch("StartsChildren"))
-        wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 3)
+        until(lambda: len(marked_processes(f"{os.getpid()}-")) == 3)
         assert len(bench.hidden_left()) == 1
     assert marked_processes(f"{os.getpid()}-") == []
-    wait_until(lambda: not bench.hidden_left(), seconds=1)
+    until(lambda: not bench.hidden_left(), 1)
 
 
 def test_row_15_a_daemon_is_found_by_the_marker_in_its_environment(bench):
@@ -258,17 +273,16 @@ def test_row_15_a_daemon_is_found_by_the_marker_in_its_environment(bench):
     (other,) = marked_processes(f"{os.getpid()}-")
     with Pool(print) as pool:
         pool.info(bench.launch("StartsADaemon"))
-        wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 3)
+        until(lambda: len(marked_processes(f"{os.getpid()}-")) == 3)
     assert marked_processes(f"{os.getpid()}-") == [other]
 
 
 @pytest.mark.timeout(60)
-def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, fails, within):
+def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, within, call_fails):
     launch = bench.launch("FloodsStderr")
     with within(20):
         assert bench.act(launch).content[0]["text"] == "done"
-    begins = "MCP server process terminated unexpectedly: odd exited 4"
-    error = fails(lambda: bench.act(launch, value="die"), CallFailed, begins, phase="call", ran="unknown")
+    error = call_fails(launch, "MCP server process terminated unexpectedly: odd exited 4", value="die")
     assert error.facts["exit_code"] == 4
     assert 0 < len(error.facts["stderr"]) <= _STDERR_KEPT
     reader = TailReader()
@@ -277,24 +291,21 @@ def test_row_16_a_flood_on_stderr_is_drained_and_its_end_is_kept(bench, fails, w
     assert len(reader._kept) <= 2 * _STDERR_KEPT
 
 
-def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, fails):
-    launch = bench.launch("Crashes")
-    begins = "MCP server process terminated unexpectedly: odd was killed by SIGSEGV"
-    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+def test_row_17_a_crash_in_mid_call_is_told_with_signal_last_words_and_unknown_outcome(bench, call_fails):
+    error = call_fails("Crashes", "MCP server process terminated unexpectedly: odd was killed by SIGSEGV")
     assert "\n  going down" in error.message
     assert error.facts["exit_code"] == -signal.SIGSEGV
     assert len(calls(bench)) == 1
 
 
-def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on(bench, fails):
+def test_row_18_a_hung_call_is_cancelled_and_its_server_stopped_and_others_go_on(bench, call_fails):
     other = bench.launch("Plain", name="other")
-    launch = bench.launch("Hangs", call_timeout=0.5)
     begins = "Tool act on server odd did not answer within 0.5 s (call_timeout)"
-    error = fails(lambda: bench.act(launch), DeadlineExceeded, begins, phase="call", ran="unknown")
+    error = call_fails(bench.launch("Hangs", call_timeout=0.5), begins, DeadlineExceeded)
     assert (error.action, error.facts["seconds"]) == ("timeout", 0.5)
     assert bench.act(other).content[0]["text"] == "done"
-    wait_until(lambda: "cancelled" in bench.log)
-    wait_until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
+    until(lambda: "cancelled" in bench.log)
+    until(lambda: len(marked_processes(f"{os.getpid()}-")) == 1)
 
 
 def test_row_18_ctrl_c_reaches_the_server_as_a_cancellation(bench):
@@ -308,7 +319,7 @@ def test_row_18_ctrl_c_reaches_the_server_as_a_cancellation(bench):
             bench.act(launch)
     finally:
         signal.signal(signal.SIGALRM, before)
-    wait_until(lambda: "cancelled" in bench.log)
+    until(lambda: "cancelled" in bench.log)
 
 
 def test_row_19_a_tools_own_failure_is_the_nodes_error_whatever_else_there_is(bench):
@@ -327,10 +338,8 @@ def test_row_19_a_tools_own_failure_is_the_nodes_error_whatever_else_there_is(be
     assert error.suggestions
 
 
-def test_row_20_a_json_rpc_error_shows_code_and_message_and_is_not_a_tools_failure(bench, fails):
-    launch = bench.launch("AnswersWithAnError")
-    begins = "Server odd answered with error -32050: quota used up"
-    error = fails(lambda: bench.act(launch), CallFailed, begins, phase="call", ran="unknown")
+def test_row_20_a_json_rpc_error_shows_code_and_message_and_is_not_a_tools_failure(call_fails):
+    error = call_fails("AnswersWithAnError", "Server odd answered with error -32050: quota used up")
     assert error.facts["code"] == -32050
 
 
@@ -431,10 +440,8 @@ def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
     assert "pflow mcp sync odd" in warning
 
 
-def test_row_28_a_tool_that_vanished_is_told_and_that_a_sync_is_due(bench, fails):
-    launch = bench.launch("LosesItsTool")
-    begins = "Tool act not found on server odd"
-    error = fails(lambda: bench.act(launch), McpError, begins, phase="call")
+def test_row_28_a_tool_that_vanished_is_told_and_that_a_sync_is_due(call_fails):
+    error = call_fails("LosesItsTool", "Tool act not found on server odd", McpError, ran="not ran")
     assert "pflow mcp sync odd" in error.suggestions[0]
 
 
@@ -499,7 +506,7 @@ def test_row_30_however_the_host_ends_its_servers_are_gone_two_seconds_later(ben
         elif how == "hang up":
             os.close(ours)
         host.wait(5)
-        wait_until(lambda: not (marked_processes(marker) or bench.hidden_left()), seconds=2)
+        until(lambda: not (marked_processes(marker) or bench.hidden_left()), 2)
     finally:
         if how != "hang up":
             os.close(ours)
@@ -516,13 +523,13 @@ def _end_session(leader: int) -> None:
         return
 
 
-def test_row_31_a_server_that_crashes_over_and_over_is_started_five_times(bench, fails):
+def test_row_31_a_server_that_crashes_over_and_over_is_started_five_times(bench, call_fails):
     launch = bench.launch("Crashes")
     for _ in range(5):
         with pytest.raises(CallFailed):
             bench.act(launch)
     begins = "Server odd ended 5 times within 3 minutes; it is not started again"
-    fails(lambda: bench.act(launch), ConnectionFailed, begins, phase="start")
+    call_fails(launch, begins, ConnectionFailed, ran="not ran", phase="start")
     assert starts(bench) == 5
 
 
@@ -544,7 +551,7 @@ def test_row_32_a_server_that_died_while_idle_is_started_again(bench):
     for _ in range(2):
         assert bench.act(launch).content[0]["text"] == "done"
         # A dying process loses its environment, and so its marker, before its pipes are closed.
-        wait_until(lambda: not bench.dying_left())
+        until(lambda: not bench.dying_left())
     assert starts(bench) == 2
     assert any("exited or hung and is being restarted" in text for text in bench.warnings)
 
@@ -563,10 +570,8 @@ def test_row_32_the_end_of_a_server_that_got_nothing_leaves_a_call_to_be_sent():
     assert (error.ran, error.retryable) == ("not ran", True)
 
 
-def test_row_32_a_call_that_was_written_is_never_sent_again(bench, fails):
-    launch = bench.launch("Crashes")
-    begins = "MCP server process terminated unexpectedly"
-    fails(lambda: bench.act(launch, value=1), CallFailed, begins, phase="call", ran="unknown")
+def test_row_32_a_call_that_was_written_is_never_sent_again(bench, call_fails):
+    call_fails("Crashes", "MCP server process terminated unexpectedly", value=1)
     assert calls(bench) == ["call 1"]
     assert starts(bench) == 1
 
