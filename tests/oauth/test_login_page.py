@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import SimpleQueue
@@ -12,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from authorization_requests import authorization_fields, redeem, registered
-from browser import approving_person, browsing
+from browser import browsing
 
 
 @pytest.fixture
@@ -69,14 +66,3 @@ def test_a_person_approves_or_denies_with_the_mouse(authorization_server, arriva
     answer = redeem(authorization_server, client_id, approved["code"], redirect_uri=redirect_uri)
     assert answer.json()["scope"] == "notes:read notes:write"
     assert denied["error"] == "access_denied"
-
-
-@pytest.mark.slow
-def test_a_program_opens_the_page_and_somebody_approves(authorization_server, arrivals, chromium, tmp_path):
-    redirect_uri, came = arrivals
-    authorization_server.switch(consent="page")
-    url, _ = page(authorization_server, redirect_uri)
-    program = [sys.executable, "-c", "import sys, webbrowser; assert webbrowser.open(sys.argv[1])", url]
-    person = approving_person(chromium, tmp_path / "profile")
-    subprocess.run(program, env={**os.environ, "BROWSER": person}, check=True, timeout=60)
-    assert came.get(timeout=60)["code"]

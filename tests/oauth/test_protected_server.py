@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
@@ -13,7 +12,6 @@ from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
-from protected_server import protected_server as starting
 
 ERAS = ("legacy", "2026-07-28")
 
@@ -59,16 +57,6 @@ def test_without_a_token_it_says_where_its_metadata_are(authorization_server, pr
     assert metadata["scopes_supported"] == ["notes:read"]
 
 
-def test_a_token_calls_tools_and_calls_are_counted(protected_server, tokens):
-    for _ in range(2):
-        answer = call(protected_server, "read_note", tokens["access_token"])
-        assert (answer.status_code, "the note" in answer.text) == (200, True), answer.text
-    assert protected_server.calls() == {"read_note": 2}
-    (first, _) = protected_server.requests("mcp")
-    assert first.headers["authorization"] == f"Bearer {tokens['access_token']}"
-    assert first.json["method"] == "tools/call"
-
-
 def test_a_token_of_another_resource_is_refused(authorization_server, protected_server):
     for resource in ("https://other.example/mcp", None):
         access = sign_in(authorization_server, resource=resource)["access_token"]
@@ -103,48 +91,6 @@ def test_a_tool_may_need_another_scope(authorization_server, protected_server, t
     answer = call(protected_server, "write_note", more["access_token"], text="x")
     assert (answer.status_code, "wrote x" in answer.text) == (200, True)
     assert protected_server.calls() == {"write_note": 1}
-
-
-def test_the_scopes_that_everything_needs_are_checked_by_the_sdk(authorization_server, protected_server):
-    access = sign_in(authorization_server, resource=protected_server.url, scope="notes:write")["access_token"]
-    assert "Required scope: notes:read" in challenge(call(protected_server, "read_note", access), 403)
-
-
-def test_the_challenge_and_the_metadata_are_switched(protected_server):
-    protected_server.switch(challenge_scope="notes:read notes:write", metadata_at="root")
-    said = challenge(call(protected_server, "read_note"), 401)
-    assert 'scope="notes:read notes:write"' in said
-    assert said.endswith('/.well-known/oauth-protected-resource"')
-    protected_server.switch(metadata={"resource": "https://evil.example/mcp", "scopes_supported": None})
-    with protected_server.client() as client:
-        below = client.get("/.well-known/oauth-protected-resource/mcp")
-        root = client.get("/.well-known/oauth-protected-resource").json()
-    assert below.status_code == 404
-    assert (root["resource"], "scopes_supported" in root) == ("https://evil.example/mcp", False)
-    protected_server.switch(metadata_in_challenge=False, challenge_scope="")
-    assert challenge(call(protected_server, "read_note"), 401) == 'Bearer error="invalid_token"'
-
-
-def test_it_fails_on_demand(protected_server, tokens):
-    protected_server.fail("mcp", times=1, status=503, when={"method": "tools/call"})
-    assert call(protected_server, "read_note", tokens["access_token"]).status_code == 503
-    assert call(protected_server, "read_note", tokens["access_token"]).status_code == 200
-
-
-def test_it_may_be_reached_by_http(certificate_authority, authorization_server):
-    with starting(certificate_authority, authorization_server, tls=False, required_scopes=()) as server:
-        assert server.url.startswith("http://127.0.0.1:")
-        tokens = sign_in(authorization_server, resource=server.url)
-        assert call(server, "read_note", tokens["access_token"]).status_code == 200
-
-
-def test_many_calls_come_at_the_same_time(protected_server, tokens):
-    with ThreadPoolExecutor(8) as threads:
-        calls = [
-            threads.submit(call, protected_server, "read_note", tokens["access_token"]) for _ in range(16)
-        ]
-    assert {it.result().status_code for it in calls} == {200}
-    assert protected_server.calls() == {"read_note": 16}
 
 
 class Storage:
@@ -210,15 +156,3 @@ def test_the_sdk_signs_in_steps_up_and_refreshes(authorization_server, protected
     auth.context.token_expiry_time = 1
     assert anyio.run(act, protected_server, auth, mode, ("read_note", {})) == ["the note"]
     assert len(authorization_server.refreshes()) == 1
-
-
-def test_the_sdk_uses_a_client_metadata_document(authorization_server, protected_server):
-    url = authorization_server.publish(
-        "pflow.json",
-        client_name="pflow",
-        redirect_uris=[REDIRECT],
-        grant_types=["authorization_code", "refresh_token"],
-    )
-    auth = provider(protected_server, Storage(), by_hand(authorization_server), client_metadata_url=url)
-    assert anyio.run(act, protected_server, auth, "auto", ("read_note", {})) == ["the note"]
-    assert authorization_server.requests("register") == []

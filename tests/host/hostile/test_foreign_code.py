@@ -24,26 +24,11 @@ pytestmark = [
 HERE = Path(__file__).parent
 EXIT_CODES = {0, 1, 2, 3, 130}
 RAISED = [
-    "CancelledError",
-    "GeneratorExit",
-    "BaseExceptionGroup",
-    "ExceptionGroup",
-    "SystemExit(7)",
-    "SystemExit(0)",
-    "SystemExit(text)",
-    "SystemExit(Exiting)",
-    "Own",
-    "Speechless",
-    "Unpresentable",
-    "Withheld",
-    "Details",
-    "StopIteration",
-    "StopAsyncIteration",
-    "EOFError",
-    "BrokenPipeError",
-    "MemoryError",
-    "RecursionError",
-    "KeyboardInterrupt",
+    *("CancelledError", "GeneratorExit", "BaseExceptionGroup", "ExceptionGroup"),
+    *("SystemExit(7)", "SystemExit(0)", "SystemExit(text)", "SystemExit(Exiting)"),
+    *("Own", "Speechless", "Unpresentable", "Withheld"),
+    *("Details", "StopIteration", "StopAsyncIteration", "EOFError"),
+    *("BrokenPipeError", "MemoryError", "RecursionError", "KeyboardInterrupt"),
     "KeyboardInterruptGroup",
 ]
 CLOSED = ["sys.stdout.close()", "os.close(1)", "sys.stderr.close()", "sys.stdout = None", "print"]
@@ -51,52 +36,36 @@ INTERRUPTIONS = {"KeyboardInterrupt", "KeyboardInterruptGroup"}
 
 START = ["plugins", "registry list", "run echo.json", "mcp list", "--help"]
 LISTS = ["plugins", "registry list", "run echo.json"]
-RUNS = [
-    "run hostile.json",
-    "registry run hostile-node",
-    "run parallel.json",
-    "run batch.json",
-    "run retry.json",
-]
+RUNS = ["run hostile.json", "registry run hostile-node"]
+RUNS += ["run parallel.json", "run batch.json", "run retry.json"]
+BOTH = ["run echo.json", "run hostile.json"]
+IMPORTS = [*RUNS, "registry validate"]
+DO = ["hostile do"]
+LOCKED = ["run echo.json --locked", "validate echo.json --locked"]
+FINDS = ["registry list", "registry search node", "registry discover node"]
 PLACES = {
-    "import": START,
-    "addhooks": START,
-    "configure": START,
-    "unconfigure": START,
-    "register_nodes": LISTS,
-    "register_nodes_late": LISTS,
+    **dict.fromkeys(("import", "addhooks", "configure", "unconfigure"), START),
+    **dict.fromkeys(("register_nodes", "register_nodes_late", "source_prefixes"), LISTS),
     "register_commands": ["plugins", "run echo.json", "hostile", "--version"],
     "inject_params": RUNS[:2],
     "validate_config": ["config check"],
-    "check_lock": ["run echo.json --locked", "validate echo.json --locked"],
-    "check_lock_late": ["run echo.json --locked", "validate echo.json --locked"],
-    "run_context": ["run echo.json", "run hostile.json"],
-    "context_enter": ["run echo.json", "run hostile.json"],
-    "context_exit": ["run echo.json", "run hostile.json"],
+    **dict.fromkeys(("check_lock", "check_lock_late"), LOCKED),
+    **dict.fromkeys(("run_context", "context_enter", "context_exit"), BOTH),
     "context_of_class_enter": ["run echo.json"],
     "context_of_class_exit": ["run echo.json", "run missing-value.json"],
-    "source_prefixes": ["plugins", "registry list", "run echo.json"],
     "source_files": ["config path"],
-    "source_fingerprint": ["registry list", "registry search node", "registry discover node"],
+    **dict.fromkeys(("source_fingerprint", "source_sketches"), FINDS),
     "source_get": ["registry describe hostile-node", "validate hostile.json", *RUNS[:2]],
     "source_entries": ["registry export", "registry validate"],
-    "source_sketches": ["registry list", "registry search node", "registry discover node"],
     "source_missing": ["registry describe hostile-nothing", "validate missing.json"],
     "source_unmet": ["validate hostile.json", "run hostile.json"],
     "source_check_use": ["validate hostile.json", *RUNS],
     "source_upgrade": ["validate hostile.json", "run echo.json"],
-    "node_import": [*RUNS, "registry validate"],
-    "node_init": [*RUNS, "registry validate"],
-    "node_copy": RUNS,
-    "node_set_params": RUNS,
-    "node_prep": RUNS,
-    "node_exec": RUNS,
-    "node_exec_fallback": RUNS,
-    "node_post": RUNS,
-    "node_error": RUNS,
+    **dict.fromkeys(("node_import", "node_init"), IMPORTS),
+    **dict.fromkeys(("node_copy", "node_set_params", "node_prep", "node_exec"), RUNS),
+    **dict.fromkeys(("node_exec_fallback", "node_post", "node_error"), RUNS),
     "node_async": ["run async.json"],
-    "command": ["hostile do"],
-    "report_text": ["hostile do"],
+    **dict.fromkeys(("command", "report_text"), DO),
     "parsing": ["hostile parse"],
 }
 """Each place, with commands that come by there."""
@@ -320,23 +289,11 @@ def test_an_answer_of_the_wrong_type_is_a_failure_of_the_plugin(play, place, wor
 
 
 @pytest.mark.parametrize("how", ["Own", "SystemExit(7)", "Speechless", "os.close(1)", "KeyboardInterrupt"])
-def test_a_program_of_its_own_ends_as_those_of_the_table_do(play, tmp_path, how):
+def test_a_program_of_its_own_ends_as_those_of_the_table_do(play, python, tmp_path, how):
     for place, words in (("configure", "run echo.json --json"), ("node_exec", "run hostile.json --json")):
         ((_, forked),) = play([(place, how, words)])
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pflow_mcp_plugin", *words.split()],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(tmp_path / "site"),
-                "HOSTILE": f"{place} {how}",
-                "PFLOW_HOME": str(tmp_path / "home"),
-            },
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == forked["code"]
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "HOSTILE": f"{place} {how}"}
+        done = python("-m", "pflow_mcp_plugin", *words.split(), env=env)
+        assert done.exit_code == forked["code"]
         assert json.loads(done.stdout)["success"] == json.loads(forked["out"])["success"]
         assert (done.stderr == "") == (forked["err"] == "")
