@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import subprocess
-import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from programs import script_server, until
 
 from pflow_mcp_plugin.calls import Session, call, call_async, session
 from pflow_mcp_plugin.contract import PflowError
@@ -23,13 +22,30 @@ FAULTY = Path(__file__).parent / "faults" / "stdio_server.py"
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 
 
+COUNTING = """
+import os, sys
+from mcp.server import MCPServer
+
+with open(sys.argv[1], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+server = MCPServer("counting")
+
+@server.tool()
+def double(number: int) -> int:
+    if number < 0:
+        raise ValueError("number is negative")
+    return 2 * number
+
+server.run("stdio")
+"""
+
+
 @pytest.fixture
-def configured(pflow, pflow_home):
+def configured(pflow):
     """Add a server and sync it."""
 
     def configured(server, table):
-        assert pflow("mcp", "add", json.dumps({server: table})).exit_code == 0
-        assert pflow("mcp", "sync", server).exit_code == 0
+        assert pflow("mcp", "add", json.dumps({server: table}), "--sync").exit_code == 0
 
     return configured
 
@@ -39,21 +55,8 @@ def counting(configured, tmp_path):
     """Add a server that notes each of its starts; return the file."""
     starts = tmp_path / "starts"
     program = tmp_path / "counting.py"
-    program.write_text(
-        "import os\n"
-        "from mcp.server import MCPServer\n"
-        f"with open({str(starts)!r}, 'a') as file:\n"
-        "    file.write(f'{os.getpid()}\\n')\n"
-        "server = MCPServer('counting')\n"
-        "@server.tool()\n"
-        "def double(number: int) -> int:\n"
-        "    if number < 0:\n"
-        "        raise ValueError('number is negative')\n"
-        "    return 2 * number\n"
-        "server.run('stdio')\n",
-        encoding="utf-8",
-    )
-    configured("counting", {"command": sys.executable, "args": [str(program)]})
+    program.write_text(COUNTING, encoding="utf-8")
+    configured("counting", script_server(program, starts))
     starts.unlink()
     return starts
 
@@ -67,17 +70,15 @@ def test_a_call_returns_the_result_of_the_tool(counting):
     assert _starts(counting) == 1
 
 
-def test_a_call_that_fails_raises_the_error_of_the_tool(counting):
-    with pytest.raises(PflowError, match="Error executing tool double") as raised:
-        call("counting", "double", number=-1)
-    assert raised.value.ran == "ran"
-
-
-def test_the_text_of_a_failure_names_tool_and_server_once(counting):
+def test_a_call_that_fails_raises_the_error_of_the_tool_which_names_tool_and_server_once(counting):
     with pytest.raises(PflowError) as raised:
         call("counting", "double", number=-1)
+    assert raised.value.ran == "ran"
     assert str(raised.value) == f"{raised.value.message} (server counting)"
     assert raised.value.message.startswith("Error executing tool double")
+
+
+def test_the_text_of_a_failure_names_tool_and_server_once():
     assert str(CallFailed("Server a did not answer tool b", where=Where(server="a", tool="b"))) == (
         "Server a did not answer tool b"
     )
@@ -92,20 +93,15 @@ def test_a_traceback_shows_the_next_steps_of_an_error(counting, way):
     assert "".join(traceback.format_exception(raised.value)).endswith("\n  -> Did you mean counting?\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "wrong"),
-    [({"number": "x"}, "do not fit its input schema"), ({}, "do not fit its input schema")],
-)
-def test_arguments_are_checked_before_a_server_starts(counting, arguments, wrong):
-    with pytest.raises(McpError, match=wrong):
+@pytest.mark.parametrize("arguments", [{"number": "x"}, {}])
+def test_arguments_are_checked_before_a_server_starts(counting, arguments):
+    with pytest.raises(McpError, match="do not fit its input schema"):
         call("counting", "double", **arguments)
     assert not counting.exists()
 
 
 def test_an_argument_that_the_tool_does_not_take_is_refused(configured):
-    configured(
-        "demo", {"command": sys.executable, "args": ["-P", "-m", "pflow_mcp_plugin.server.demo_server"]}
-    )
+    configured("demo", script_server("-m", "pflow_mcp_plugin.server.demo_server"))
     with pytest.raises(McpError, match="takes no argument aa") as raised:
         call("demo", "add", aa=1, b=2)
     assert raised.value.suggestions == ("Did you mean a?",)
@@ -177,33 +173,27 @@ def test_many_asynchronous_calls_run_at_once_over_one_connection(counting):
     assert _starts(counting) == 1
 
 
-def test_an_asynchronous_call_needs_no_session(counting):
+def test_an_asynchronous_call_needs_no_session_and_raises_the_error_of_the_tool(counting):
     assert asyncio.run(call_async("counting", "double", number=2)) == 4
-
-
-def test_an_asynchronous_call_that_fails_raises_the_error_of_the_tool(counting):
     with pytest.raises(PflowError, match="Error executing tool double"):
         asyncio.run(call_async("counting", "double", number=-1))
 
 
-async def _noted(log, line):
-    while line not in log.read_text(encoding="utf-8"):  # noqa: ASYNC110 - another process writes it
-        await asyncio.sleep(0.01)
-
-
 def test_cancelling_the_task_cancels_the_call(configured, tmp_path):
     log = tmp_path / "log"
-    table = {"command": sys.executable, "args": [str(FAULTY), "Hangs"], "env": {"LOG": str(log)}}
-    configured("odd", {**table, "protocol": "handshake"})
+    configured("odd", script_server(FAULTY, "Hangs", env={"LOG": str(log)}))
+
+    async def noted(line):
+        await asyncio.to_thread(until, lambda: line in log.read_text(encoding="utf-8"))
 
     async def main():
         async with session() as tools:
             task = asyncio.create_task(tools.call_async("odd", "act", value=1))
-            await _noted(log, "call 1")
+            await noted("call 1")
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await _noted(log, "cancelled")
+            await noted("cancelled")
 
     asyncio.run(asyncio.wait_for(main(), 30))
 
@@ -256,17 +246,13 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_of_multiprocessing_make_calls_of_their_own(counting, tmp_path, method):
+def test_processes_of_multiprocessing_make_calls_of_their_own(counting, python, tmp_path, method):
     """Those that are forked while a session is open cannot use its connections, and do not hang on them."""
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM.replace("METHOD", method), encoding="utf-8")
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    done = python(program, timeout=120)
     assert done.stdout.splitlines() == [
-        "2",
-        "[0, 2, 4, 6]",
-        "[0, 2, 4, 6]",
-        "6",
-        "4",
+        *("2", "[0, 2, 4, 6]", "[0, 2, 4, 6]", "6", "4"),
         "CallFailed of double: Error executing tool double (server counting) (error, ran)",
     ], done.stderr
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from configparser import ConfigParser
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -46,35 +45,26 @@ _MARK = re.compile(r"<!-- (file|not run): (\S.*?) -->")
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A fenced block of a document.
-
-    Attributes:
-        place: The document and the line, as in `README.md:12`.
-        language: The word after the fence.
-        text: What is inside.
-        file: The file that later blocks find it in, empty for none.
-        excuse: Why it is not run, empty if it is.
-    """
+    """A fenced block of a document."""
 
     place: str
+    """The document and the line, as in `README.md:12`."""
     language: str
     text: str
     file: str
+    """The file that later blocks find it in, empty for none."""
     excuse: str
+    """Why it is not run, empty if it is."""
 
 
 @dataclass(kw_only=True)
 class Stage:
-    """Where the blocks of one document are played, one after the other.
-
-    Attributes:
-        folder: Where the next block runs; a block that changes the folder changes it for the next.
-        scratch: A folder for what the blocks do not see.
-        variables: Their environment.
-    """
+    """Where the blocks of one document are played, one after the other."""
 
     folder: Path
+    """Where the next block runs; a block that changes the folder changes it for the next."""
     scratch: Path
+    """A folder for what the blocks do not see."""
     variables: Mapping[str, str]
 
     def play(self, block: Block) -> None:
@@ -173,18 +163,17 @@ def stage(tmp_path, pflow_home):
 
 @pytest.mark.programs
 @pytest.mark.parametrize(
-    "document", [name for name in DOCUMENTS if played(name) and name not in NEED_SERVERS | INSTALL_PACKAGES]
+    "document",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in INSTALL_PACKAGES else ())
+        for name in DOCUMENTS
+        if played(name) and name not in NEED_SERVERS
+    ],
 )
 def test_the_blocks_of_a_document_work(document, stage):
-    for block in played(document):
-        stage.play(block)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("document", sorted(INSTALL_PACKAGES))
-def test_the_blocks_of_a_document_work_that_installs_packages(document, stage):
-    environment = VirtualEnvironment(stage.scratch / "venv")
-    stage.variables = {**stage.variables, **environment.variables}
+    if document in INSTALL_PACKAGES:
+        environment = VirtualEnvironment(stage.scratch / "venv")
+        stage.variables = {**stage.variables, **environment.variables}
     for block in played(document):
         stage.play(block)
 
@@ -233,25 +222,6 @@ def anchors(path: Path) -> set[str]:
     parsed = tokens(str(path.relative_to(ROOT)) if not path.is_absolute() else str(path.resolve()))
     titles = [after.content for token, after in pairwise(parsed) if token.type == "heading_open"]
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def test_every_tox_environment_that_is_named_exists():
-    tox = ConfigParser(interpolation=None)
-    tox.read(ROOT / "tox.ini", encoding="utf-8")
-    known = set(re.findall(r"\w+", tox["tox"]["env_list"]))
-    known |= {name.removeprefix("testenv:") for name in tox.sections()}
-    texts = [*DOCUMENTS, ".github/workflows/checks.yml", ".github/workflows/nightly.yml"]
-    named = set(re.findall(r"^\| `(\w+)`", the_whole(), re.MULTILINE))
-    for text in texts:
-        found = re.findall(r"tox (?:run )?-e ([\w,]+)", (ROOT / text).read_text(encoding="utf-8"))
-        named |= set(",".join(found).split(",")) - {""}
-    assert {"fast", "lint", "unguarded"} <= named
-    assert named - known == set()
-
-
-def the_whole() -> str:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return text.partition("## The whole")[2].partition("\n## ")[0]
 
 
 def test_the_architecture_names_every_room():

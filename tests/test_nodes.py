@@ -62,16 +62,11 @@ def test_a_tool_is_a_class_with_docstring_and_signature(demo):
     assert list(inspect.signature(made).parameters) == ["a", "b"]
     assert inspect.signature(made).parameters["a"].annotation == "int"
     assert inspect.getdoc(made).splitlines() == [
-        "Add two numbers.",
-        "",
-        "Interface:",
-        '- Reads: shared["a"]: int - The first',
+        *("Add two numbers.", "", "Interface:", '- Reads: shared["a"]: int - The first'),
         '- Reads: shared["b"]: int (optional)',
         '- Writes: shared["result"]: any - The answer of the tool',
-        '- Writes: shared["error"]: str | None',
-        "- Params: a, b (default 1)",
-        "- Actions: default, error, rate_limited, auth_failed, resource_missing, timeout",
-        "",
+        *('- Writes: shared["error"]: str | None', "- Params: a, b (default 1)"),
+        *("- Actions: default, error, rate_limited, auth_failed, resource_missing, timeout", ""),
         "MCP Source: demo/add v1.2",
     ]
     assert (made._mcp_server_id, made._mcp_tool_name, made._mcp_tool_version) == ("demo", "add", "1.2")

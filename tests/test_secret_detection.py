@@ -60,13 +60,8 @@ def test_secrets_in_arguments_and_urls_are_never_told():
         name="a",
         command="run",
         args=(
-            "${DBURL}",
-            "${ROOT}",
-            "--pat=${GITHUB_PAT}",
-            "--header",
-            "Cookie: id 0123456789",
-            "--auth",
-            "basic",
+            *("${DBURL}", "${ROOT}", "--pat=${GITHUB_PAT}", "--header", "Cookie: id 0123456789"),
+            *("--auth", "basic"),
         ),
         env={"DATABASE": "mysql://me:in-env@h/d", "LOCAL": "mysql://root:root@h/d", "MAX_TOKENS": "4096"},
     )

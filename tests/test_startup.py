@@ -1,23 +1,13 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 pytestmark = pytest.mark.programs
 HEAVY = (
-    "asyncio",
-    "filelock",
-    "jmespath",
-    "importlib.metadata",
-    "jsonschema",
-    "mcp",
-    "opentelemetry",
-    "pflow_mcp_plugin.client.pool",
-    "pflow_mcp_plugin.host.workflow",
-    "pocketflow",
-    "rich",
+    *("asyncio", "filelock", "jmespath", "importlib.metadata", "jsonschema", "mcp", "opentelemetry"),
+    *("pflow_mcp_plugin.client.pool", "pflow_mcp_plugin.host.workflow", "pocketflow", "rich"),
 )
 PRESETS = "pflow_mcp_plugin.presets.builtin_servers"
 RUN = """
@@ -36,51 +26,26 @@ sys.stderr.write(" ".join(set({heavy}) & set(sys.modules)))
 
 
 @pytest.mark.parametrize(
-    ("words", "first"),
+    ("line", "first"),
     [
-        (["reg"], "registry"),
-        (["ec"], "echo"),
-        (["echo", "--m"], "--message"),
-        (["echo", "--message", "x", "then", "ec"], "echo"),
-        (["registry", "describe", "ec"], "echo"),
-        (["settings", "get", "--s"], "--show"),
-        (["trace", "show", ""], "latest"),
-        (["mcp", "add", "file"], "filesystem"),
-        (["mcp", "sync", "--"], "--all"),
-        (["mcp", "test", "--"], "--insecure"),
-        (["mcp", "call", ""], ""),
-        (["mcp", "serve", "--ro"], "--root"),
+        ("reg", "registry"),
+        ("ec", "echo"),
+        ("echo --m", "--message"),
+        ("echo --message x then ec", "echo"),
+        ("registry describe ec", "echo"),
+        ("settings get --s", "--show"),
+        ("trace show ", "latest"),
+        ("mcp add file", "filesystem"),
+        ("mcp sync --", "--all"),
+        ("mcp test --", "--insecure"),
+        ("mcp call ", ""),
+        ("mcp serve --ro", "--root"),
     ],
 )
-def test_completion_imports_nothing_heavy(monkeypatch, tmp_path, words, first):
-    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
-    code = COMPLETE.format(heavy=HEAVY)
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def test_completion_imports_nothing_heavy(python, line, first):
+    done = python("-c", COMPLETE.format(heavy=HEAVY), *line.split(" "))
+    assert (done.exit_code, done.stderr) == (0, "")
     assert first in done.stdout.partition("\n")[0]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["registry", "list"],
-        ["registry", "search", "file"],
-        ["registry", "describe", "echo"],
-        ["mcp", "list"],
-        ["mcp", "presets"],
-        ["plugins"],
-        ["--help"],
-    ],
-)
-def test_a_listing_imports_nothing_heavy(monkeypatch, tmp_path, arguments):
-    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
-    code = RUN.format(heavy=HEAVY)
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 COUNT = """
@@ -100,51 +65,33 @@ print(len(made), len(ours), file=sys.stderr)
 
 
 @pytest.mark.parametrize(("arguments", "modules"), [(["mcp", "list"], 63), (["registry", "list"], 56)])
-def test_a_list_makes_few_attrs_classes(demo, arguments, modules):
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+def test_a_list_makes_few_attrs_classes(demo, python, arguments, modules):
+    done = python("-c", COUNT, *arguments)
     classes, loaded = map(int, done.stderr.split())
     assert "demo" in done.stdout
     assert 0 < classes <= 10  # each takes half a millisecond
     assert 0 < loaded <= modules
 
 
-def test_presets_are_loaded_only_when_they_are_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
+def test_presets_are_loaded_only_when_they_are_asked_for(python):
     code = RUN.format(heavy=(PRESETS, "pflow_mcp_plugin.server_preset"))
-    for arguments, loaded in ((["mcp", "list"], 0), (["mcp", "presets"], 2)):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert len(done.stderr.split()) == loaded
+    for command, loaded in (("list", 0), ("presets", 2)):
+        assert len(python("-c", code, "mcp", command).stderr.split()) == loaded
 
 
 LATE = (
-    "asyncio",
-    "concurrent.futures",
-    "difflib",
-    "logging",
-    "mcp",
-    "pflow_mcp_plugin.client.connection",
-    "pflow_mcp_plugin.schemas.argument_validation",
-    "pflow_mcp_plugin.execution.result",
-    "pflow_mcp_plugin.host.running.attempts",
-    "pflow_mcp_plugin.host.running.batch",
-    "pflow_mcp_plugin.host.running.flow",
-    "pflow_mcp_plugin.host.workflow_library",
-    "pflow_mcp_plugin.presets.missing_programs",
-    "pocketflow",
-    "shutil",
+    *("asyncio", "concurrent.futures", "difflib", "logging", "mcp"),
+    *("pflow_mcp_plugin.client.connection", "pflow_mcp_plugin.schemas.argument_validation"),
+    *("pflow_mcp_plugin.execution.result", "pflow_mcp_plugin.host.running.attempts"),
+    *("pflow_mcp_plugin.host.running.batch", "pflow_mcp_plugin.host.running.flow"),
+    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.presets.missing_programs"),
+    *("pocketflow", "shutil"),
 )
 """What a run imports while its servers start, or only after a failure."""
 UNUSED = (
-    "pflow_mcp_plugin.client.transport.http_requests",
-    "pflow_mcp_plugin.discovery.lock_file",
-    "pflow_mcp_plugin.trust.pins",
-    "pflow_mcp_plugin.host.running.batch",
-    "pflow_mcp_plugin.host.workflow_library",
-    "pflow_mcp_plugin.presets.missing_programs",
+    *("pflow_mcp_plugin.client.transport.http_requests", "pflow_mcp_plugin.discovery.lock_file"),
+    *("pflow_mcp_plugin.trust.pins", "pflow_mcp_plugin.host.running.batch"),
+    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.presets.missing_programs"),
     "pflow_mcp_plugin.trust.tool_difference",
 )
 """What a run of single calls on a stdio server, without a failure, does not import at all."""
@@ -165,39 +112,24 @@ print(code, len(started), sum(found, []), failure_actions._any_of.cache_info().c
 
 
 @pytest.fixture
-def demo(monkeypatch, tmp_path):
+def demo(pflow):
     """Configure and sync the demo server."""
-    monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
     server = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
-    for words in (["mcp", "add", "demo", "--", *server], ["mcp", "sync", "demo"]):
-        program = [sys.executable, "-m", "pflow_mcp_plugin", *words]
-        subprocess.run(program, check=True, capture_output=True, timeout=60)
+    assert pflow("mcp", "add", "demo", "--sync", "--", *server).exit_code == 0
 
 
 @pytest.mark.parametrize("arguments", [["mcp", "list"], ["registry", "list"]])
-def test_a_list_loads_no_check_of_approvals_while_the_config_is_that_of_the_sync(demo, arguments):
+def test_a_list_loads_no_check_of_approvals_while_the_config_is_that_of_the_sync(demo, python, arguments):
     checks = [f"pflow_mcp_plugin.trust.{name}" for name in ("tool_approval", "launch_identity", "pins")]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.format(heavy=checks), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    done = python("-c", RUN.format(heavy=checks), *arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "demo" in done.stdout
 
 
-def test_a_run_starts_its_server_before_it_imports_what_only_calls_and_failures_need(demo, tmp_path):
+def test_a_run_starts_its_server_before_it_imports_what_only_calls_and_failures_need(demo, python, tmp_path):
     workflow = tmp_path / "add.json"
     workflow.write_text('{"nodes": [{"id": "a", "type": "mcp-demo-add", "params": {"a": 1, "b": 2}}]}')
     code = STARTS.format(late=LATE, unused=UNUSED)
-    done = subprocess.run(
-        [sys.executable, "-c", code, "run", str(workflow)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-c", code, "run", workflow)
     # The reaper and the server are started with none of it; no pattern for failures is compiled.
     assert (done.stdout, done.stderr) == ("3\n", "0 2 [] 0\n")
