@@ -153,17 +153,6 @@ def test_with_a_corrupt_file_the_rest_is_completed_and_nothing_is_said(answered,
     answered("settings", "get", "")
 
 
-def test_a_corrupt_index_is_built_again(answered, pflow_home):
-    assert answered("ec") == ["echo"]
-    (index,) = (pflow_home / "cache").glob("nodes-*.sqlite")
-    content = index.read_bytes()
-    for damaged in (b"", b"not a database", content[:2000] + b"\xff" * (len(content) - 2000)):
-        index.write_bytes(damaged)
-        assert answered("reg") == ["registry"]
-    index.unlink()
-    assert answered("ec") == ["echo"]
-
-
 @pytest.mark.parametrize("arguments", [[], ["bash"], ["bash", "x"], ["zsh"], ["tcsh"], ["fish", "'"]])
 def test_a_script_that_asks_wrongly_is_told_nothing(pflow_home, capsys, arguments):
     assert complete(arguments) == 0

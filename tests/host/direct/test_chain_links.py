@@ -30,19 +30,6 @@ def test_each_link_has_its_node_type_and_values(links):
     assert {key: item.value for key, item in first.given.items()} == {"title": "a", "body": "b"}
 
 
-def test_everything_that_is_wrong_with_a_line_is_said_at_once(links):
-    assert messages(links, "t-issue --draft=x then t-issue --title a --input nope then echo --save") == [
-        "--save needs a value",
-        '--draft of t-issue must be bool, got str "x"',
-        "--input nope: no node has this flag",
-        "--input is for a workflow that is saved or printed",
-    ]
-    assert messages(links, "t-issue then t-issue --nope 1") == [
-        "t-issue has no flag --nope",
-        "t-issue needs --title, --body",
-    ]
-
-
 def test_what_a_node_lacks_is_left_open_while_another_is_unknown(links):
     assert messages(links, "t-issue then nope") == ["Unknown node type nope"]
 

@@ -1,64 +1,43 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar
 
 import pytest
+from node_types import NodeTypes, entry_of
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract import Field, Interface, PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.host.workflow.data_flows import MOST_FLOWS, DataMovement, FlowSearch, find_flows
 
+EFFECTS = {
+    "fetch": ("untrusted_output",),
+    "post": ("sends_data",),
+    "delete": ("destructive",),
+    "both": ("untrusted_output", "sends_data"),
+    "open": ("untrusted_output",),
+}
 
-class Types:
+
+class Types(NodeTypes):
     """A registry of nodes that read and write `text`, with the effects in their names."""
-
-    EFFECTS: ClassVar = {
-        "fetch": ("untrusted_output",),
-        "post": ("sends_data",),
-        "delete": ("destructive",),
-        "both": ("untrusted_output", "sends_data"),
-        "open": ("untrusted_output",),
-    }
 
     def find(self, node_type):
         if node_type == "unknown":
             return None
         if node_type == "silent":
-            silent = Interface(open=True, open_outputs=True)
-            return Entry(node="silent", class_name="N", module="m", effects=("sends_data",), interface=silent)
+            return entry_of("silent", Interface(open=True, open_outputs=True), effects=("sends_data",))
         if node_type == "report":
-            reports = Interface(inputs=("error",))
-            return Entry(
-                node="report", class_name="N", module="m", effects=("sends_data",), interface=reports
-            )
+            return entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
         canonical = "fetch" if node_type == "alias" else node_type
-        return Entry(
-            node=canonical,
-            class_name="N",
-            module="m",
-            effects=self.EFFECTS.get(canonical, ()),
-            interface=Interface(
-                params=(Field(key="text"), Field(key="data")),
-                inputs=("text",),
-                outputs=(Field(key="text"), Field(key="title")),
-                open_outputs=canonical == "open",
-                actions=("default", "error", "again"),
-            ),
+        interface = Interface(
+            params=(Field(key="text"), Field(key="data")),
+            inputs=("text",),
+            outputs=(Field(key="text"), Field(key="title")),
+            open_outputs=canonical == "open",
+            actions=("default", "error", "again"),
         )
-
-    def missing(self, node_type):
-        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
-
-    def unmet(self, node_types):
-        return ()
-
-    def check_use(self, use):
-        return ()
-
-    def upgrade(self, node):
-        return None
+        return entry_of(canonical, interface, effects=EFFECTS.get(canonical, ()))
 
 
 def node(node_type, node_id="", **params):
@@ -187,10 +166,7 @@ def test_without_namespacing_strangers_may_choose_the_keys():
 
 
 def test_a_loop_carries_data_back():
-    edges = [
-        {"from": "post", "to": "fetch"},
-        {"from": "fetch", "to": "post", "action": "again"},
-    ]
+    edges = [{"from": "post", "to": "fetch"}, {"from": "fetch", "to": "post", "action": "again"}]
     nodes = (node("post", data="${fetch.text}"), node("fetch"))
     assert len(shown(*nodes, edges=edges, errors=True)) == 1
     assert shown(*nodes, edges=edges[:1], errors=True) == []
@@ -217,10 +193,7 @@ def test_a_node_reads_again_what_it_wrote_when_it_last_ran():
 
 
 def test_a_mapping_may_name_a_key_that_looks_like_a_path():
-    mappings = {
-        "fetch": {"output_mappings": {"title": "a.b"}},
-        "post": {"input_mappings": {"text": "a.b"}},
-    }
+    mappings = {"fetch": {"output_mappings": {"title": "a.b"}}, "post": {"input_mappings": {"text": "a.b"}}}
     (flow,) = shown(node("fetch"), node("post"), mappings=mappings, errors=True)
     assert "--a.b--> post" in flow
 

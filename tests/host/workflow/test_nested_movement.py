@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface
+from node_types import NodeTypes, entry_of
+
+from pflow_mcp_plugin.contract import Field, Interface
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.host.workflow.data_flows import find_flows
@@ -10,28 +12,14 @@ from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 EFFECTS = {"fetch": ("untrusted_output",), "post": ("sends_data",), "delete": ("destructive",)}
 
 
-class Types:
+class Types(NodeTypes):
     """Node types with effects, and the one that runs workflows."""
 
     def find(self, node_type):
         if node_type == "workflow":
-            return Entry(node="workflow", class_name="SubRun", module="m")
-        return Entry(
-            node=node_type,
-            class_name="N",
-            module="m",
-            effects=EFFECTS.get(node_type, ()),
-            interface=Interface(params=(Field(key="text"),), outputs=(Field(key="text"),)),
-        )
-
-    def unmet(self, node_types):
-        return ()
-
-    def check_use(self, use):
-        return ()
-
-    def upgrade(self, node):
-        return None
+            return entry_of("workflow")
+        interface = Interface(params=(Field(key="text"),), outputs=(Field(key="text"),))
+        return entry_of(node_type, interface, effects=EFFECTS.get(node_type, ()))
 
 
 def node(node_type, node_id="", **params):

@@ -8,18 +8,16 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
+from node_types import NodeTypes, entry_of
 
-from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, Problem, hookimpl
+from pflow_mcp_plugin.contract import UNKNOWN, Field, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.workflow import STILL_TO_COME, check_workflow
 
-POST = Entry(
-    node="post",
-    class_name="Post",
-    module="m",
-    source="posts",
-    interface=Interface(
+POST = entry_of(
+    "post",
+    Interface(
         params=(
             Field(key="title", type="str", required=True),
             Field(key="count", type="int"),
@@ -33,46 +31,27 @@ POST = Entry(
             Field(key="items", type="list"),
         ),
     ),
+    source="posts",
 )
+RUNS = Interface(params=(Field(key="workflow"),), open=True, open_outputs=True)
+MAKES = Interface(params=(Field(key="expression", type="str"), Field(key="data")))
 
 
-@attrs.define
-class Types:
-    """A registry of one node type, whose source finds `problems` in each use, or asks `judge`."""
+class Types(NodeTypes):
+    """A registry of one node type of a plugin, whose uses are kept, and judged by `judge`."""
 
-    judge: object = None
-    uses: list = attrs.field(factory=list)
-
-    def find(self, node_type):
-        interface = Interface(params=(Field(key="workflow"),), open=True, open_outputs=True)
-        others = {
-            "workflow": Entry(
-                node="workflow", class_name="W", module="m", source="pflow", interface=interface
-            ),
-            "transform": Entry(
-                node="transform",
-                class_name="T",
-                module="m",
-                source="pflow",
-                interface=Interface(params=(Field(key="expression", type="str"), Field(key="data"))),
-            ),
-        }
-        return POST if node_type == "post" else others.get(node_type)
-
-    def missing(self, node_type):
-        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
-
-    def unmet(self, node_types):
-        return ()
+    def __init__(self, judge=None):
+        super().__init__(
+            POST, entry_of("workflow", RUNS, source="pflow"), entry_of("transform", MAKES, source="pflow")
+        )
+        self.judge = judge
+        self.uses = []
 
     def check_use(self, use):
         if use.entry.source == "pflow":
             return ()
         self.uses.append(use)
         return self.judge(use) if self.judge else ()
-
-    def upgrade(self, node):
-        return None
 
 
 def uses(*nodes, given=None, **workflow):

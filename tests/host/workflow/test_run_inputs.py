@@ -56,11 +56,6 @@ def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
     assert problems[2].suggestion == "Write it as JSON, tags='[...]'"
 
 
-def test_a_text_stays_one_where_texts_are_allowed():
-    workflow = {"inputs": {"a": {"type": "bool | str"}, "b": {}}}
-    assert bind(workflow, a="true", b=" 3 ")[0] == {"a": "true", "b": " 3 "}
-
-
 def test_defaults_are_filled_in_typed():
     values, problems = bind(WORKFLOW, text="hi")
     assert problems == []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from node_types import NodeTypes, entry_of
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
+from pflow_mcp_plugin.contract import Field, Interface, PflowError
 from pflow_mcp_plugin.host.workflow import WorkflowPlace, check_workflow
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.sub_workflows import DEEPEST
@@ -165,7 +166,7 @@ def test_an_input_named_workflow_cannot_be_passed_on(problems):
     assert any("has an input workflow" in problem for problem in problems(step(taken)))
 
 
-class Types:
+class Types(NodeTypes):
     """Node types of which some are pure."""
 
     def __init__(self, **purities):
@@ -173,22 +174,9 @@ class Types:
 
     def find(self, node_type):
         if node_type == "workflow":
-            return Entry(node="workflow", class_name="SubRun", module="m", description="its own")
+            return entry_of("workflow", description="its own")
         interface = Interface(outputs=(Field(key="x", type="int"),), actions=("default", "error", "timeout"))
-        purity = self.purities[node_type]
-        return Entry(node=node_type, class_name="N", module="m", interface=interface, purity=purity)
-
-    def missing(self, node_type):
-        raise AssertionError(node_type)
-
-    def unmet(self, node_types):
-        return ()
-
-    def check_use(self, use):
-        return ()
-
-    def upgrade(self, node):
-        return None
+        return entry_of(node_type, interface, purity=self.purities[node_type])
 
 
 @pytest.mark.parametrize(("other", "purity"), [("flow_safe", "flow_safe"), ("impure", "impure")])

@@ -12,8 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from node_types import NodeTypes, entry_of
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, Paths, PflowError, Problem
+from pflow_mcp_plugin.contract import Field, Interface, Paths, PflowError
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.plugins import Plugins, create_manager
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
@@ -33,36 +34,20 @@ HOST = EmbeddedHost(
 IDS = ["a", "b", "c"]
 
 
-KNOWN = {
-    "strict": Entry(
-        node="strict",
-        class_name="Strict",
-        module="m",
-        interface=Interface(
-            params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
-            outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
-            actions=("default", "error", "timeout", "done"),
-            inputs=("str",),
-        ),
-    ),
-    "open": Entry(node="open", class_name="Open", module="m", interface=Interface(open=True)),
-}
+STRICT = Interface(
+    params=tuple(Field(key=kind, type=kind) for kind in ("str", "int", "list", "dict", "bool")),
+    outputs=(Field(key="out", type="dict", schema={"properties": {"x": {}}}),),
+    actions=("default", "error", "timeout", "done"),
+    inputs=("str",),
+)
+KNOWN = (entry_of("strict", STRICT), entry_of("open", Interface(open=True)))
 
 
-class Types:
+class Types(NodeTypes):
     """Node types with params of every kind; `old` is an older shape."""
 
-    def find(self, node_type):
-        return KNOWN.get(node_type)
-
-    def missing(self, node_type):
-        return Problem(message=f"Unknown node type {node_type}", kind="not_found")
-
-    def unmet(self, node_types):
-        return ()
-
-    def check_use(self, use):
-        return ()
+    def __init__(self):
+        super().__init__(*KNOWN)
 
     def upgrade(self, node):
         return {**node, "type": "open"} if node.get("type") == "old" else None

@@ -5,8 +5,9 @@ import sys
 
 import attrs
 import pytest
+from node_types import NodeTypes, entry_of
 
-from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Interface, Problem
+from pflow_mcp_plugin.contract import FAILURES, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
 from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 
@@ -22,11 +23,8 @@ FILES = {
 }
 
 
-NOTHING = Interface()
-
-
-class Types:
-    """A registry of a few node types."""
+class Types(NodeTypes):
+    """A registry of a few node types; `old_make` is an older shape of one."""
 
     def __init__(self):
         made = Interface(
@@ -46,44 +44,29 @@ class Types:
                 Field(key="closed", type="dict", schema={**SCHEMA, "additionalProperties": False}),
                 Field(key="issues", type="list", schema={"items": SCHEMA}),
                 Field(key="files", type="list", schema=FILES),
-            ),
+            )
         )
         message = (Field(key="message"),)
         perhaps = Interface(
             params=(Field(key="count", type="int"),), inputs=("count",), outputs=message, open_outputs=None
         )
-        self.known = {}
-        self.add("make", made)
-        self.add("list", listed)
-        self.add("more", Interface(outputs=message, open_outputs=True, result="message"))
-        self.add("perhaps", perhaps)
-        self.add("any", Interface(open=True))
-        self.add("call", Interface(actions=("default", *sorted(FAILURES))))
-        self.add("once", Interface(open=True), retryable=False)
-        self.add("says", claimed_purity="flow_safe")
-        self.add("reads", purity="flow_safe")
-        self.add("file", purity="flow_safe", cacheable=False)
-        self.add("pick", Interface(actions=("default", "done")))
-
-    def add(self, name, interface=NOTHING, **facts):
-        self.known[name] = Entry(node=name, class_name="N", module="m", interface=interface, **facts)
-
-    def find(self, node_type):
-        return self.known.get(node_type)
-
-    def missing(self, node_type):
-        return Problem(message=f"Unknown node type {node_type}", suggestion="Sync it", kind="not_found")
-
-    def unmet(self, node_types):
-        return ()
-
-    def check_use(self, use):
-        return ()
+        super().__init__(
+            entry_of("make", made),
+            entry_of("list", listed),
+            entry_of("more", Interface(outputs=message, open_outputs=True, result="message")),
+            entry_of("perhaps", perhaps),
+            entry_of("any", Interface(open=True)),
+            entry_of("call", Interface(actions=("default", *sorted(FAILURES)))),
+            entry_of("once", Interface(open=True), retryable=False),
+            entry_of("says", claimed_purity="flow_safe"),
+            entry_of("reads", purity="flow_safe"),
+            entry_of("file", purity="flow_safe", cacheable=False),
+            entry_of("pick", Interface(actions=("default", "done"))),
+        )
 
     def upgrade(self, node):
-        return (
-            {**node, "type": "make", "params": {"title": "old"}} if node.get("type") == "old_make" else None
-        )
+        older = node.get("type") == "old_make"
+        return {**node, "type": "make", "params": {"title": "old"}} if older else None
 
 
 def check(workflow, given=None):
@@ -140,11 +123,7 @@ def test_a_batch_of_a_node_that_names_its_result_has_the_outputs_of_a_batch():
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [
-        ("{{folder}}", "${folder}"),
-        ("{{ a.result }}", "${a.result}"),
-        ("$folder", "${folder}"),
-    ],
+    [("{{folder}}", "${folder}"), ("{{ a.result }}", "${a.result}"), ("$folder", "${folder}")],
 )
 def test_the_template_of_another_program_is_a_warning_if_it_has_a_known_name(written, meant):
     workflow = {
@@ -488,9 +467,7 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         only({"id": "make"}, inputs={"title": {}}),
         mapped({"id": "make"}, into={"title": "t"}) | {"inputs": {"t": {}}},
         only(
-            make(),
-            {"id": "b", "type": "make"},
-            mappings={"a": {"output_mappings": {"issue_url": "title"}}},
+            make(), {"id": "b", "type": "make"}, mappings={"a": {"output_mappings": {"issue_url": "title"}}}
         ),
         after_make(title="${a}"),
         after_make(title='${a.result["any key"].x}'),
@@ -512,15 +489,8 @@ def test_what_may_be_meant_is_a_warning_only(workflow, path, message):
         typed("str | None", make(title="${n[0].x}")),
         only({"id": "more"}, make(title="${more.message_id}", count="${more.any[0].thing}")),
         only({"id": "more"}, make(title="${message_id}"), enable_namespacing=False),
-        only(
-            {"id": "more"},
-            make(title="${m}"),
-            mappings={"more": {"output_mappings": {"message_id": "m"}}},
-        ),
-        only(
-            {"id": "more", "batch": {"items": [1]}},
-            over("${more.results}", title="${item.message_id}"),
-        ),
+        only({"id": "more"}, make(title="${m}"), mappings={"more": {"output_mappings": {"message_id": "m"}}}),
+        only({"id": "more", "batch": {"items": [1]}}, over("${more.results}", title="${item.message_id}")),
         only(LIST, over("${list.issues}", count="${item.id}", title="${item.owner.name}")),
         typed("any", over([{"a": 1}, {"b": "${n}"}], title="x ${item.b}")),
         typed("any", over(["${n}", 1], title="x ${item.b}")),
