@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Outcome, Problem, hookimpl
@@ -58,6 +59,19 @@ class Bench(NodeSource):
             self.declare(node_type, params, outputs, **interface)
             setattr(self.module, node_type, node_class)
             return node_class
+
+        return add
+
+    def acts(self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any) -> Any:
+        """Add a node type that calls a function, which returns the action, with the store and its params."""
+
+        def add(function: Callable[[Any, dict[str, Any]], Any]) -> Any:
+            class Acts(pocketflow.Node):
+                def post(self, shared: Any, prep_res: object, exec_res: object) -> Any:
+                    return function(shared, self.params)
+
+            self.node(node_type, params, outputs, **interface)(Acts)
+            return function
 
         return add
 

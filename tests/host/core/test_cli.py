@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, NodeSource, PflowError, Problem, Report, Suggestion, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
@@ -571,11 +572,9 @@ def test_config_check_names_another_distribution_with_our_script(pflow, install,
 
 def workflow(tmp_path, **changes):
     path = tmp_path / "flow.json"
-    node = {"id": "say", "type": "echo", "params": {"message": "${words}"}}
+    node = step("say", "echo", {"message": "${words}"})
     outputs = {"said": {"source": "${say.message}"}}
-    path.write_text(
-        json.dumps({"nodes": [node], "inputs": {"words": {"type": "str"}}, "outputs": outputs} | changes)
-    )
+    path.write_text(json.dumps(flow(node, inputs={"words": {"type": "str"}}, outputs=outputs) | changes))
     return str(path)
 
 
@@ -589,7 +588,7 @@ def test_a_workflow_runs_with_inputs_from_the_command_line(pflow, tmp_path):
 
 def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
     params = {"message": "${nowhere}"}
-    nodes = [{"id": "a", "type": "echo", "params": params}, {"id": "b", "type": "echo", "parms": {}}]
+    nodes = [step("a", "echo", params), {"id": "b", "type": "echo", "parms": {}}]
     _, _, err = pflow("validate", workflow(tmp_path, nodes=nodes, inputs={}, outputs={}))
     lines = [line for line in err.splitlines() if line.startswith("  - ")]
     warnings = [line for line in lines if line.startswith("  - warning: ")]
@@ -598,7 +597,7 @@ def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
 
 
 def test_a_problem_that_several_nodes_share_has_one_line_with_their_places(pflow, tmp_path):
-    nodes = [{"id": f"n{number}", "type": "eco"} for number in range(8)]
+    nodes = [step(f"n{number}", "eco") for number in range(8)]
     path = workflow(tmp_path, nodes=nodes, inputs={}, outputs={})
     _, _, err = pflow("validate", path)
     first, *rest = [line for line in err.splitlines() if "eco" in line]
@@ -658,7 +657,7 @@ def test_standard_input_is_read_only_for_the_input_that_declares_it(tmp_path):
 
 
 def test_nothing_piped_in_leaves_an_input_that_can_do_without_as_it_is(tmp_path):
-    nodes = [{"id": "say", "type": "echo", "params": {"message": "hello"}}]
+    nodes = [step("say", "echo", {"message": "hello"})]
     number = {"type": "int", "stdin": True}
     for spec, told in [({**number, "default": 3}, b"3\n"), ({**number, "required": False}, b"null\n")]:
         path = workflow(tmp_path, nodes=nodes, inputs={"words": spec}, outputs={"said": "${words}"})
@@ -829,11 +828,7 @@ def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
         (["read-fil"], 2, "Unknown node type read-fil"),
         (["read-file"], 2, "needs parameter file_path"),
         (["read-file", "file_path"], 2, "Invalid input 'file_path'"),
-        (
-            ["echo", "mesage=a", "message=b"],
-            2,
-            "no parameter mesage\n  -> Did you mean message?",
-        ),
+        (["echo", "mesage=a", "message=b"], 2, "no parameter mesage\n  -> Did you mean message?"),
         (["shell", "command=a", "timeout=soon"], 2, 'timeout of node shell must be float, got str "soon"'),
         (
             ["shell", "timeout=soon"],
@@ -850,10 +845,7 @@ def test_a_node_that_cannot_be_run_says_why(pflow, home, arguments, code, messag
 
 
 def test_a_failed_run_shows_beside_the_error_what_each_node_wrote(pflow, home, tmp_path):
-    nodes = [
-        {"id": "say", "type": "echo", "params": {"message": "hello"}},
-        {"id": "no", "type": "read-file", "params": {"file_path": "/nowhere"}},
-    ]
+    nodes = [step("say", "echo", {"message": "hello"}), step("no", "read-file", {"file_path": "/nowhere"})]
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
     code, out, err = pflow("run", str(tmp_path / "wf.json"), "--json")
     assert code == 1

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
 
-SLEEPER = {"nodes": [{"id": "s", "type": "shell", "params": {"command": "sleep 60"}}]}
-SECRET = {
-    "inputs": {
-        "token": {"type": "str", "secret": True},
-        "names": {"type": "list", "default": ["a", "b"]},
-    },
-    "nodes": [
-        {"id": "make", "type": "shell", "params": {"command": "touch made"}},
-        {
-            "id": "each",
-            "type": "echo",
-            "params": {"message": "${item}"},
-            "batch": {"items": "${names}"},
-            "when": "make.stdout != 'x'",
-        },
-    ],
-    "edges": [{"from": "make", "to": "each"}],
-}
+SLEEPER = flow(step("s", "shell", {"command": "sleep 60"}))
+SECRET = flow(
+    step("make", "shell", {"command": "touch made"}),
+    step("each", "echo", {"message": "${item}"}, batch={"items": "${names}"}, when="make.stdout != 'x'"),
+    inputs={"token": {"type": "str", "secret": True}, "names": {"type": "list", "default": ["a", "b"]}},
+    edges=[edge("make", "each")],
+)
 
 
 @pytest.fixture
@@ -54,7 +44,7 @@ def files(tmp_path, monkeypatch):
 
     write("sleeper.json", SLEEPER)
     write("secret.json", SECRET)
-    write("wrong.json", {"nodes": [{"id": "a", "type": "ecko"}]})
+    write("wrong.json", flow(step("a", "ecko")))
     return tmp_path
 
 
@@ -75,14 +65,12 @@ def test_a_dry_run_shows_what_would_run_and_runs_nothing(pflow, files):
 
 
 def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files):
-    workflow = {
-        "inputs": {"who": {"type": "str"}, "ages": {"type": "list"}, "key": {"type": "str", "secret": True}},
-        "nodes": [
-            {"id": "a", "type": "echo", "params": {"message": "hi ${who}, ${ages[1]}, ${key}"}},
-            {"id": "b", "type": "echo", "params": {"message": "${a.message}"}, "batch": {"items": "${ages}"}},
-        ],
-        "edges": [{"from": "a", "to": "b"}],
-    }
+    workflow = flow(
+        step("a", "echo", {"message": "hi ${who}, ${ages[1]}, ${key}"}),
+        step("b", "echo", {"message": "${a.message}"}, batch={"items": "${ages}"}),
+        inputs={"who": {"type": "str"}, "ages": {"type": "list"}, "key": {"type": "str", "secret": True}},
+        edges=[edge("a", "b")],
+    )
     (files / "known.json").write_text(json.dumps(workflow))
     words = ("run", "known.json", "who=ann", "ages=[3, 4]", "key=planted-key", "--dry-run")
     first, second = envelope(pflow(*words, "--json")[1])["data"]["nodes"]

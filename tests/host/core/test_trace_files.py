@@ -10,20 +10,19 @@ from html import unescape
 
 import pytest
 from screen import Screen
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.host.trace_files import TraceFiles
 from pflow_mcp_plugin.redaction import Redactor
 
-WORKFLOW = {
-    "inputs": {"text": {"type": "str"}},
-    "nodes": [
-        {"id": "say", "type": "echo", "params": {"message": "${text}"}},
-        {"id": "read", "type": "read-file", "params": {"file_path": "not-there.txt"}},
-    ],
-}
-GOOD = {"nodes": [{"id": "a", "type": "echo", "params": {"message": 1}}]}
+WORKFLOW = flow(
+    step("say", "echo", {"message": "${text}"}),
+    step("read", "read-file", {"file_path": "not-there.txt"}),
+    inputs={"text": {"type": "str"}},
+)
+GOOD = flow(step("a", "echo", {"message": 1}))
 EVIL = "</pre></details><script>document.title = 'broken in'</script><img src=x onerror=alert(1)>"
 
 
@@ -50,8 +49,8 @@ STEERING = "\x1b[31m\x1b]0;title\x07\x9b2J\x08\u202eturned"
 
 
 def test_no_text_that_a_node_made_steers_the_terminal(pflow, tmp_path):
-    node = {"id": "no", "type": "read-file", "params": {"file_path": f"{STEERING} no"}}
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    node = step("no", "read-file", {"file_path": f"{STEERING} no"})
+    (tmp_path / "wf.json").write_text(json.dumps(flow(node)))
     ran = pflow("run", "wf.json", "--json")
     assert STEERING in ran.envelope["error"]["message"]
     shown = [ran.stderr, pflow("trace", "list").stdout, pflow("trace", "show").stdout]
@@ -112,7 +111,7 @@ def test_the_list_is_narrowed_by_result_workflow_and_time(pflow, ran, write, pfl
 
 
 def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, write):
-    nodes = [{"id": name, "type": "echo", "params": {"message": f"it is {name}"}} for name in "ab"]
+    nodes = [step(name, "echo", {"message": f"it is {name}"}) for name in "ab"]
     write({"nodes": nodes, "outputs": {"all": "${a.message} and ${b.message}"}})
     assert pflow("run", "wf.json").exit_code == 0
     heading, _, first, second, both, more, page = pflow("trace", "show").stdout.splitlines()
@@ -131,18 +130,16 @@ def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, write):
 @pytest.fixture
 def nested(pflow, write):
     """A run with a skipped node, one that ran a workflow, and a batch of one."""
-    inside = {"nodes": [{"id": "in", "type": "echo", "params": {"message": "inside"}}]}
-    exits = {"id": "do", "type": "shell", "params": {"command": ["sh", "-c", "exit ${n}"]}}
-    of_item = {"workflow": {"inputs": {"n": {}}, "nodes": [exits]}, "n": "${item}"}
+    inside = flow(step("in", "echo", {"message": "inside"}))
+    exits = step("do", "shell", {"command": ["sh", "-c", "exit ${n}"]})
+    of_item = {"workflow": flow(exits, inputs={"n": {}}), "n": "${item}"}
     batch = {"items": [0, 3], "error_handling": "continue"}
     write(
-        {
-            "nodes": [
-                {"id": "not", "type": "echo", "params": {"message": "no"}, "when": "1 > 2"},
-                {"id": "outer", "type": "workflow", "params": {"workflow": inside}},
-                {"id": "each", "type": "workflow", "params": of_item, "batch": batch},
-            ]
-        }
+        flow(
+            step("not", "echo", {"message": "no"}, when="1 > 2"),
+            step("outer", "workflow", {"workflow": inside}),
+            step("each", "workflow", of_item, batch=batch),
+        )
     )
     assert pflow("run", "wf.json").exit_code == 0
 
@@ -173,20 +170,18 @@ def test_a_step_inside_another_is_found_by_its_id(pflow, nested):
     assert "Did you mean outer/in?" in pflow("trace", "show", "--step", "in").stderr
 
 
-BATCH = {
-    "inputs": {"files": {"type": "list"}},
-    "nodes": [
-        {
-            "id": "read",
-            "type": "read-file",
-            "params": {"file_path": "${item}.txt"},
-            "batch": {"items": "${files}", "error_handling": "continue"},
-        },
-        {"id": "bad", "type": "shell", "params": {"command": ["sh", "-c", "echo why >&2; exit 3"]}},
-        {"id": "rescue", "type": "echo", "params": {"message": "rescued"}},
-    ],
-    "edges": [{"from": "read", "to": "bad"}, {"from": "bad", "to": "rescue", "action": "error"}],
-}
+BATCH = flow(
+    step(
+        "read",
+        "read-file",
+        {"file_path": "${item}.txt"},
+        batch={"items": "${files}", "error_handling": "continue"},
+    ),
+    step("bad", "shell", {"command": ["sh", "-c", "echo why >&2; exit 3"]}),
+    step("rescue", "echo", {"message": "rescued"}),
+    inputs={"files": {"type": "list"}},
+    edges=[edge("read", "bad"), edge("bad", "rescue", "error")],
+)
 
 
 @pytest.fixture
@@ -260,7 +255,7 @@ def test_only_what_failed_is_shown_if_that_is_asked(batched, pflow, tmp_path):
     assert pflow("trace", "show", "--failed", "--full").exit_code == 2
     assert pflow("run", "wf.json", "files=[]").exit_code == 0
     assert "bad (shell)" in pflow("trace", "show", "--failed").stdout
-    echo = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "x"}}]}
+    echo = flow(step("say", "echo", {"message": "x"}))
     (tmp_path / "echo.json").write_text(json.dumps(echo))
     pflow("run", "echo.json")
     assert pflow("trace", "show", "--failed").stdout.endswith("No step failed\n")
@@ -299,7 +294,7 @@ def test_a_page_shows_steps_inside_others_and_none_that_was_skipped_as_failed(pf
 
 def test_a_run_leaves_a_trace_once_it_has_begun_and_none_if_it_is_refused(pflow, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(WORKFLOW))
-    broken = {"nodes": [{"id": "a", "type": "no-such-node"}]}
+    broken = flow(step("a", "no-such-node"))
     (tmp_path / "broken.json").write_text(json.dumps(broken))
     for words in (("wf.json",), ("wf.json", "texd=x"), ("broken.json",), ("none.json",)):
         refused = pflow("run", *words)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
@@ -19,21 +20,14 @@ from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.script import Script
 from pflow_mcp_plugin.storage import StoreError
 
-GREET = {
-    "inputs": {"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
-    "nodes": [
-        {
-            "id": "greet-all",
-            "type": "echo",
-            "params": {"message": "${word} ${item}"},
-            "batch": {"items": "${names}"},
-        },
-        {"id": "class", "type": "echo", "params": {"message": "${greet-all.results}"}},
-        {"id": "sorry", "type": "echo", "params": {"message": 'no "greeting"\n<b>'}},
-    ],
-    "edges": [{"from": "greet-all", "to": "class"}, {"from": "greet-all", "to": "sorry", "action": "error"}],
-    "outputs": {"first": "${class.message[0].message}", "count": "${greet-all.count}"},
-}
+GREET = flow(
+    step("greet-all", "echo", {"message": "${word} ${item}"}, batch={"items": "${names}"}),
+    step("class", "echo", {"message": "${greet-all.results}"}),
+    step("sorry", "echo", {"message": 'no "greeting"\n<b>'}),
+    inputs={"names": {"type": "list"}, "word": {"type": "str", "default": "Hi"}},
+    edges=[edge("greet-all", "class"), edge("greet-all", "sorry", "error")],
+    outputs={"first": "${class.message[0].message}", "count": "${greet-all.count}"},
+)
 
 OUTPUT = {"capture_output": True, "text": True, "timeout": 60}
 
@@ -50,7 +44,7 @@ def library(tmp_path):
 
 
 def workflow(message):
-    return {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}
+    return flow(step("a", "echo", {"message": message}))
 
 
 def test_a_saved_workflow_is_listed_shown_run_and_deleted(pflow, greet):
@@ -173,7 +167,7 @@ def test_a_deeply_nested_default_does_not_hide_the_other_workflows(pflow, greet,
 
 def test_what_is_saved_is_in_normal_form(pflow, pflow_home, tmp_path, open_with):
     [node] = workflow("x")["nodes"]
-    given = {"nodes": [node, {**node, "id": "b"}]}
+    given = flow(node, {**node, "id": "b"})
     (tmp_path / "wf.json").write_text(json.dumps(given))
     assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 0
     saved = json.loads((pflow_home / "data" / "workflows" / "a.json").read_text())
@@ -205,11 +199,11 @@ def test_a_description_finds_its_workflow_and_another_task_does_not(library):
 def test_inputs_outputs_and_nodes_count_for_a_task(library):
     library.save(
         "one",
-        {
-            "inputs": {"repository": {"type": "str", "description": "Whose issues to list"}},
-            "nodes": [{"id": "a", "type": "mcp-github-list-issues", "purpose": "Fetch what is open"}],
-            "outputs": {"titles": "${a.result}"},
-        },
+        flow(
+            step("a", "mcp-github-list-issues", purpose="Fetch what is open"),
+            inputs={"repository": {"type": "str", "description": "Whose issues to list"}},
+            outputs={"titles": "${a.result}"},
+        ),
     )
     library.save("other", workflow("x"), "Say x")
     [match] = library.discover("titles of the open issues of a github repository").matches
@@ -289,19 +283,17 @@ def test_saves_at_the_same_time_lose_no_version(library):
 
 
 def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_is(pflow, tmp_path):
-    (tmp_path / "wf.json").write_text(
-        json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"x": 1}}]})
-    )
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("a", "echo", {"x": 1}))))
     assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 2
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [{"id": "a", "type": "yet-to-come"}]}))
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("a", "yet-to-come"))))
     saved = pflow("workflow", "save", "wf.json", "--name", "a")
     assert saved.exit_code == 0
     assert "yet-to-come" in saved.stdout
 
 
 def test_a_saved_workflow_has_the_files_in_it_that_its_nodes_name(pflow, greet, tmp_path):
-    calls = {"id": "call", "type": "workflow", "params": {"workflow": f"./{greet}", "names": ["Ada"]}}
-    (tmp_path / "outer.json").write_text(json.dumps({"nodes": [calls]}))
+    calls = step("call", "workflow", {"workflow": f"./{greet}", "names": ["Ada"]})
+    (tmp_path / "outer.json").write_text(json.dumps(flow(calls)))
     assert pflow("workflow", "save", "outer.json").exit_code == 0
     (tmp_path / greet).unlink()
     assert pflow("validate", "outer").exit_code == 0
@@ -317,7 +309,7 @@ def test_a_workflow_is_drawn_as_mermaid_with_its_actions(pflow, greet):
 
 
 def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
-    odd = {**GREET, "edges": [*GREET["edges"], {"from": "class", "to": "sorry", "action": "<script>"}]}
+    odd = {**GREET, "edges": [*GREET["edges"], edge("class", "sorry", "<script>")]}
     (tmp_path / "odd.json").write_text(json.dumps(odd))
     assert pflow("workflow", "graph", "odd.json", "--html", "graph.html").exit_code == 0
     page = (tmp_path / "graph.html").read_text()
@@ -332,13 +324,13 @@ def test_a_page_with_a_drawing_holds_everything_itself(pflow, greet, tmp_path):
 
 
 def test_a_workflow_that_is_written_in_a_node_is_drawn_inside_it(pflow, tmp_path):
-    deepest = {"nodes": [{"id": "say", "type": "echo", "params": {"message": "x"}}]}
-    inner = {"nodes": [{"id": "first", "type": "echo"}, {"id": "deep", "type": "workflow"}]}
+    deepest = flow(step("say", "echo", {"message": "x"}))
+    inner = flow(step("first", "echo"), step("deep", "workflow"))
     inner["nodes"][1]["params"] = {"workflow": deepest}
     nodes = [
-        {"id": "each", "type": "workflow", "batch": {"items": [1]}, "params": {"workflow": inner}},
-        {"id": "named", "type": "workflow", "params": {"workflow": "greet"}},
-        {"id": "broken", "type": "workflow", "params": {"workflow": {"nodes": 3}}},
+        step("each", "workflow", {"workflow": inner}, batch={"items": [1]}),
+        step("named", "workflow", {"workflow": "greet"}),
+        step("broken", "workflow", {"workflow": {"nodes": 3}}),
     ]
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
     lines = pflow("workflow", "graph", "wf.json").stdout.splitlines()
@@ -365,8 +357,8 @@ def test_a_workflow_that_is_written_in_a_node_is_drawn_inside_it(pflow, tmp_path
 
 
 def test_two_routes_between_the_same_nodes_are_drawn_apart_and_no_label_is_crossed_out(pflow, tmp_path):
-    nodes = [{"id": node, "type": "echo", "params": {"message": "x"}} for node in ("one", "two")]
-    edges = [{"from": "one", "to": "two"}, {"from": "one", "to": "two", "action": "error"}]
+    nodes = [step(node, "echo", {"message": "x"}) for node in ("one", "two")]
+    edges = [edge("one", "two"), edge("one", "two", "error")]
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes, "edges": edges}))
     page = pflow("workflow", "graph", "wf.json", "--html", "-").stdout
     drawings = page.split("<svg")[1:]
@@ -379,11 +371,7 @@ def test_two_routes_between_the_same_nodes_are_drawn_apart_and_no_label_is_cross
 
 def test_a_drawing_is_as_wide_as_the_window_and_long_names_keep_their_ends(pflow, tmp_path):
     nodes = [
-        {
-            "id": f"a-name-made-of-a-sentence-about-the-step-{number}",
-            "type": "echo",
-            "params": {"message": "x"},
-        }
+        step(f"a-name-made-of-a-sentence-about-the-step-{number}", "echo", {"message": "x"})
         for number in range(8)
     ]
     (tmp_path / "wf.json").write_text(json.dumps({"nodes": nodes}))
@@ -487,7 +475,7 @@ def test_no_text_of_a_workflow_breaks_its_program(pflow, tmp_path):
 
 
 def test_a_program_that_fails_says_where_its_trace_is(pflow, tmp_path):
-    missing = {"nodes": [{"id": "a", "type": "read-file", "params": {"file_path": "none"}}]}
+    missing = flow(step("a", "read-file", {"file_path": "none"}))
     (tmp_path / "wf.json").write_text(json.dumps(missing))
     assert pflow("workflow", "export-python", "wf.json", "--output", "wf.py").exit_code == 0
     failed = subprocess.run([sys.executable, str(tmp_path / "wf.py")], check=False, cwd=tmp_path, **OUTPUT)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
@@ -49,12 +50,12 @@ def params_of(built, place: int = -1):
 
 def test_a_flag_for_a_key_that_the_node_reads_is_data_and_any_other_a_param():
     built = chain((node("t", "query! hidden", inputs=["query"]), "--query bugs --hidden x"))
-    assert built.workflow == {
-        "ir_version": "1.0",
-        "enable_namespacing": False,
-        "inputs": {"query": {**TEXT, "default": "bugs"}},
-        "nodes": [{"id": "t", "type": "t", "params": {"hidden": "x"}}],
-    }
+    assert built.workflow == flow(
+        step("t", "t", {"hidden": "x"}),
+        ir_version="1.0",
+        enable_namespacing=False,
+        inputs={"query": {**TEXT, "default": "bugs"}},
+    )
 
 
 def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
@@ -90,10 +91,7 @@ def test_what_no_flag_and_no_node_gives_is_reported_as_flags():
 
 def test_a_flag_of_a_later_node_is_out_of_reach_of_what_earlier_nodes_write():
     closed = node("closed", "path", "content", open_outputs=False)
-    assert params_of(chain((SEARCH, "--query x"), (PICK, "--style y"))) == {
-        "style": "y",
-        "text": "${result}",
-    }
+    assert params_of(chain((SEARCH, "--query x"), (PICK, "--style y"))) == {"style": "y", "text": "${result}"}
     built = chain((closed, "--path x"), (PICK, "--style y"))
     assert built.workflow["inputs"]["style"] == {**TEXT, "default": "y"}
     assert params_of(built) == {"text": "${content}"}
@@ -117,9 +115,7 @@ def test_a_dollar_brace_is_text_for_the_first_node_and_a_template_for_later_ones
 
 def test_what_is_piped_in_is_the_only_text_that_the_first_node_lacks():
     built = chain((SEARCH, ""), (SUMMARIZE, ""), stdin=True)
-    assert built.workflow["inputs"] == {
-        "stdin": {**TEXT, "description": "What is piped in", "stdin": True},
-    }
+    assert built.workflow["inputs"] == {"stdin": {**TEXT, "description": "What is piped in", "stdin": True}}
     assert params_of(built, 0) == {"query": "${stdin}"}
     assert built.piped == ("--query of search",)
     assert chain((SEARCH, "--query x"), stdin=True).piped == ()
@@ -154,11 +150,7 @@ def test_a_later_value_may_refer_to_what_is_piped_in():
         ("search.query", "--query bugs", {"query": {**TEXT, "default": "bugs"}}),
         ("search.query", "", {"query": {**TEXT, "stdin": True}}),
         ("search.query", "--query -", {"query": {**TEXT, "stdin": True}}),
-        (
-            "search.limit",
-            "--query bugs",
-            {"limit": {"type": "int"}, "query": {**TEXT, "default": "bugs"}},
-        ),
+        ("search.limit", "--query bugs", {"limit": {"type": "int"}, "query": {**TEXT, "default": "bugs"}}),
     ],
 )
 def test_a_flag_becomes_an_input_on_request(asked, words, inputs):

@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pocketflow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,11 +34,10 @@ def seen(bench):
     """What the node `t-note` was given as its text, which it requires."""
     noted = []
 
-    @bench.node("t-note", ["text: str!", "token: str"], ["text: str"], inputs=("text", "token"))
-    class Note(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            noted.append(self.params.get("text", shared.get("text")))
-            shared["text"] = noted[-1]
+    @bench.acts("t-note", ["text: str!", "token: str"], ["text: str"], inputs=("text", "token"))
+    def note(shared, params):
+        noted.append(params.get("text", shared.get("text")))
+        shared["text"] = noted[-1]
 
     return noted
 
@@ -68,10 +66,9 @@ def test_a_chain_passes_results_on(pflow, tmp_path):
 
 
 def test_a_list_or_object_arrives_as_json_where_the_next_node_takes_text(run, bench, seen):
-    @bench.node("t-find", [], ["result: dict | list"])
-    class Find(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["result"] = {"items": ["ä", 1]}
+    @bench.acts("t-find", [], ["result: dict | list"])
+    def find(shared, params):
+        shared["result"] = {"items": ["ä", 1]}
 
     report = run("t-find", "then", "t-note")
     assert report.error is None
@@ -140,10 +137,9 @@ def test_a_chain_that_is_printed_is_valid_and_runs_unchanged(pflow, tmp_path):
 
 
 def test_an_input_of_a_later_node_is_not_replaced_by_what_an_earlier_one_writes(run, bench, seen):
-    @bench.node("t-open", [], ["result: str"], open_outputs=True)
-    class Open(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["result"] = shared["text"] = "from a tool"
+    @bench.acts("t-open", [], ["result: str"], open_outputs=True)
+    def write_text(shared, params):
+        shared["result"] = shared["text"] = "from a tool"
 
     printed = run("t-open", "then", "t-note", "--text", "typed", "--input", "text", "--print").data
     assert not bench.host.runner.validate(printed)

@@ -99,10 +99,7 @@ def test_flags_give_values_of_the_declared_types(words, values):
     ("words", "problem"),
     [
         (["--titel", "x"], "t-issue has no flag --titel (Did you mean --title?)"),
-        (
-            ["-st", "x"],
-            "t-issue has no flag -st; flags begin with two hyphens (Its flags are ",
-        ),
+        (["-st", "x"], "t-issue has no flag -st; flags begin with two hyphens (Its flags are "),
         (["--title"], "--title of t-issue needs a value (Write --title TEXT)"),
         (["--title", "--draft"], "--title of t-issue needs a value (Write --title TEXT)"),
         (["--title", "--no-draft"], "--title of t-issue needs a value (Write --title TEXT)"),
@@ -115,10 +112,7 @@ def test_flags_give_values_of_the_declared_types(words, values):
             ["--draft", "false"],
             "Unexpected word 'false' after t-issue (--draft takes no value; write --draft=false",
         ),
-        (
-            ["--draft=maybe"],
-            '--draft of t-issue must be bool, got str "maybe" (Write --draft or --no-draft)',
-        ),
+        (["--draft=maybe"], '--draft of t-issue must be bool, got str "maybe" (Write --draft or --no-draft)'),
         (["--no-draft=x"], "--no-draft takes no value (Write --no-draft, or --draft=x)"),
         (
             ["--options", "{a: 1}"],
@@ -128,14 +122,8 @@ def test_flags_give_values_of_the_declared_types(words, values):
             ["--labels", "[bug]"],
             '--labels of t-issue must be a JSON list, got str "[bug]" (Write --labels JSON-LIST)',
         ),
-        (
-            ["--ids", "x"],
-            '--ids of t-issue must be a list of integer, got str "x" (Write --ids JSON-LIST)',
-        ),
-        (
-            ["--state", "opne"],
-            '--state of t-issue must be one of "open", "closed", got str "opne"',
-        ),
+        (["--ids", "x"], '--ids of t-issue must be a list of integer, got str "x" (Write --ids JSON-LIST)'),
+        (["--state", "opne"], '--state of t-issue must be one of "open", "closed", got str "opne"'),
         (["hello"], "Unexpected word 'hello' after t-issue (Did you mean --title hello?)"),
         (
             ["--title", "fix", "the", "--draft"],

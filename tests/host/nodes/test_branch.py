@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.cli.trace_commands import _full
@@ -23,21 +24,16 @@ CASES = [
 
 def workflow(cases=None, edges=None, inputs=None):
     ways = [(None, "some"), ("large", "large"), ("empty", "empty")] if edges is None else edges
-    return {
-        "inputs": inputs or {"files": {"type": "list"}, "limit": {"type": "int", "default": 2}},
-        "nodes": [
-            {"id": "size", "type": "transform", "params": {"expression": "length(files)"}},
-            {"id": "decide", "type": "branch", "params": {"cases": CASES if cases is None else cases}},
-            *(
-                {"id": name, "type": "echo", "params": {"message": name}}
-                for name in ("large", "empty", "some")
-            ),
-        ],
-        "edges": [
-            {"from": "size", "to": "decide"},
+    return flow(
+        step("size", "transform", {"expression": "length(files)"}),
+        step("decide", "branch", {"cases": CASES if cases is None else cases}),
+        *(step(name, "echo", {"message": name}) for name in ("large", "empty", "some")),
+        inputs=inputs or {"files": {"type": "list"}, "limit": {"type": "int", "default": 2}},
+        edges=[
+            edge("size", "decide"),
             *({"from": "decide", "to": to, **({"action": action} if action else {})} for action, to in ways),
         ],
-    }
+    )
 
 
 def problems(bench, workflow):
@@ -166,7 +162,7 @@ def test_a_case_without_an_edge_is_a_warning_and_an_edge_without_a_case_an_error
 
 def test_a_loop_that_a_case_leaves_is_sound(bench):
     given = workflow([{"when": "size.result > 2", "action": "large"}], [(None, "some"), ("large", "large")])
-    given["edges"].append({"from": "some", "to": "size"})
+    given["edges"].append(edge("some", "size"))
     assert [it for it in problems(bench, given) if it[0] == "error"] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.nodes.value_nodes import Transform
@@ -14,7 +15,7 @@ FILES = [{"name": "b", "size": 9}, {"name": "a", "size": 3}]
 
 def shaped(**params):
     inputs = {"files": {"type": "list", "required": False}, "text": {"type": "str", "required": False}}
-    return {"inputs": inputs, "nodes": [{"id": "shape", "type": "transform", "params": params}]}
+    return flow(step("shape", "transform", params), inputs=inputs)
 
 
 def errors(bench, workflow):
@@ -67,7 +68,7 @@ def test_a_transform_works_in_a_plain_program_and_on_the_command_line(bench):
 )
 def test_templates_into_what_a_transform_makes_are_checked(bench, template, problem):
     given = shaped(expression="{total: length(files)}", outputs={"names": "files[*].{n: name}"})
-    given["nodes"].append({"id": "say", "type": "echo", "params": {"message": template}})
+    given["nodes"].append(step("say", "echo", {"message": template}))
     found = errors(bench, given)
     assert found == [] if problem is None else problem in " ".join(found)
 
@@ -113,12 +114,7 @@ def test_a_secret_stays_redacted_when_an_expression_changes_it(bench):
         "json": "to_json({a: t.token})",
         "parts": "split(t.token, '-')",
     }
-    given = {
-        "nodes": [
-            {"id": "t", "type": "t-token"},
-            {"id": "shape", "type": "transform", "params": {"outputs": outputs}},
-        ]
-    }
+    given = flow(step("t", "t-token"), step("shape", "transform", {"outputs": outputs}))
     outcome = bench.run(given)
     assert outcome.outputs["up"] == "SK-ABC-DEF-123"
     written = json.loads(outcome.trace_path.read_text())["steps"][1]["outputs"]

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 import attrs
 import pocketflow
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.daemon_threads import Threads
@@ -48,13 +49,10 @@ def double(bench):
 
 
 def batch(items, params=None, **settings):
-    node = {
-        "id": "b",
-        "type": "t-double",
-        "params": {"n": "${item}"} if params is None else params,
-        "batch": {"items": items, **settings},
-    }
-    return {"nodes": [node]}
+    node = step(
+        "b", "t-double", {"n": "${item}"} if params is None else params, batch={"items": items, **settings}
+    )
+    return flow(node)
 
 
 def trace_of(outcome):
@@ -155,13 +153,12 @@ def test_the_trace_and_the_output_items_keep_items_with_their_results_or_errors(
 
 
 def test_the_trace_keeps_few_items_of_a_large_batch_and_their_values_shortened_and_redacted(bench):
-    @bench.node("t-double", ["n"], ["text"])
-    class Long(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets(["hidden-value"])
-            shared["text"] = ["hidden-value" + "x" * 1_000] * 100
-            if self.params["n"] % 2:
-                raise ValueError("odd hidden-value")
+    @bench.acts("t-double", ["n"], ["text"])
+    def long(shared, params):
+        shared["__run__"].add_secrets(["hidden-value"])
+        shared["text"] = ["hidden-value" + "x" * 1_000] * 100
+        if params["n"] % 2:
+            raise ValueError("odd hidden-value")
 
     outcome = bench.run(batch([*range(60)], error_handling="continue", parallel=True, max_concurrent=1))
     [step] = trace_of(outcome)["steps"]
@@ -175,12 +172,11 @@ def counted(bench):
     """A node that fails for the numbers in the first list; the second has those that began."""
     bad, begun = [], []
 
-    @bench.node("t-double", ["n"])
-    class Count(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.append(self.params["n"])
-            if self.params["n"] in bad:
-                raise ValueError(f"{self.params['n']} is bad")
+    @bench.acts("t-double", ["n"])
+    def count(shared, params):
+        begun.append(params["n"])
+        if params["n"] in bad:
+            raise ValueError(f"{params['n']} is bad")
 
     return bad, begun
 
@@ -215,32 +211,28 @@ def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, 
 
 
 def test_a_failed_batch_takes_the_action_of_the_failed_item(bench, double):
-    @bench.node("t-limited", ["n"])
-    class Limited(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["error"] = "slow down"
-            return "rate_limited"
+    @bench.acts("t-limited", ["n"])
+    def limited(shared, params):
+        shared["error"] = "slow down"
+        return "rate_limited"
 
-    workflow = {
-        "nodes": [
-            {"id": "b", "type": "t-limited", "params": {"n": "${item}"}, "batch": {"items": [1]}},
-            {"id": "later", "type": "t-double", "params": {"n": 21}},
-        ],
-        "edges": [{"from": "b", "to": "later", "action": "rate_limited"}],
-    }
+    workflow = flow(
+        step("b", "t-limited", {"n": "${item}"}, batch={"items": [1]}),
+        step("later", "t-double", {"n": 21}),
+        edges=[edge("b", "later", "rate_limited")],
+    )
     assert bench.run(workflow).outputs == {"n": 42}
 
 
 def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
     meeting = threading.Barrier(4, timeout=30)
 
-    @bench.node("t-double", ["n"], ["seen"])
-    class Meet(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["mine"] = self.params["n"]
-            shared["__mark__"] = self.params["n"]
-            meeting.wait()
-            shared["seen"] = [shared["mine"], shared["item"], shared["__mark__"]]
+    @bench.acts("t-double", ["n"], ["seen"])
+    def meet(shared, params):
+        shared["mine"] = params["n"]
+        shared["__mark__"] = params["n"]
+        meeting.wait()
+        shared["seen"] = [shared["mine"], shared["item"], shared["__mark__"]]
 
     workflow = batch([1, 2, 3, 4], parallel=True, max_concurrent=4)
     results = bench.run({**workflow, "enable_namespacing": False}).outputs["results"]
@@ -273,10 +265,9 @@ def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(
     meeting = threading.Barrier(3, timeout=30)
     engines = []
 
-    @bench.node("t-double", ["n"])
-    class Meet(pocketflow.Node):
-        def exec(self, prep_res):
-            meeting.wait()
+    @bench.acts("t-double", ["n"])
+    def meet(shared, params):
+        meeting.wait()
 
     def engine(width):
         engines.append((width, Watched(width)))
@@ -310,10 +301,9 @@ def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
 def after(bench):
     """A node that writes the error which it finds in the store, as text."""
 
-    @bench.node("t-after", [], ["saw"])
-    class After(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["saw"] = str(shared.get("error"))
+    @bench.acts("t-after", [], ["saw"])
+    def after_node(shared, params):
+        shared["saw"] = str(shared.get("error"))
 
 
 @pytest.mark.parametrize("namespaced", [True, False])
@@ -333,8 +323,8 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(
             raise ValueError("bad")
 
     workflow = batch([1, 2, 3], error_handling="continue", parallel=parallel, max_concurrent=1)
-    workflow["nodes"].append({"id": "after", "type": "t-after"})
-    workflow["edges"] = [{"from": "b", "to": "after"}]
+    workflow["nodes"].append(step("after", "t-after"))
+    workflow["edges"] = [edge("b", "after")]
     workflow["outputs"] = {"saw": "${after.saw}"}
     outcome = bench.run({**workflow, "enable_namespacing": namespaced})
     assert outcome.outputs == {"saw": "None"}
@@ -342,18 +332,18 @@ def test_no_item_sees_the_error_of_another_and_none_is_left_after_the_batch(
 
 
 def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, double, after):
-    missing = {"id": "a", "type": "read-file", "params": {"file_path": "/nowhere"}}
+    missing = step("a", "read-file", {"file_path": "/nowhere"})
     workflow = batch([1])
-    workflow["nodes"] = [missing, *workflow["nodes"], {"id": "after", "type": "t-after"}]
-    workflow["edges"] = [{"from": "a", "to": "b", "action": "error"}, {"from": "b", "to": "after"}]
+    workflow["nodes"] = [missing, *workflow["nodes"], step("after", "t-after")]
+    workflow["edges"] = [edge("a", "b", "error"), edge("b", "after")]
     assert bench.run({**workflow, "enable_namespacing": False}).outputs["saw"] == "None"
 
 
 def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, double):
     double.append(7)
     workflow = batch([5, 6, 7])
-    workflow["nodes"].append({"id": "after", "type": "echo", "params": {"message": "${b.error}"}})
-    workflow["edges"] = [{"from": "b", "to": "after", "action": "error"}]
+    workflow["nodes"].append(step("after", "echo", {"message": "${b.error}"}))
+    workflow["edges"] = [edge("b", "after", "error")]
     assert bench.run(workflow).outputs == {"message": "item b[2] of 3: ValueError: 7 is bad"}
 
 
@@ -372,19 +362,18 @@ def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, d
 def test_only_what_is_safe_to_repeat_is_tried_again(bench, failure, purity, attempts, as_batch):
     begun = []
 
-    @bench.node("t-double", ["n"])
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.append(1)
-            raise failure
+    @bench.acts("t-double", ["n"])
+    def fail(shared, params):
+        begun.append(1)
+        raise failure
 
     bench.known["t-double"] = attrs.evolve(bench.known["t-double"], purity=purity)
-    node = {"id": "b", "type": "t-double"}
+    node = step("b", "t-double")
     if as_batch:
         node["batch"] = {"items": [1], "max_retries": 2, "retry_wait": 0}
     else:
         node["retry"] = {"max": 2, "wait": 0}
-    assert not bench.run({"nodes": [node]}).success
+    assert not bench.run(flow(node)).success
     assert len(begun) == attempts
 
 
@@ -392,17 +381,16 @@ def test_only_what_is_safe_to_repeat_is_tried_again(bench, failure, purity, atte
 def test_a_retry_that_succeeds_leaves_nothing_of_the_failure(bench, namespaced):
     begun = []
 
-    @bench.node("t-double", ["n"], ["n"])
-    class Second(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            begun.append(dict(shared))
-            if len(begun) == 1:
-                shared["half"] = 1
-                shared["error"] = "busy"
-                shared["__error__"] = Busy()
-                return "error"
-            shared["n"] = 5
-            return "default"
+    @bench.acts("t-double", ["n"], ["n"])
+    def second(shared, params):
+        begun.append(dict(shared))
+        if len(begun) == 1:
+            shared["half"] = 1
+            shared["error"] = "busy"
+            shared["__error__"] = Busy()
+            return "error"
+        shared["n"] = 5
+        return "default"
 
     node = {"id": "b", "type": "t-double", "retry": {"max": 3, "wait": 0}}
     outcome = bench.run({"nodes": [node], "enable_namespacing": namespaced})
@@ -428,20 +416,19 @@ def test_a_retry_waits_as_its_settings_and_the_error_ask(bench, monkeypatch, ask
         "pflow_mcp_plugin.host.running.current_run.CurrentRun.pause", lambda _, s: waited.append(s)
     )
 
-    @bench.node("t-double")
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            raise Busy(retry_after=asked)
+    @bench.acts("t-double")
+    def fail(shared, params):
+        raise Busy(retry_after=asked)
 
-    bench.run({"nodes": [{"id": "b", "type": "t-double", "retry": retry}]})
+    bench.run(flow(step("b", "t-double", retry=retry)))
     assert waited == seconds
 
 
 def most_memory(home, folder, items):
     """Run a batch of that many items in its own process; return its peak memory in KiB."""
-    echo = {"id": "e", "type": "echo", "params": {"message": "${n}"}}
+    echo = step("e", "echo", {"message": "${n}"})
     table = {"items": list(range(items)), "as": "n", "parallel": True}
-    (folder / "wf.json").write_text(json.dumps({"nodes": [{**echo, "batch": table}]}))
+    (folder / "wf.json").write_text(json.dumps(flow({**echo, "batch": table})))
     script = """
 import json, resource, sys
 from pflow_mcp_plugin.host.embedded_host import open_host
@@ -506,8 +493,8 @@ def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, doubl
     ],
 )
 def test_a_mistake_in_a_batch_is_found_with_its_place(bench, double, table, path, message, suggestion):
-    node = {"id": "b", "type": "t-double", "params": {"n": 1}, "batch": table}
-    [problem] = bench.host.runner.validate({"nodes": [node]})
+    node = step("b", "t-double", {"n": 1}, batch=table)
+    [problem] = bench.host.runner.validate(flow(node))
     assert problem.path == f"$.nodes[0].batch{path}"
     assert problem.message.startswith(message)
     assert problem.suggestion.startswith(suggestion)
@@ -522,11 +509,10 @@ def test_a_batch_with_a_retry_of_the_whole_is_refused(bench, double):
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_an_interrupted_batch_says_how_many_items_were_done(bench, parallel):
-    @bench.node("t-double", ["n: int!"])
-    class Stopped(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            if self.params["n"] == 2:
-                raise KeyboardInterrupt
+    @bench.acts("t-double", ["n: int!"])
+    def stopped(shared, params):
+        if params["n"] == 2:
+            raise KeyboardInterrupt
 
     outcome = bench.run(batch([0, 1, 2, 3, 4], parallel=parallel, max_concurrent=1))
     assert outcome.error.message == "The run was interrupted at node b, 2 of 5 items done"
@@ -537,13 +523,13 @@ def test_an_interrupted_batch_says_how_many_items_were_done(bench, parallel):
 def test_ctrl_c_ends_a_parallel_batch_whose_items_hang(pflow_home, tmp_path, signalled):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    node = {
-        "id": "wait",
-        "type": "read-file",
-        "params": {"file_path": "${item}", "special_files": True, "timeout": 600},
-        "batch": {"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
-    }
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [node]}))
+    node = step(
+        "wait",
+        "read-file",
+        {"file_path": "${item}", "special_files": True, "timeout": 600},
+        batch={"items": [str(pipe)] * 4, "parallel": True, "max_concurrent": 2},
+    )
+    (tmp_path / "wf.json").write_text(json.dumps(flow(node)))
     command = [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         writer = os.open(pipe, os.O_WRONLY)
@@ -562,11 +548,7 @@ def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_ru
 
 
 def test_a_template_reaches_into_the_items_and_its_path_is_checked(bench, double):
-    show = {
-        "id": "show",
-        "type": "echo",
-        "params": {"message": "${b.items[0].result.n} of ${b.items[0].item}"},
-    }
+    show = step("show", "echo", {"message": "${b.items[0].result.n} of ${b.items[0].item}"})
     workflow = batch([4])
     workflow["nodes"].append(show)
     assert bench.run(workflow).outputs == {"message": "8 of 4"}

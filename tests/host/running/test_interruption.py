@@ -71,10 +71,9 @@ def test_a_node_that_wraps_it_has_not_failed(bench, error_edge):
 
     ran = []
 
-    @bench.node("t-after", [])
-    class After(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            ran.append(True)
+    @bench.acts("t-after", [])
+    def after(shared, params):
+        ran.append(True)
 
     nodes = [{"id": "a", "type": "t-wraps", "retry": {"max": 3}}, {"id": "z", "type": "t-after"}]
     edge = {"from": "a", "to": "z", **({"action": "error"} if error_edge else {})}

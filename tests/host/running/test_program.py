@@ -8,20 +8,16 @@ import signal
 import subprocess
 import sys
 
+from workflow_parts import flow, step
+
 
 def test_a_workflow_runs_from_its_file_with_inputs_from_the_command_line(pflow, tmp_path):
-    workflow = {
-        "inputs": {"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
-        "nodes": [
-            {
-                "id": "write",
-                "type": "write-file",
-                "params": {"file_path": "out.txt", "content": "${name}, ${times}"},
-            },
-            {"id": "read", "type": "read-file", "params": {"file_path": "${write.file_path}"}},
-        ],
-        "outputs": {"text": "${read.content}", "times": "${times}"},
-    }
+    workflow = flow(
+        step("write", "write-file", {"file_path": "out.txt", "content": "${name}, ${times}"}),
+        step("read", "read-file", {"file_path": "${write.file_path}"}),
+        inputs={"name": {"type": "str"}, "times": {"type": "int", "default": 1}},
+        outputs={"text": "${read.content}", "times": "${times}"},
+    )
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     finished = pflow("run", "wf.json", "name=Ann", "times=2", "--json")
     assert finished.envelope["data"]["outputs"] == {"text": "Ann, 2", "times": 2}
@@ -38,7 +34,7 @@ def test_ctrl_c_ends_a_run_with_130_and_a_trace(pflow_home, tmp_path, signalled)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     params = {"file_path": str(pipe), "special_files": True, "timeout": 600}
-    workflow = {"nodes": [{"id": "wait", "type": "read-file", "params": params}]}
+    workflow = flow(step("wait", "read-file", params))
     (tmp_path / "wf.json").write_text(json.dumps(workflow))
     with subprocess.Popen(
         [sys.executable, "-m", "pflow_mcp_plugin", "run", str(tmp_path / "wf.json"), "--json"],

@@ -74,10 +74,9 @@ def test_in_a_workflow_edges_lead_to_the_handler_and_back(bench):
 )
 @pytest.mark.parametrize("batch", [{}, {"batch": {"items": [1, 2], "parallel": True}}])
 def test_whatever_a_node_raises_takes_the_edge_of_its_failures(bench, raised, batch):
-    @bench.node("t-raises", actions=("default", "error"))
-    class Raises(pocketflow.Node):
-        def exec(self, prep_res):
-            raise raised
+    @bench.acts("t-raises", actions=("default", "error"))
+    def raises(shared, params):
+        raise raised
 
     bench.node("t-end")(pocketflow.Node)
     nodes = [{"id": "a", "type": "t-raises", **batch}, {"id": "z", "type": "t-end"}]

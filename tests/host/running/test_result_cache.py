@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_secrets import remains
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
@@ -103,7 +104,7 @@ def test_another_value_of_a_parameter_or_another_type_is_a_miss(bench, reader, o
 
 def test_what_a_node_reads_from_the_shared_store_counts_byte_by_byte(bench, reader):
     calls, _ = reader
-    workflow = {"nodes": [node()], "inputs": {"name": {"type": "str"}}}
+    workflow = flow(node(), inputs={"name": {"type": "str"}})
     for name in ("text", "text", "texT", "text ", "text"):
         assert bench.run(workflow, name=name).outputs["value"][1] == name
     assert len(calls) == 3
@@ -124,7 +125,7 @@ def test_nothing_is_kept_unless_somebody_asks_and_it_may_be(bench, reader, monke
 
 def test_a_node_whose_results_may_not_be_kept_always_runs(bench, tmp_path):
     file = tmp_path / "a.txt"
-    nodes = [{"id": "f", "type": "read-file", "params": {"file_path": str(file)}, "cache": True}]
+    nodes = [step("f", "read-file", {"file_path": str(file)}, cache=True)]
     for text in ("one", "two"):
         file.write_text(text)
         assert run(bench, *nodes).outputs["content"] == text
@@ -172,7 +173,7 @@ def test_the_text_of_a_nodes_module_counts(tmp_path, monkeypatch, bench):
 def test_results_are_not_shared_with_another_folder_plugin_or_owner(bench, reader, tmp_path, monkeypatch):
     calls, _ = reader
     run(bench)
-    bench.host.runner.run({"nodes": [node()]}, {}, origin=RunOrigin(owner="ann"))
+    bench.host.runner.run(flow(node()), {}, origin=RunOrigin(owner="ann"))
     assert len(calls) == 2
     monkeypatch.chdir(tmp_path)
     run(bench)
@@ -260,17 +261,11 @@ def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
 def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):
     safe(bench, "t-read", purity="impure", claimed_purity="flow_safe")
     bench.declare("t-impure")
-    workflow = {
-        "nodes": [
-            node(cache=None),
-            {"id": "i", "type": "t-impure"},
-            {"id": "e", "type": "echo", "params": {"message": 1}},
-        ]
-    }
+    workflow = flow(node(cache=None), step("i", "t-impure"), step("e", "echo", {"message": 1}))
     for runner, expected in ((bench.host.runner, {"e"}), (bench.host.runner.trusting(), {"r", "e"})):
         compiled = runner.compile(workflow, "wf", {}).cached(60)
         assert {planned.ref.id for planned in compiled.nodes if planned.ttl} == expected
-    assert [it.message for it in bench.host.runner.trusting().validate({"nodes": [{"id": "x"}]})]
+    assert [it.message for it in bench.host.runner.trusting().validate(flow({"id": "x"}))]
 
 
 def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
@@ -288,17 +283,16 @@ def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
 def test_an_action_is_kept_with_the_result(bench):
     calls = []
 
-    @bench.node("t-way", ["n"], ["n"], actions=("default", "high"))
-    class Way(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            calls.append(1)
-            shared["n"] = 1
-            return "high"
+    @bench.acts("t-way", ["n"], ["n"], actions=("default", "high"))
+    def way_node(shared, params):
+        calls.append(1)
+        shared["n"] = 1
+        return "high"
 
     safe(bench, "t-way")
-    way = {"id": "w", "type": "t-way", "params": {"n": 1}, "cache": True}
-    others = [{"id": name, "type": "echo", "params": {"message": name}} for name in "ab"]
-    edges = [{"from": "w", "to": "a"}, {"from": "w", "to": "b", "action": "high"}]
+    way = step("w", "t-way", {"n": 1}, cache=True)
+    others = [step(name, "echo", {"message": name}) for name in "ab"]
+    edges = [edge("w", "a"), edge("w", "b", "high")]
     for _ in range(2):
         assert run(bench, way, *others, edges=edges).outputs == {"message": "b"}
     assert calls == [1]
@@ -307,20 +301,19 @@ def test_an_action_is_kept_with_the_result(bench):
 def test_failures_are_not_kept(bench):
     calls = []
 
-    @bench.node("t-fails", [], ["n"])
-    class Fails(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            calls.append(1)
-            if len(calls) == 1:
-                raise PflowError("no")
-            if len(calls) == 2:
-                shared["error"] = "no"
-                return "error"
-            shared["n"] = len(calls)
-            return None
+    @bench.acts("t-fails", [], ["n"])
+    def fails_node(shared, params):
+        calls.append(1)
+        if len(calls) == 1:
+            raise PflowError("no")
+        if len(calls) == 2:
+            shared["error"] = "no"
+            return "error"
+        shared["n"] = len(calls)
+        return None
 
     safe(bench, "t-fails")
-    fails = {"id": "f", "type": "t-fails", "cache": True}
+    fails = step("f", "t-fails", cache=True)
     assert [run(bench, fails).success for _ in range(4)] == [False, False, True, True]
     assert len(calls) == 3
 
@@ -385,7 +378,7 @@ def test_what_json_cannot_say_exactly_is_not_kept_and_the_run_goes_on(bench, rea
 
 def test_an_input_that_is_an_object_makes_a_miss(bench, reader):
     calls, _ = reader
-    workflow = {"nodes": [node()], "inputs": {"name": {"type": "any"}}}
+    workflow = flow(node(), inputs={"name": {"type": "any"}})
     for _ in range(2):
         outcome = bench.run(workflow, name=Odd())
         assert "an input contains a Odd" in noted(outcome)["why"]
@@ -408,14 +401,13 @@ def test_an_input_that_is_an_object_makes_a_miss(bench, reader):
     ],
 )
 def test_a_node_that_does_more_than_it_declares_is_found_out(bench, act, why):
-    @bench.node("t-more", ["n"], ["done"], inputs=("n",))
-    class More(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            act(shared)
-            shared["done"] = True
+    @bench.acts("t-more", ["n"], ["done"], inputs=("n",))
+    def more_node(shared, params):
+        act(shared)
+        shared["done"] = True
 
     safe(bench, "t-more")
-    workflow = {"nodes": [{"id": "m", "type": "t-more", "cache": True}], "inputs": {"n": {"type": "list"}}}
+    workflow = flow(step("m", "t-more", cache=True), inputs={"n": {"type": "list"}})
     details = noted(bench.run(workflow, n=[1]))
     assert why in details["why"] if why else details == {"kept": 1}
 
@@ -423,15 +415,14 @@ def test_a_node_that_does_more_than_it_declares_is_found_out(bench, act, why):
 def test_a_result_that_refers_to_a_file_of_the_run_is_not_kept(bench):
     calls = []
 
-    @bench.node("t-file", [], ["image"])
-    class File(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            calls.append(1)
-            shared["image"] = {"path": str(shared["__run__"].artifacts_dir / "a.png"), "size": 1}
+    @bench.acts("t-file", [], ["image"])
+    def file_node(shared, params):
+        calls.append(1)
+        shared["image"] = {"path": str(shared["__run__"].artifacts_dir / "a.png"), "size": 1}
 
     safe(bench, "t-file")
     for _ in range(2):
-        outcome = run(bench, {"id": "f", "type": "t-file", "cache": True})
+        outcome = run(bench, step("f", "t-file", cache=True))
         assert noted(outcome)["why"] == "it refers to a file of this run"
     assert len(calls) == 2
 
@@ -444,15 +435,14 @@ def test_what_contains_a_secret_is_not_kept(bench, reader, place):
     _, more = reader
     secrets = []
 
-    @bench.node("t-knows", ["when"], [])
-    class Knows(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets(secrets)
+    @bench.acts("t-knows", ["when"], [])
+    def knows_node(shared, params):
+        shared["__run__"].add_secrets(secrets)
 
     secrets.append(SECRET)
     more.update({"extra": f"a {SECRET} b"} if place in {"output", "later"} else {})
     reads = node(params={"n": {"deep": [SECRET]}} if place == "param" else {"n": 1})
-    knows = {"id": "k", "type": "t-knows"}
+    knows = step("k", "t-knows")
     nodes = [reads, knows] if place == "later" else [knows, reads]
     inputs = {"name": SECRET if place == "input" else "ann"}
     workflow = {"nodes": nodes, "inputs": {"name": {"type": "str"}}}
@@ -469,7 +459,7 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
     assert remains(SECRET, [], folder(bench))
     control = RunControl()
     control.add_secrets([SECRET])
-    bench.host.runner.run({"nodes": [node()]}, {}, control=control)
+    bench.host.runner.run(flow(node()), {}, control=control)
     assert len(calls) == 2
     assert remains(SECRET, [], folder(bench)) == []
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, Progress, RunControl, RunOrigin
@@ -45,15 +44,14 @@ def waiting(bench):
     """A node that waits until its run is cancelled, and the event that is set once it does."""
     begun = threading.Event()
 
-    @bench.node("t-wait", ["n"], ["n"])
-    class Wait(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["n"] = self.params.get("n")
-            stopped = threading.Event()
-            shared["__run__"].on_cancel(stopped.set)
-            begun.set()
-            assert stopped.wait(100)
-            raise ValueError("stopped")
+    @bench.acts("t-wait", ["n"], ["n"])
+    def wait_node(shared, params):
+        shared["n"] = params.get("n")
+        stopped = threading.Event()
+        shared["__run__"].on_cancel(stopped.set)
+        begun.set()
+        assert stopped.wait(100)
+        raise ValueError("stopped")
 
     return begun
 
@@ -83,11 +81,10 @@ def test_no_further_item_of_a_batch_begins(bench, waiting, cancelled, parallel):
 def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):
     begun, end = threading.Event(), threading.Event()
 
-    @bench.node("t-deaf")
-    class Deaf(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.set()
-            end.wait(100)
+    @bench.acts("t-deaf")
+    def deaf(shared, params):
+        begun.set()
+        end.wait(100)
 
     node = {"id": "b", "type": "t-deaf", "batch": {"items": [1, 2], "parallel": True}}
     cancelled({"nodes": [node]}, lambda: begun.wait(30))
@@ -97,11 +94,10 @@ def test_an_item_that_cannot_be_stopped_does_not_keep_its_run(bench, cancelled):
 def test_the_wait_before_a_retry_ends(bench, cancelled):
     begun = threading.Event()
 
-    @bench.node("t-fail")
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            begun.set()
-            raise PflowError("busy", ran="not ran", retryable=True, retry_after=100)
+    @bench.acts("t-fail")
+    def fail(shared, params):
+        begun.set()
+        raise PflowError("busy", ran="not ran", retryable=True, retry_after=100)
 
     node = {"id": "a", "type": "t-fail", "retry": {"max": 3, "wait": 100}}
     assert cancelled({"nodes": [node]}, lambda: begun.wait(30)).steps == 1
@@ -174,10 +170,9 @@ def test_a_cancelled_run_of_several_on_one_host_leaves_the_others_alone(bench, w
 
 
 def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
-    @bench.node("t-work", ["n"])
-    class Work(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].report_progress("b", 1, 4, "reading")
+    @bench.acts("t-work", ["n"])
+    def work(shared, params):
+        shared["__run__"].report_progress("b", 1, 4, "reading")
 
     seen: list[Progress] = []
     batch = {"items": [1, 2, 3], "parallel": True}
@@ -237,10 +232,9 @@ def test_a_listener_that_fails_does_not_fail_the_run(bench):
 def test_a_run_has_its_origin_and_its_trace_the_owner(bench):
     origins = []
 
-    @bench.node("t-origin")
-    class Origin(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            origins.append(shared["__run__"].origin)
+    @bench.acts("t-origin")
+    def origin_node(shared, params):
+        origins.append(shared["__run__"].origin)
 
     origin = RunOrigin(owner='an "owner" of\nruns', above=("x",), trace_parent="00-1-2-3")
     workflow = {"nodes": [{"id": "a", "type": "t-origin"}]}

@@ -13,21 +13,21 @@ import pocketflow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 
 Unreachable = partial(PflowError, kind="connection")
-GIVE = {"id": "a", "type": "t-give", "params": {"value": 1}}
+GIVE = step("a", "t-give", {"value": 1})
 
 
 @pytest.fixture
 def give(bench):
     """A node that writes its param `value` as `value`."""
 
-    @bench.node("t-give", ["value"], ["value"])
-    class Give(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["value"] = self.params.get("value", shared.get("value"))
+    @bench.acts("t-give", ["value"], ["value"])
+    def give_node(shared, params):
+        shared["value"] = params.get("value", shared.get("value"))
 
 
 @pytest.fixture
@@ -35,10 +35,9 @@ def fail(bench):
     """A node that fails with the error in `raising`."""
     raising = [ValueError("out of paper")]
 
-    @bench.node("t-fail")
-    class Fail(pocketflow.Node):
-        def exec(self, prep_res):
-            raise raising[0]
+    @bench.acts("t-fail")
+    def fail_node(shared, params):
+        raise raising[0]
 
     return raising
 
@@ -49,17 +48,11 @@ def trace_of(outcome):
 
 def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give):
     outcome = bench.run(
-        {
-            "nodes": [
-                {"id": "one", "type": "t-give", "params": {"value": {"n": [1, 2.5, None]}}},
-                {
-                    "id": "two",
-                    "type": "t-give",
-                    "params": {"value": ["${one.value.n[1]}", "n is ${one.value.n}"]},
-                },
-            ],
-            "outputs": {"all": "${two.value}", "first": {"source": "${one.value.n[0]}"}},
-        }
+        flow(
+            step("one", "t-give", {"value": {"n": [1, 2.5, None]}}),
+            step("two", "t-give", {"value": ["${one.value.n[1]}", "n is ${one.value.n}"]}),
+            outputs={"all": "${two.value}", "first": {"source": "${one.value.n[0]}"}},
+        )
     )
     assert outcome.success
     assert outcome.outputs == {"all": [2.5, "n is [1, 2.5, null]"], "first": 1}
@@ -67,25 +60,23 @@ def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give)
 
 
 def test_without_declared_outputs_the_last_nodes_outputs_are_the_runs(bench):
-    @bench.node("t-end", outputs=["a"])
-    class End(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["a"] = 1
-            shared["error"] = None
+    @bench.acts("t-end", outputs=["a"])
+    def end(shared, params):
+        shared["a"] = 1
+        shared["error"] = None
 
-    assert bench.run({"nodes": [{"id": "end", "type": "t-end"}]}).outputs == {"a": 1}
+    assert bench.run(flow(step("end", "t-end"))).outputs == {"a": 1}
 
 
 def test_the_workflow_and_its_params_are_left_as_they_were(bench):
-    @bench.node("t-spoil", ["items"], ["items"])
-    class Spoil(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            self.params["items"].append("spoiled")
-            shared["items"] = self.params["items"]
+    @bench.acts("t-spoil", ["items"], ["items"])
+    def spoil(shared, params):
+        params["items"].append("spoiled")
+        shared["items"] = params["items"]
 
-    workflow = {"nodes": [{"id": "a", "type": "t-spoil", "params": {"items": ["x"]}}]}
+    workflow = flow(step("a", "t-spoil", {"items": ["x"]}))
     assert bench.run(workflow).outputs == {"items": ["x", "spoiled"]}
-    assert workflow == {"nodes": [{"id": "a", "type": "t-spoil", "params": {"items": ["x"]}}]}
+    assert workflow == flow(step("a", "t-spoil", {"items": ["x"]}))
 
 
 def test_compiled_params_survive_the_flow_for_nodes_of_any_class(bench):
@@ -97,9 +88,7 @@ def test_compiled_params_survive_the_flow_for_nodes_of_any_class(bench):
         def run(self, shared):
             shared["word"] = (self.mine["word"], self.mine["__node_id__"])
 
-    assert bench.run({"nodes": [{"id": "p", "type": "t-plain", "params": {"word": "hi"}}]}).outputs == {
-        "word": ("hi", "p")
-    }
+    assert bench.run(flow(step("p", "t-plain", {"word": "hi"}))).outputs == {"word": ("hi", "p")}
 
 
 def test_an_async_node_runs_too(bench):
@@ -112,7 +101,7 @@ def test_an_async_node_runs_too(bench):
         async def post_async(self, shared, prep_res, exec_res):
             shared["done"] = exec_res
 
-    assert bench.run({"nodes": [{"id": "l", "type": "t-later"}]}).outputs == {"done": True}
+    assert bench.run(flow(step("l", "t-later"))).outputs == {"done": True}
 
 
 @pytest.mark.parametrize("retries", [0, 1, 5])
@@ -128,69 +117,57 @@ def test_a_node_is_attempted_once_whatever_it_asks_for(bench, retries):
             calls.append(1)
             raise OSError("no")
 
-    assert not bench.run({"nodes": [{"id": "a", "type": "t-again"}]}).success
+    assert not bench.run(flow(step("a", "t-again"))).success
     assert calls == [1]
 
 
 def test_a_node_reads_params_and_inputs_at_the_root_but_no_other_nodes_outputs(bench, give):
     seen = {}
 
-    @bench.node("t-look", open=True)
-    class Look(pocketflow.Node):
-        def prep(self, shared):
-            seen.update({key: shared.get(key) for key in ("value", "city", "first")}, keys=sorted(shared))
+    @bench.acts("t-look", open=True)
+    def look(shared, params):
+        seen.update({key: shared.get(key) for key in ("value", "city", "first")}, keys=sorted(shared))
 
-    workflow = {
-        "inputs": {"city": {"type": "str"}},
-        "nodes": [
-            {"id": "first", "type": "t-give", "params": {"value": 7}},
-            {"id": "look", "type": "t-look"},
-        ],
-    }
+    workflow = flow(
+        step("first", "t-give", {"value": 7}), step("look", "t-look"), inputs={"city": {"type": "str"}}
+    )
     assert bench.run(workflow, city="Oslo").success
     assert seen == {"value": None, "city": "Oslo", "first": None, "keys": ["__run__", "city"]}
 
 
 def test_without_namespacing_nodes_share_the_root(bench, give):
-    workflow = {
-        "enable_namespacing": False,
-        "nodes": [{"id": "a", "type": "t-give", "params": {"value": 7}}, {"id": "b", "type": "t-give"}],
-        "outputs": {"b": "${b.value}", "root": "${value}"},
-    }
+    workflow = flow(
+        step("a", "t-give", {"value": 7}),
+        step("b", "t-give"),
+        enable_namespacing=False,
+        outputs={"b": "${b.value}", "root": "${value}"},
+    )
     assert bench.run(workflow).outputs == {"b": 7, "root": 7}
 
 
 def test_mappings_translate_what_a_node_reads_and_writes(bench, give):
-    workflow = {
-        "inputs": {"start": {}},
-        "nodes": [
-            {"id": "a", "type": "t-give"},
-            {"id": "b", "type": "t-give"},
-            {"id": "c", "type": "t-give"},
-        ],
-        "mappings": {
+    workflow = flow(
+        step("a", "t-give"),
+        step("b", "t-give"),
+        step("c", "t-give"),
+        inputs={"start": {}},
+        mappings={
             "a": {"input_mappings": {"value": "start"}, "output_mappings": {"value": "middle"}},
             "b": {"input_mappings": {"value": "middle"}},
             "c": {"input_mappings": {"value": "b.value"}},
         },
-        "outputs": {"all": "${start}${a.value}${middle}${b.value}${c.value}"},
-    }
+        outputs={"all": "${start}${a.value}${middle}${b.value}${c.value}"},
+    )
     assert bench.run(workflow, start=1).outputs == {"all": "11111"}
 
 
 def test_params_are_coerced_to_their_declared_types_after_templates(bench, give):
-    @bench.node("t-typed", ["n: int", "ratio: float", "yes: bool", "tags: list"], ["got"])
-    class Typed(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["got"] = [self.params[key] for key in ("n", "ratio", "yes", "tags")]
+    @bench.acts("t-typed", ["n: int", "ratio: float", "yes: bool", "tags: list"], ["got"])
+    def typed_node(shared, params):
+        shared["got"] = [params[key] for key in ("n", "ratio", "yes", "tags")]
 
     params = {"n": "${a.value.n}", "ratio": "0.5", "yes": "true", "tags": "${a.value.tags}"}
-    workflow = {
-        "nodes": [
-            {"id": "a", "type": "t-give", "params": {"value": {"n": "3", "tags": '["x"]'}}},
-            {"id": "b", "type": "t-typed", "params": params},
-        ]
-    }
+    workflow = flow(step("a", "t-give", {"value": {"n": "3", "tags": '["x"]'}}), step("b", "t-typed", params))
     got = bench.run(workflow).outputs["got"]
     assert got == [3, 0.5, True, ["x"]]
     assert [type(value) for value in got] == [int, float, bool, list]
@@ -198,8 +175,8 @@ def test_params_are_coerced_to_their_declared_types_after_templates(bench, give)
 
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
     bench.node("t-typed", ["n: int"])(pocketflow.Node)
-    typed = {"id": "b", "type": "t-typed", "params": {"n": "${a.value}"}}
-    outcome = bench.run({"nodes": [{"id": "a", "type": "t-give", "params": {"value": "many"}}, typed]})
+    typed = step("b", "t-typed", {"n": "${a.value}"})
+    outcome = bench.run(flow(step("a", "t-give", {"value": "many"}), typed))
     failed = outcome.error.message.splitlines()[0]
     assert failed == 'Node b (t-typed) failed: parameter n must be int, got str "many"'
     assert outcome.exit_code == 1
@@ -207,7 +184,7 @@ def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench
 
 def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, give):
     bench.declare("t-give", ["value"], ["value", "extra"])
-    workflow = {"nodes": [GIVE, {"id": "b", "type": "t-give", "params": {"value": "${a.extra}"}}]}
+    workflow = flow(GIVE, step("b", "t-give", {"value": "${a.extra}"}))
     failed = bench.run(workflow).error.message.splitlines()[0]
     assert failed == "Node b (t-give) failed: parameter value needs ${a.extra}, but a has value"
     permissive = bench.run({**workflow, "template_resolution_mode": "permissive"})
@@ -217,39 +194,36 @@ def test_a_missing_value_names_node_parameter_template_and_what_is_there(bench, 
 @pytest.mark.parametrize(("given", "taken"), [("5", 5), (5.0, 5), ("many", "many")])
 @pytest.mark.parametrize("mapped", [False, True])
 def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits(bench, given, taken, mapped):
-    @bench.node("t-take", ["n: int"], ["taken"])
-    class Take(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["taken"] = shared["n"]
+    @bench.acts("t-take", ["n: int"], ["taken"])
+    def take(shared, params):
+        shared["taken"] = shared["n"]
 
     name = "other" if mapped else "n"
-    workflow = {
-        "enable_namespacing": False,
-        "nodes": [{"id": "t", "type": "t-take"}],
-        "mappings": {"t": {"input_mappings": {"n": "other"}}} if mapped else {},
-        "outputs": {"taken": "${taken}", "there": f"${{{name}}}"},
-    }
+    workflow = flow(
+        step("t", "t-take"),
+        enable_namespacing=False,
+        mappings={"t": {"input_mappings": {"n": "other"}}} if mapped else {},
+        outputs={"taken": "${taken}", "there": f"${{{name}}}"},
+    )
     outcome = bench.run(workflow, **{name: given})
     assert outcome.outputs == {"taken": taken, "there": given}
 
 
 def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
-    @bench.node("t-keys", ["a: str", "b: str"], ["keys"])
-    class Keys(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["keys"] = sorted(key for key in self.params if not key.startswith("__"))
+    @bench.acts("t-keys", ["a: str", "b: str"], ["keys"])
+    def keys(shared, params):
+        shared["keys"] = sorted(key for key in params if not key.startswith("__"))
 
-    workflow = {
-        "inputs": {"x": {"type": "str", "required": False}},
-        "nodes": [{"id": "k", "type": "t-keys", "params": {"a": "${x}", "b": "b"}}],
-    }
+    workflow = flow(
+        step("k", "t-keys", {"a": "${x}", "b": "b"}), inputs={"x": {"type": "str", "required": False}}
+    )
     assert bench.run(workflow).outputs == {"keys": ["b"]}
     assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
 
 
 def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
-    node = {"id": "a", "type": "t-give", "params": {"value": [1]}}
-    outcome = bench.run({"nodes": [node], "outputs": {"o": "${a.value[3]}"}})
+    node = step("a", "t-give", {"value": [1]})
+    outcome = bench.run(flow(node, outputs={"o": "${a.value[3]}"}))
     assert (
         outcome.error.message
         == "output o needs ${a.value[3]}, but a.value has [0]\nDone before it: a (t-give)"
@@ -261,11 +235,11 @@ def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):
 @pytest.mark.parametrize("value", ["${x}", "the ${x}"])
 def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value):
     bench.declare("t-give", ["value: any!"], ["value"])
-    workflow = {
-        "inputs": {"x": {"type": "str", "required": False}, "y": {"default": 1}},
-        "nodes": [{"id": "a", "type": "t-give", "params": {"value": value}}],
-        "outputs": {"y": "${y}"},
-    }
+    workflow = flow(
+        step("a", "t-give", {"value": value}),
+        inputs={"x": {"type": "str", "required": False}, "y": {"default": 1}},
+        outputs={"y": "${y}"},
+    )
     error = bench.run(workflow).error
     assert error.message.startswith("Node a (t-give) failed: parameter value needs ${x}, but the run was not")
     assert error.details["input"] == "x"
@@ -274,10 +248,9 @@ def test_an_optional_input_that_is_needed_after_all_is_named(bench, give, value)
 
 def test_a_required_param_left_out_is_taken_from_the_store(bench, give):
     bench.declare("t-give", ["value: any!"], ["value"])
-    workflow = {
-        "inputs": {"x": {"type": "str", "required": False}, "value": {}},
-        "nodes": [{"id": "a", "type": "t-give", "params": {"value": "${x}"}}],
-    }
+    workflow = flow(
+        step("a", "t-give", {"value": "${x}"}), inputs={"x": {"type": "str", "required": False}, "value": {}}
+    )
     assert bench.run(workflow, value=1).outputs == {"value": 1}
 
 
@@ -288,14 +261,13 @@ UNSAYABLE["round"]["itself"] = UNSAYABLE["round"]
 @pytest.mark.parametrize("name", UNSAYABLE)
 @pytest.mark.parametrize("use", ["${a.value}", "text ${a.value}"])
 def test_a_value_that_json_cannot_say_fails_the_node_that_needs_it_as_text(bench, name, use):
-    @bench.node("t-make", outputs=["value"])
-    class Make(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["value"] = UNSAYABLE[name]
+    @bench.acts("t-make", outputs=["value"])
+    def make(shared, params):
+        shared["value"] = UNSAYABLE[name]
 
     bench.declare("t-use", ["n: str"])
     bench.module.__dict__["t-use"] = pocketflow.Node
-    workflow = {"nodes": [{"id": "a", "type": "t-make"}, {"id": "b", "type": "t-use", "params": {"n": use}}]}
+    workflow = flow(step("a", "t-make"), step("b", "t-use", {"n": use}))
     outcome = bench.run(workflow)
     assert outcome.error.message.startswith("Node b (t-use) failed: ")
     assert len(outcome.error.message) < 200
@@ -303,7 +275,7 @@ def test_a_value_that_json_cannot_say_fails_the_node_that_needs_it_as_text(bench
 
 
 def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
-    outcome = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]})
+    outcome = bench.run(flow(step("f", "t-fail")))
     assert outcome.error.message == "Node f (t-fail) failed: ValueError: out of paper"
     assert outcome.error.details == {"node": "f", "node_type": "t-fail"}
     assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 1, "execution")
@@ -311,7 +283,7 @@ def test_a_raised_error_fails_the_run_under_the_nodes_name(bench, fail):
 
 def test_a_pflow_error_keeps_kind_details_and_suggestions(bench, fail):
     fail[0] = PflowError("no", kind="connection", details={"server": "s"}, suggestions=("start it",))
-    error = bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).error
+    error = bench.run(flow(step("f", "t-fail"))).error
     assert (error.kind, error.details["server"], error.suggestions) == ("connection", "s", ("start it",))
     assert error.__cause__ is fail[0]
 
@@ -319,11 +291,11 @@ def test_a_pflow_error_keeps_kind_details_and_suggestions(bench, fail):
 @pytest.mark.parametrize(("kind", "code"), [("connection", 3), ("config", 2), ("not_found", 2)])
 def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(bench, give, fail, kind, code):
     fail[0] = PflowError("no server", kind=kind)
-    failing = {"id": "f", "type": "t-fail"}
-    assert bench.run({"nodes": [failing]}).exit_code == code
-    assert bench.run({"nodes": [{**GIVE, "id": "before"}, failing]}).exit_code == 1
-    edges = [{"from": "f", "to": "g", "action": "error"}]
-    assert bench.run({"nodes": [failing, {**failing, "id": "g"}], "edges": edges}).exit_code == 1
+    failing = step("f", "t-fail")
+    assert bench.run(flow(failing)).exit_code == code
+    assert bench.run(flow({**GIVE, "id": "before"}, failing)).exit_code == 1
+    edges = [edge("f", "g", "error")]
+    assert bench.run(flow(failing, {**failing, "id": "g"}, edges=edges)).exit_code == 1
 
     @contextmanager
     def bad(run):
@@ -331,20 +303,19 @@ def test_a_failure_has_an_exit_code_of_its_kind_only_before_any_node_has_run(ben
         yield
 
     bench.plug(pflow_run_context=bad)
-    outcome = bench.run({"nodes": [GIVE]})
+    outcome = bench.run(flow(GIVE))
     assert (outcome.steps, outcome.exit_code, outcome.error.message) == (0, code, "no server")
 
 
 def test_items_of_a_batch_that_were_done_count_as_run(bench):
-    @bench.node("t-second", ["value"])
-    class Second(pocketflow.Node):
-        def exec(self, prep_res):
-            if self.params["value"] == 2:
-                raise Unreachable("no route")
+    @bench.acts("t-second", ["value"])
+    def second(shared, params):
+        if params["value"] == 2:
+            raise Unreachable("no route")
 
     def exit_code(*items):
-        node = {"id": "s", "type": "t-second", "params": {"value": "${item}"}, "batch": {"items": [*items]}}
-        return bench.run({"nodes": [node]}).exit_code
+        node = step("s", "t-second", {"value": "${item}"}, batch={"items": [*items]})
+        return bench.run(flow(node)).exit_code
 
     assert (exit_code(2), exit_code(1, 2)) == (3, 1)
 
@@ -366,13 +337,12 @@ def test_a_raised_error_takes_the_edge_of_its_action_or_else_of_error(bench, giv
 def act(bench):
     """A node that returns the action in its params, with an error if it is given one."""
 
-    @bench.node("t-act", ["action", "error", "raises"], ["value"])
-    class Act(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["error"] = self.params.get("error")
-            if "raises" in self.params:
-                shared["__error__"] = Unreachable(self.params["raises"], suggestions=("start it",))
-            return self.params.get("action")
+    @bench.acts("t-act", ["action", "error", "raises"], ["value"])
+    def act_node(shared, params):
+        shared["error"] = params.get("error")
+        if "raises" in params:
+            shared["__error__"] = Unreachable(params["raises"], suggestions=("start it",))
+        return params.get("action")
 
 
 @pytest.mark.parametrize(
@@ -385,69 +355,58 @@ def act(bench):
     ],
 )
 def test_a_returned_failure_that_nothing_routes_fails_the_run_with_its_reason(bench, act, params, reason):
-    error = bench.run({"nodes": [{"id": "a", "type": "t-act", "params": params}]}).error
+    error = bench.run(flow(step("a", "t-act", params))).error
     assert error.message.startswith(f"Node a (t-act) failed: {reason}")
     left_behind = ("connection", ("start it",))
     assert ((error.kind, error.suggestions) == left_behind) == ("raises" in params)
 
 
 def test_an_action_without_edge_and_error_ends_the_flow(bench, act, give):
-    workflow = {
-        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
-        "edges": [{"from": "a", "to": "b"}],
-    }
+    workflow = flow(step("a", "t-act", {"action": "done"}), step("b", "t-give"), edges=[edge("a", "b")])
     outcome = bench.run(workflow)
     assert (outcome.success, outcome.steps) == (True, 1)
 
 
 def test_a_declared_output_of_a_node_that_was_recovered_from_is_none(bench, fail, give):
     bench.declare("t-fail", outputs=["value"])
-    workflow = {
-        "inputs": {"name": {"required": False}},
-        "nodes": [{"id": "f", "type": "t-fail"}, {"id": "r", "type": "t-give", "params": {"value": 1}}],
-        "edges": [{"from": "f", "to": "r", "action": "error"}],
-        "outputs": {"value": "${f.value}", "why": "${f.error}", "name": "${name}", "r": "${r.value}"},
-    }
+    workflow = flow(
+        step("f", "t-fail"),
+        step("r", "t-give", {"value": 1}),
+        inputs={"name": {"required": False}},
+        edges=[edge("f", "r", "error")],
+        outputs={"value": "${f.value}", "why": "${f.error}", "name": "${name}", "r": "${r.value}"},
+    )
     expected = {"value": None, "why": "ValueError: out of paper", "name": None, "r": 1}
     assert bench.run(workflow).outputs == expected
 
 
 def test_a_declared_output_of_a_node_that_did_not_run_is_none(bench, act, give):
-    workflow = {
-        "nodes": [{"id": "a", "type": "t-act", "params": {"action": "done"}}, {"id": "b", "type": "t-give"}],
-        "edges": [{"from": "a", "to": "b"}],
-        "outputs": {"b": "${b.value}"},
-    }
+    workflow = flow(
+        step("a", "t-act", {"action": "done"}),
+        step("b", "t-give"),
+        edges=[edge("a", "b")],
+        outputs={"b": "${b.value}"},
+    )
     assert bench.run(workflow).outputs == {"b": None}
 
 
 def test_a_loop_runs_until_it_is_left_and_a_node_sees_its_last_outputs(bench):
-    @bench.node("t-count", outputs=["count: int"])
-    class Count(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["count"] = shared.get("count", 0) + 1
-            return "again" if shared["count"] < 5 else "default"
+    @bench.acts("t-count", outputs=["count: int"])
+    def count(shared, params):
+        shared["count"] = shared.get("count", 0) + 1
+        return "again" if shared["count"] < 5 else "default"
 
-    workflow = {
-        "nodes": [{"id": "c", "type": "t-count"}],
-        "edges": [{"from": "c", "to": "c", "action": "again"}],
-    }
+    workflow = flow(step("c", "t-count"), edges=[edge("c", "c", "again")])
     assert bench.run(workflow).outputs == {"count": 5}
 
 
 def test_an_endless_loop_is_stopped_and_named(bench, act):
-    workflow = {
-        "nodes": [
-            {"id": "in", "type": "t-act"},
-            {"id": "a", "type": "t-act", "params": {"action": "go"}},
-            {"id": "b", "type": "t-act"},
-        ],
-        "edges": [
-            {"from": "in", "to": "a"},
-            {"from": "a", "to": "b", "action": "go"},
-            {"from": "b", "to": "a"},
-        ],
-    }
+    workflow = flow(
+        step("in", "t-act"),
+        step("a", "t-act", {"action": "go"}),
+        step("b", "t-act"),
+        edges=[edge("in", "a"), edge("a", "b", "go"), edge("b", "a")],
+    )
     outcome = bench.runner(max_steps=20).run(workflow, {})
     assert outcome.steps == 20
     assert outcome.error.message == "The run was stopped after 20 steps in the loop b -> a -> b"
@@ -455,7 +414,7 @@ def test_an_endless_loop_is_stopped_and_named(bench, act):
 
 
 def test_a_long_chain_is_no_loop(bench, give):
-    nodes = [{"id": f"n{number}", "type": "t-give", "params": {"value": number}} for number in range(1001)]
+    nodes = [step(f"n{number}", "t-give", {"value": number}) for number in range(1001)]
     outcome = bench.run({"nodes": nodes})
     assert outcome.error is None
     assert (outcome.steps, outcome.outputs) == (1001, {"value": 1000})
@@ -483,7 +442,7 @@ def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(
     bench.plug(pflow_run_context=holding("a"))
     bench.plug(pflow_run_context=holding("b"))
     bench.plug(pflow_run_context=lambda run: None)
-    assert not bench.run({"nodes": [{"id": "f", "type": "t-fail"}]}).success
+    assert not bench.run(flow(step("f", "t-fail"))).success
     told = "Node f (t-fail) failed: ValueError: out of paper"
     assert events == ["a in", "b in", f"b out: {told}", f"a out: {told}"]
 
@@ -505,7 +464,7 @@ def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(be
 
     bench.plug(pflow_run_context=good)
     bench.plug(pflow_run_context=bad)
-    assert bench.run({"nodes": [GIVE]}).steps == 0
+    assert bench.run(flow(GIVE)).steps == 0
     assert events == ["in", "out"]
 
 
@@ -516,7 +475,7 @@ def test_other_exceptions_on_entering_name_the_plugin(bench, give):
         yield
 
     bench.plug(pflow_run_context=bad)
-    message = bench.run({"nodes": [GIVE]}).error.message
+    message = bench.run(flow(GIVE)).error.message
     assert message.startswith("Plugin bad could not prepare the run: KeyError")
 
 
@@ -531,7 +490,7 @@ def test_plugins_that_fail_to_offer_or_to_clean_up_are_reported_and_the_run_stan
 
     bench.plug(pflow_run_context=messy)
     bench.plug(pflow_run_context=broken)
-    assert bench.run({"nodes": [GIVE]}).success
+    assert bench.run(flow(GIVE)).success
     told = " ".join(problem.message for problem in bench.warnings)
     assert "Plugin messy failed to clean up after the run: OSError: stuck" in told
     assert "Plugin broken could not take part in the run" in told
@@ -552,14 +511,13 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
             if where == "exit":
                 raise KeyboardInterrupt
 
-    @bench.node("t-stop")
-    class Stop(pocketflow.Node):
-        def exec(self, prep_res):
-            if where == "node":
-                raise KeyboardInterrupt
+    @bench.acts("t-stop")
+    def stop(shared, params):
+        if where == "node":
+            raise KeyboardInterrupt
 
     bench.plug(pflow_run_context=hold)
-    outcome = bench.run({"nodes": [{"id": "s", "type": "t-stop"}]})
+    outcome = bench.run(flow(step("s", "t-stop")))
     assert (outcome.success, outcome.exit_code, outcome.error.kind) == (False, 130, "interrupted")
     assert events == {"enter": [], "node": [True], "exit": [False]}[where]
     assert trace_of(outcome)["error"]["type"] == "interrupted"
@@ -568,10 +526,9 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
 
 
 def test_special_parameters_reach_the_node_and_collisions_name_both_plugins(bench):
-    @bench.node("t-see", outputs=["seen"])
-    class See(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["seen"] = self.params["__volume__"]
+    @bench.acts("t-see", outputs=["seen"])
+    def see(shared, params):
+        shared["seen"] = params["__volume__"]
 
     def loud(node):
         return {"__volume__": 11} if node.type == "t-see" else None
@@ -579,7 +536,7 @@ def test_special_parameters_reach_the_node_and_collisions_name_both_plugins(benc
     def louder(node):
         return {"__volume__": 12}
 
-    workflow = {"nodes": [{"id": "s", "type": "t-see"}]}
+    workflow = flow(step("s", "t-see"))
     bench.plug(pflow_inject_params=loud)
     assert bench.run(workflow).outputs == {"seen": 11}
     bench.plug(pflow_inject_params=louder)
@@ -594,7 +551,7 @@ def test_a_plugin_may_set_dunder_parameters_only(bench, give, params):
 
     bench.plug(pflow_inject_params=pushy)
     with pytest.raises(PflowError, match="Plugin pushy"):
-        bench.run({"nodes": [GIVE]})
+        bench.run(flow(GIVE))
 
 
 def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
@@ -605,19 +562,19 @@ def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
     with pytest.raises(
         PflowError, match=r"Plugin broken failed to set up node a \(t-give\): no idea"
     ) as caught:
-        bench.run({"nodes": [GIVE]})
+        bench.run(flow(GIVE))
     assert caught.value.suggestions == ("sync",)
 
 
 def test_a_node_class_that_cannot_be_loaded_is_told_before_any_node_runs(bench, give):
     bench.declare("t-gone")
-    outcome = bench.run({"nodes": [GIVE, {"id": "g", "type": "t-gone"}]})
+    outcome = bench.run(flow(GIVE, step("g", "t-gone")))
     assert (outcome.steps, outcome.exit_code, outcome.error.kind) == (0, 2, "config")
     assert outcome.error.message.startswith("Node g (t-gone) cannot be loaded from nodes_on_the_bench:t-gone")
 
 
 def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
-    workflow = {"inputs": {"n": {}}, "nodes": [{"id": "a", "type": "t-give", "params": {"valu": "${m}"}}]}
+    workflow = flow(step("a", "t-give", {"valu": "${m}"}), inputs={"n": {}})
     with pytest.raises(PflowError) as caught:
         bench.run(workflow, mm=1)
     assert caught.value.kind == "validation"
@@ -628,21 +585,20 @@ def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
 
 def test_missing_node_types_alone_are_not_found(bench):
     with pytest.raises(PflowError) as caught:
-        bench.run({"nodes": [{"id": "a", "type": "ecko"}]})
+        bench.run(flow(step("a", "ecko")))
     assert caught.value.kind == "not_found"
     assert "echo" in caught.value.suggestions[0]
 
 
 def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
-    @bench.node("t-leak", ["text", "items"], ["text", "items", "thing"])
-    class Leak(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            run = shared["__run__"]
-            run.add_secrets(["hunter2hunter2"])
-            run.annotate(self.params["__node_id__"], {"server": "s", "token": "hunter2hunter2"})
-            shared["text"] = "x" * 1990 + "hunter2hunter2" + "x" * 9000
-            shared["items"] = list(range(1_000_000))
-            shared["thing"] = Path("/tmp")
+    @bench.acts("t-leak", ["text", "items"], ["text", "items", "thing"])
+    def leak(shared, params):
+        run = shared["__run__"]
+        run.add_secrets(["hunter2hunter2"])
+        run.annotate(params["__node_id__"], {"server": "s", "token": "hunter2hunter2"})
+        shared["text"] = "x" * 1990 + "hunter2hunter2" + "x" * 9000
+        shared["items"] = list(range(1_000_000))
+        shared["thing"] = Path("/tmp")
 
     params = {"text": "hunter2hunter2", "items": [1, 2]}
     outcome = bench.run({"nodes": [{"id": "a", "type": "t-leak", "params": params}]})
@@ -662,15 +618,14 @@ def test_the_trace_holds_each_step_without_secrets_and_at_bounded_size(bench):
 
 
 def test_secrets_are_taken_out_of_the_runs_error_and_its_problems(bench):
-    @bench.node("t-problems")
-    class Problems(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets(["hunter2hunter2"])
-            words = dict.fromkeys(("message", "path", "suggestion", "source"), "a hunter2hunter2")
-            details = {"key": "hunter2hunter2"}
-            raise PflowError("bad key hunter2hunter2", details=details, problems=(Problem(**words),))
+    @bench.acts("t-problems")
+    def problems(shared, params):
+        shared["__run__"].add_secrets(["hunter2hunter2"])
+        words = dict.fromkeys(("message", "path", "suggestion", "source"), "a hunter2hunter2")
+        details = {"key": "hunter2hunter2"}
+        raise PflowError("bad key hunter2hunter2", details=details, problems=(Problem(**words),))
 
-    error = bench.run({"nodes": [{"id": "a", "type": "t-problems"}]}).error
+    error = bench.run(flow(step("a", "t-problems"))).error
     assert str(error.problems[0]) == "a ***: a *** (a ***)"
     assert error.message.endswith("bad key ***")
     assert error.details["key"] == "***"
@@ -678,17 +633,16 @@ def test_secrets_are_taken_out_of_the_runs_error_and_its_problems(bench):
 
 
 def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
-    @bench.node("t-change", ["items"])
-    class Change(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets(["hush-hush"])
-            shared["items"].append("late")
+    @bench.acts("t-change", ["items"])
+    def change(shared, params):
+        shared["__run__"].add_secrets(["hush-hush"])
+        shared["items"].append("late")
 
-    workflow = {
-        "inputs": {"items": {"type": "list"}, "text": {"default": "x" * 1995 + "hush-hush"}},
-        "nodes": [{"id": "c", "type": "t-change"}],
-        "outputs": {"text": "${text}"},
-    }
+    workflow = flow(
+        step("c", "t-change"),
+        inputs={"items": {"type": "list"}, "text": {"default": "x" * 1995 + "hush-hush"}},
+        outputs={"text": "${text}"},
+    )
     inputs = trace_of(bench.run(workflow, items=["early"]))["inputs"]
     assert inputs["items"] == ["early"]
     assert inputs["text"] == "x" * 1995 + "***"
@@ -696,18 +650,15 @@ def test_the_trace_shows_what_the_run_was_given_as_it_was_then(bench):
 
 def test_a_step_whose_failure_is_recovered_from_keeps_its_details(bench, fail, give):
     fail[0] = PflowError("no paper", details={"tray": 2})
-    workflow = {
-        "nodes": [{"id": "print", "type": "t-fail"}, {"id": "tell", "type": "t-give"}],
-        "edges": [{"from": "print", "to": "tell", "action": "error"}],
-    }
+    workflow = flow(step("print", "t-fail"), step("tell", "t-give"), edges=[edge("print", "tell", "error")])
     outcome = bench.run(workflow)
     assert outcome.success
     assert trace_of(outcome)["steps"][0]["details"] == {"failure": {"tray": 2}}
 
 
 def test_of_many_nodes_done_before_a_failure_the_last_are_named(bench, give, fail):
-    nodes = [{"id": f"n{number}", "type": "t-give"} for number in range(40)]
-    error = bench.run({"nodes": [*nodes, {"id": "two", "type": "t-fail"}]}).error
+    nodes = [step(f"n{number}", "t-give") for number in range(40)]
+    error = bench.run(flow(*nodes, step("two", "t-fail"))).error
     last = ", ".join(f"n{number} (t-give)" for number in range(35, 40))
     assert error.message.splitlines()[1] == f"Done before it: 40 nodes, last {last}"
     assert error.details["done"] == [node["id"] for node in nodes]
@@ -715,8 +666,8 @@ def test_of_many_nodes_done_before_a_failure_the_last_are_named(bench, give, fai
 
 def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done(bench, give, fail):
     workflow = {
-        "nodes": [{"id": node_id, "type": "t-fail"} for node_id in ("first", "last")],
-        "edges": [{"from": "first", "to": "last", "action": "error"}],
+        "nodes": [step(node_id, "t-fail") for node_id in ("first", "last")],
+        "edges": [edge("first", "last", "error")],
     }
     error = bench.run(workflow).error
     assert error.message == "Node last (t-fail) failed: ValueError: out of paper"
@@ -734,7 +685,7 @@ def test_a_run_without_a_trace_writes_none(bench, give):
 def test_a_trace_that_cannot_be_written_is_a_warning(bench, give):
     bench.host.paths.state.mkdir(parents=True, exist_ok=True)
     (bench.host.paths.state / "traces").write_text("a file where the folder should be")
-    outcome = bench.run({"nodes": [GIVE]})
+    outcome = bench.run(flow(GIVE))
     assert outcome.success
     assert outcome.trace_path is None
     assert any("The trace was not written" in problem.message for problem in bench.warnings)
@@ -769,10 +720,9 @@ def any_action(bench):
     """A node whose actions are taken from a list that the test fills, then it takes the default."""
     actions = []
 
-    @bench.node("t-any", actions=("default", "error", "x", "y", "never"))
-    class AnyAction(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            return actions.pop(0) if actions else None
+    @bench.acts("t-any", actions=("default", "error", "x", "y", "never"))
+    def any_action_node(shared, params):
+        return actions.pop(0) if actions else None
 
     return actions
 

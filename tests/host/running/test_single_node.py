@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pocketflow
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
@@ -13,12 +12,11 @@ from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
 def give(bench):
     """A node that writes its param `value` as `value`, and adds the secret in `secret`."""
 
-    @bench.node("t-give", ["value", "count: int", "secret: str"], ["value"])
-    class Give(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["__run__"].add_secrets([self.params.get("secret", "none-at-all")])
-            shared["value"] = self.params.get("value")
-            shared["origin"] = shared["__run__"].origin.owner
+    @bench.acts("t-give", ["value", "count: int", "secret: str"], ["value"])
+    def give_node(shared, params):
+        shared["__run__"].add_secrets([params.get("secret", "none-at-all")])
+        shared["value"] = params.get("value")
+        shared["origin"] = shared["__run__"].origin.owner
 
 
 def test_values_are_not_templates_and_every_path_can_be_one(bench, give):
@@ -78,12 +76,11 @@ def test_it_has_an_origin_and_a_control(bench, give):
 
 
 def test_a_failure_has_a_checkpoint_that_is_short_and_without_secrets(bench, give):
-    @bench.node("t-fail")
-    class Fail(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["part"] = "half"
-            shared["__run__"].add_secrets(["l4te-secret-value"])
-            raise ValueError("no")
+    @bench.acts("t-fail")
+    def fail(shared, params):
+        shared["part"] = "half"
+        shared["__run__"].add_secrets(["l4te-secret-value"])
+        raise ValueError("no")
 
     long, batch = "x" * 5_000_000, {"items": [1, 2], "parallel": True}
     nodes = [
@@ -102,12 +99,11 @@ def test_a_failure_has_a_checkpoint_that_is_short_and_without_secrets(bench, giv
 
 
 def test_of_a_loop_the_last_write_counts(bench):
-    @bench.node("t-count")
-    class Count(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["n"] = shared.get("n", 0) + 1
-            if shared["n"] == 3:
-                raise ValueError("enough")
+    @bench.acts("t-count")
+    def count(shared, params):
+        shared["n"] = shared.get("n", 0) + 1
+        if shared["n"] == 3:
+            raise ValueError("enough")
 
     edges = [{"from": "a", "to": "b"}, {"from": "b", "to": "a"}, {"from": "b", "to": "z", "action": "done"}]
     nodes = [{"id": name, "type": "t-count"} for name in ("a", "b", "z")]

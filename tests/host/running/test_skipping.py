@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.host.cli.trace_commands import _full
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
@@ -59,9 +60,9 @@ def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
             shared["got"] = {key: value for key, value in self.params.items() if not key.startswith("__")}
 
     inner = {"must": ["${first.message}", {"a": "${first.message}"}], "may": "${first.message}"}
-    given = maybe({"id": "take", "type": "t-take", "params": inner})
+    given = maybe(step("take", "t-take", inner))
     assert bench.run(given, n=1).outputs == {"got": {"must": [None, {"a": None}]}}
-    given = maybe({"id": "take", "type": "t-take", "params": {"must": "${first.message}"}})
+    given = maybe(step("take", "t-take", {"must": "${first.message}"}))
     assert bench.run(given, n=1).outputs == {"got": {"must": None}}
 
 
@@ -69,15 +70,9 @@ def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):
     ("node", "user"),
     [
         (echo("then", "say ${first.message}"), "parameter message"),
-        (
-            {"id": "then", "type": "read-file", "params": {"file_path": "${first.message}"}},
-            "parameter file_path",
-        ),
-        (
-            {"id": "then", "type": "shell", "params": {"command": "rm -r ${first.message}/x"}},
-            "parameter command",
-        ),
-        ({"id": "then", "type": "shell", "params": {"command": "${first.message}"}}, "parameter command"),
+        (step("then", "read-file", {"file_path": "${first.message}"}), "parameter file_path"),
+        (step("then", "shell", {"command": "rm -r ${first.message}/x"}), "parameter command"),
+        (step("then", "shell", {"command": "${first.message}"}), "parameter command"),
     ],
 )
 def test_text_with_a_value_of_a_skipped_node_fails_and_is_warned_of_before(bench, node, user):
@@ -97,18 +92,18 @@ def test_a_node_with_a_condition_of_its_own_is_not_warned_of(bench):
 
 
 def test_an_expression_gives_a_default_for_a_value_of_a_skipped_node(bench):
-    shape = {"id": "shape", "type": "transform", "params": {"expression": "not_null(first.message, 'none')"}}
+    shape = step("shape", "transform", {"expression": "not_null(first.message, 'none')"})
     assert bench.host.runner.validate(maybe(shape)) == ()
     assert bench.run(maybe(shape), n=1).outputs == {"result": "none"}
 
 
 def test_the_outputs_of_a_run_are_those_of_the_last_node_that_was_not_skipped(bench):
-    given = {"nodes": [echo("first", "a"), echo("last", "b", when="false")]}
+    given = flow(echo("first", "a"), echo("last", "b", when="false"))
     assert bench.run(given).outputs == {"message": "a"}
 
 
 def test_a_skipped_batch_starts_no_item(bench):
-    given = {"nodes": [echo("each", "${item}", when="`[]`", batch={"items": [1, 2]})]}
+    given = flow(echo("each", "${item}", when="`[]`", batch={"items": [1, 2]}))
     outcome = bench.run(given)
     assert outcome.outputs == {}
     assert "batch" not in steps(outcome)[0]["details"]
@@ -138,11 +133,11 @@ def test_what_a_node_wrote_in_an_earlier_round_is_gone_once_it_is_skipped(bench)
 
 
 def test_a_condition_that_fails_is_a_failure_of_its_node(bench):
-    given = {"inputs": {"x": {}}, "nodes": [echo("a", "m", when="length(x) > 1")]}
+    given = flow(echo("a", "m", when="length(x) > 1"), inputs={"x": {}})
     outcome = bench.run(given, x=3)
     assert outcome.error.message.startswith("Node a (echo) failed: The expression 'length(x) > 1' failed")
     given["nodes"].append(echo("b", "saved"))
-    given["edges"] = [{"from": "a", "to": "b", "action": "error"}]
+    given["edges"] = [edge("a", "b", "error")]
     assert bench.run(given, x=3).outputs == {"message": "saved"}
 
 
@@ -158,10 +153,7 @@ def test_a_condition_that_fails_is_a_failure_of_its_node(bench):
     ],
 )
 def test_a_condition_is_checked_before_a_run(bench, when, problem):
-    given = {
-        "inputs": {"n": {"type": "int"}},
-        "nodes": [echo("a", "${n} ${item}", batch={"items": [1]}, when=when)],
-    }
+    given = flow(echo("a", "${n} ${item}", batch={"items": [1]}, when=when), inputs={"n": {"type": "int"}})
     found = [it for it in bench.host.runner.validate(given) if it.severity == "error"]
     assert [it.path for it in found] == ([] if problem is None else ["$.nodes[0].when"])
     assert problem is None or problem in found[0].message
@@ -172,7 +164,7 @@ def test_a_node_that_may_be_skipped_is_not_certain_to_run(bench):
     assert compiled.workflow.certain == {"then"}
     outputs = {"first": "${first.message}"}
     interface = bench.host.runner.interface(
-        maybe({"id": "t", "type": "transform", "params": {"expression": "n"}}, outputs=outputs)
+        maybe(step("t", "transform", {"expression": "n"}), outputs=outputs)
     )
     assert interface.outputs[0].type == "any"
 

@@ -136,10 +136,9 @@ def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):
 
 
 def test_nothing_inside_runs_if_the_store_holds_a_wrong_value_for_an_input(bench, add):
-    @bench.node("t-word", [], ["n"])
-    class Word(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["n"] = "word"
+    @bench.acts("t-word", [], ["n"])
+    def word_node(shared, params):
+        shared["n"] = "word"
 
     inner = {**DOUBLE, "nodes": [{"id": "e", "type": "echo", "params": {"message": "x"}}, *DOUBLE["nodes"]]}
     workflow = {"enable_namespacing": False, "nodes": [{"id": "w", "type": "t-word"}, step(inner)]}
@@ -196,10 +195,9 @@ def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(ben
 
     bench.plug(pflow_run_context=pflow_run_context)
 
-    @bench.node("t-tell", [], [])
-    class Tell(pocketflow.Node):
-        def exec(self, prep_res):
-            runs[0].annotate(self.params["__node_id__"], {"told": True})
+    @bench.acts("t-tell", [], [])
+    def tell(shared, params):
+        runs[0].annotate(params["__node_id__"], {"told": True})
 
     inner = {"nodes": [{"id": "a", "type": "t-tell"}]}
     [outer] = trace_of(bench.run({"nodes": [step({"nodes": [step(inner, "mid")]}, "outer")]}))["steps"]
@@ -246,10 +244,9 @@ def test_a_result_of_a_whole_workflow_is_kept_if_all_its_nodes_only_read(bench):
 def test_a_run_can_be_cancelled_inside(bench):
     control = RunControl()
 
-    @bench.node("t-cancel")
-    class Cancel(pocketflow.Node):
-        def prep(self, shared):
-            control.cancel()
+    @bench.acts("t-cancel")
+    def cancel(shared, params):
+        control.cancel()
 
     outcome = bench.host.runner.run(
         {"nodes": [step({"nodes": [{"id": "c", "type": "t-cancel"}]}, "o")]}, {}, control=control
@@ -315,10 +312,9 @@ def test_the_trace_keeps_a_bounded_number_of_items_with_redacted_values(bench, a
         ],
     }
 
-    @bench.node("t-hide")
-    class Hide(pocketflow.Node):
-        def prep(self, shared):
-            shared["__run__"].add_secrets(["secret-7"])
+    @bench.acts("t-hide")
+    def hide(shared, params):
+        shared["__run__"].add_secrets(["secret-7"])
 
     outcome = bench.run(each(inner, list(range(100)), parallel=True, error_handling="continue"))
     [traced] = trace_of(outcome)["steps"]
@@ -328,12 +324,11 @@ def test_the_trace_keeps_a_bounded_number_of_items_with_redacted_values(bench, a
 
 
 def test_a_step_waits_while_one_inside_it_waits_for_a_preparation(bench):
-    @bench.node("t-wait")
-    class Wait(pocketflow.Node):
-        def prep(self, shared):
-            prepared = shared["__run__"].begin_preparation("program", [self.params["__node_id__"]])
-            sum(range(100_000))
-            prepared("")
+    @bench.acts("t-wait")
+    def wait(shared, params):
+        prepared = shared["__run__"].begin_preparation("program", [params["__node_id__"]])
+        sum(range(100_000))
+        prepared("")
 
     inner = {"inputs": {"n": {}}, "nodes": [{"id": "w", "type": "t-wait"}]}
     outcome = bench.run({"nodes": [step(inner, "o", n=1), *each(inner, [1])["nodes"]]})
@@ -348,10 +343,9 @@ def test_a_step_waits_while_one_inside_it_waits_for_a_preparation(bench):
 def test_batches_inside_batches_do_not_multiply_their_threads(bench):
     seen = []
 
-    @bench.node("t-count", ["n: any"])
-    class Count(pocketflow.Node):
-        def prep(self, shared):
-            seen.append(threading.active_count())
+    @bench.acts("t-count", ["n: any"])
+    def count(shared, params):
+        seen.append(threading.active_count())
 
     inner = {"inputs": {"n": {}}, "nodes": [{"id": "c", "type": "t-count", "params": {"n": "${item}"}}]}
     wide = {"parallel": True, "max_concurrent": 1_000}

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 from screen import Screen, screen_lines
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
 from pflow_mcp_plugin.host.running.terminal_display import display_on
@@ -19,8 +20,8 @@ from pflow_mcp_plugin.terminal.looks import text_width
 
 pytestmark = pytest.mark.programs
 
-ECHO = {"id": "say", "type": "echo", "params": {"message": "hi"}}
-FAIL = {"id": "fail", "type": "shell", "params": {"command": ["sh", "-c", "echo broken >&2; exit 3"]}}
+ECHO = step("say", "echo", {"message": "hi"})
+FAIL = step("fail", "shell", {"command": ["sh", "-c", "echo broken >&2; exit 3"]})
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def waiting(name="end"):
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_each_step_leaves_a_line_and_the_end_a_summary(shown, pflow_home, columns):
-    screen = shown({"nodes": [ECHO, {**ECHO, "id": "a" * 40}]}, columns=columns)
+    screen = shown(flow(ECHO, {**ECHO, "id": "a" * 40}), columns=columns)
     assert screen.end() == 0
     (trace,) = (pflow_home / "state" / "traces").glob("*.json")
     first, second, summary, where, output = re.sub(r"\x1b\[[0-9]*m", "", "\n".join(screen.lines)).split("\n")
@@ -54,7 +55,7 @@ def test_each_step_leaves_a_line_and_the_end_a_summary(shown, pflow_home, column
 
 
 def test_off_a_terminal_nothing_is_shown_unless_it_is_asked_for(pflow, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
+    (tmp_path / "wf.json").write_text(json.dumps(flow(ECHO)))
     done = pflow("run", "wf.json")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "hi\n", "")
     done = pflow("run", "wf.json", "--verbose")
@@ -64,26 +65,26 @@ def test_off_a_terminal_nothing_is_shown_unless_it_is_asked_for(pflow, tmp_path)
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
 def test_colours_are_used_only_where_they_are_wanted(shown, env):
-    screen = shown({"nodes": [ECHO]}, env=env)
+    screen = shown(flow(ECHO), env=env)
     assert screen.end() == 0
     assert ("\x1b[32m✓" in screen.shown) is not env
     assert ("\x1b" in screen.shown) is not env
 
 
 def test_quiet_shows_only_the_outputs(shown):
-    screen = shown({"nodes": [ECHO]}, "--quiet")
+    screen = shown(flow(ECHO), "--quiet")
     assert screen.end() == 0
     assert screen.lines == ["hi"]
 
 
 def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
-    edges = [{"from": "fail", "to": "say", "action": "error"}]
-    screen = shown({"nodes": [FAIL, ECHO], "edges": edges}, env={"NO_COLOR": "1"})
+    edges = [edge("fail", "say", "error")]
+    screen = shown(flow(FAIL, ECHO, edges=edges), env={"NO_COLOR": "1"})
     assert screen.end() == 0
     # There is no room for its type.
     assert re.fullmatch(r"! fail .* ms  handled: .*exit code 3: broken", screen.lines[0])
     assert ", 1 failed and handled" in screen.lines[2]
-    screen = shown({"nodes": [ECHO, FAIL]}, env={"NO_COLOR": "1"}, columns=200)
+    screen = shown(flow(ECHO, FAIL), env={"NO_COLOR": "1"}, columns=200)
     assert screen.end() == 1
     assert re.fullmatch(r"✗ fail .* shell  .*exit code 3.*broken.*", screen.lines[1])
     assert re.match(r"✗ failed after 2 steps in ", screen.lines[2])
@@ -91,7 +92,7 @@ def test_a_handled_failure_is_told_from_one_that_ends_the_run(shown):
 
 
 def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):
-    screen = shown({"nodes": [FAIL]}, env={"NO_COLOR": "1"}, columns=50)
+    screen = shown(flow(FAIL), env={"NO_COLOR": "1"}, columns=50)
     assert screen.end() == 1
     start = next(number for number, line in enumerate(screen.lines) if line.startswith("Error: "))
     assert screen.lines[start : start + 2] == [
@@ -101,8 +102,8 @@ def test_an_error_is_broken_at_spaces_where_the_terminal_is_narrow(shown):
 
 
 def test_the_running_step_is_shown_and_erased_when_it_ends(shown, tmp_path):
-    node = {"id": "wait", "type": "shell", "params": {"command": waiting()}}
-    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}).until(r"[⠋-⠿] wait\s+\d+\.\d s  shell")
+    node = step("wait", "shell", {"command": waiting()})
+    screen = shown(flow(node), env={"NO_COLOR": "1"}).until(r"[⠋-⠿] wait\s+\d+\.\d s  shell")
     (tmp_path / "end").touch()
     assert screen.end() == 0
     assert re.fullmatch(r"✓ wait .* shell", screen.lines[0])
@@ -110,8 +111,8 @@ def test_the_running_step_is_shown_and_erased_when_it_ends(shown, tmp_path):
 
 
 def test_ctrl_c_leaves_the_terminal_clean(shown, tmp_path):
-    node = {"id": "wait", "type": "shell", "params": {"command": waiting()}}
-    screen = shown({"nodes": [ECHO, node]}, env={"NO_COLOR": "1"}).until(r"wait\s+\d+\.\d s").interrupt()
+    node = step("wait", "shell", {"command": waiting()})
+    screen = shown(flow(ECHO, node), env={"NO_COLOR": "1"}).until(r"wait\s+\d+\.\d s").interrupt()
     assert screen.end() == 130
     assert re.fullmatch(r"■ wait .* shell  interrupted", screen.lines[1])
     assert re.match("■ interrupted after 2 steps in ", screen.lines[2])
@@ -121,13 +122,8 @@ def test_ctrl_c_leaves_the_terminal_clean(shown, tmp_path):
 
 @pytest.mark.parametrize("columns", [40, 60, 200])
 def test_the_bar_of_a_batch_grows_and_stays(shown, tmp_path, columns):
-    node = {
-        "id": "each",
-        "type": "shell",
-        "params": {"command": waiting("${item}")},
-        "batch": {"items": ["a", "b", "c", "d"]},
-    }
-    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=columns).until(r"░{6,} 0/4")
+    node = step("each", "shell", {"command": waiting("${item}")}, batch={"items": ["a", "b", "c", "d"]})
+    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=columns).until(r"░{6,} 0/4")
     (tmp_path / "a").touch()
     screen.until(r"█+░{5,} 1/4")
     for name in "bcd":
@@ -138,26 +134,21 @@ def test_the_bar_of_a_batch_grows_and_stays(shown, tmp_path, columns):
 
 
 def test_the_bar_of_an_interrupted_batch_leaves_room_to_say_so(shown, tmp_path):
-    node = {
-        "id": "each",
-        "type": "shell",
-        "params": {"command": waiting("${item}")},
-        "batch": {"items": ["a", *"bcdefghijk"]},
-    }
+    node = step("each", "shell", {"command": waiting("${item}")}, batch={"items": ["a", *"bcdefghijk"]})
     (tmp_path / "a").touch()
-    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=52).until(" 1/11").interrupt()
+    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=52).until(" 1/11").interrupt()
     assert screen.end() == 130
     assert re.fullmatch(r"■ each .*░  1/11.*  interrupted", screen.lines[0])
 
 
 def test_failed_items_are_counted_beside_the_bar(shown):
-    node = {
-        "id": "each",
-        "type": "shell",
-        "params": {"command": ["sh", "-c", "exit ${item}"]},
-        "batch": {"items": ["0", "1", "0"], "error_handling": "continue"},
-    }
-    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"})
+    node = step(
+        "each",
+        "shell",
+        {"command": ["sh", "-c", "exit ${item}"]},
+        batch={"items": ["0", "1", "0"], "error_handling": "continue"},
+    )
+    screen = shown(flow(node), env={"NO_COLOR": "1"})
     assert screen.end() == 0
     assert "█ 3/3 1 failed  shell" in screen.lines[0]
     assert screen.lines[1] == "Warning: each: 1 of 3 items failed: each[1]"
@@ -166,7 +157,7 @@ def test_failed_items_are_counted_beside_the_bar(shown):
 
 def runs(node_id, *nodes, **settings):
     """A node that runs a workflow of these nodes."""
-    return {"id": node_id, "type": "workflow", "params": {"workflow": {"nodes": [*nodes]}}, **settings}
+    return {"id": node_id, "type": "workflow", "params": {"workflow": flow(*nodes)}, **settings}
 
 
 def test_the_steps_of_a_workflow_stand_below_the_step_that_runs_it(shown):
@@ -188,8 +179,8 @@ def test_the_steps_of_a_workflow_stand_below_the_step_that_runs_it(shown):
 
 
 def test_a_failure_inside_another_workflow_that_an_edge_handles_is_one(shown):
-    edges = [{"from": "bad", "to": "say", "action": "error"}]
-    screen = shown({"nodes": [runs("bad", FAIL), ECHO], "edges": edges}, env={"NO_COLOR": "1"}, columns=200)
+    edges = [edge("bad", "say", "error")]
+    screen = shown(flow(runs("bad", FAIL), ECHO, edges=edges), env={"NO_COLOR": "1"}, columns=200)
     assert screen.end() == 0
     _, inner, outer, _, summary = screen.lines[:5]
     assert re.match(r"!   fail ", inner)
@@ -198,7 +189,7 @@ def test_a_failure_inside_another_workflow_that_an_edge_handles_is_one(shown):
 
 
 def test_a_warning_is_written_above_what_happens_now(shown, tmp_path):
-    workflow = {"inputs": {"unused": {"type": "str", "default": ""}}, "nodes": [ECHO]}
+    workflow = flow(ECHO, inputs={"unused": {"type": "str", "default": ""}})
     screen = shown(workflow, env={"NO_COLOR": "1"})
     assert screen.end() == 0
     assert screen.lines[0].startswith("Warning: ")
@@ -214,7 +205,7 @@ def test_a_direct_run_shows_what_happens_now_and_leaves_only_its_result(pflow_ho
 
 
 def test_rich_is_not_imported_for_it(pflow_home, tmp_path):
-    (tmp_path / "wf.json").write_text(json.dumps({"nodes": [ECHO]}))
+    (tmp_path / "wf.json").write_text(json.dumps(flow(ECHO)))
     (tmp_path / "program.py").write_text(
         "import sys\nfrom pflow_mcp_plugin.host.cli.main import main\n"
         "sys.stderr.isatty = lambda: True\nmain(['run', 'wf.json'])\nprint('rich' in sys.modules)\n"
@@ -250,13 +241,8 @@ def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
 
 
 def test_retries_are_told_in_the_line_of_a_step(shown):
-    node = {
-        "id": "read",
-        "type": "read-file",
-        "params": {"file_path": "absent"},
-        "retry": {"max": 2, "wait": 0.01},
-    }
-    screen = shown({"nodes": [node]}, env={"NO_COLOR": "1"}, columns=200)
+    node = step("read", "read-file", {"file_path": "absent"}, retry={"max": 2, "wait": 0.01})
+    screen = shown(flow(node), env={"NO_COLOR": "1"}, columns=200)
     assert screen.end() == 1
     assert re.match(r"✗ read .* read-file  2 retries  ", screen.lines[0])
 

@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pocketflow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,11 +89,10 @@ def test_without_room_on_the_disk_the_value_is_shown_all_the_same(tmp_path):
 
 
 def test_the_trace_of_a_run_names_files_for_what_it_leaves_out(bench):
-    @bench.node("t-much", ["text"], ["text", "rows", "thing"])
-    class Much(pocketflow.Node):
-        def post(self, shared, prep_res, exec_res):
-            shared["text"], shared["rows"] = self.params["text"] * 5000, list(range(100_000))
-            shared["thing"] = {1, 2}
+    @bench.acts("t-much", ["text"], ["text", "rows", "thing"])
+    def much(shared, params):
+        shared["text"], shared["rows"] = params["text"] * 5000, list(range(100_000))
+        shared["thing"] = {1, 2}
 
     node = {"id": "a", "type": "t-much", "params": {"text": "é"}}
     outcome = bench.run({"nodes": [node]})

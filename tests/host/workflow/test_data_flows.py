@@ -4,6 +4,7 @@ import json
 
 import pytest
 from node_types import NodeTypes, entry_of
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import Field, Interface, PflowError
 from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
@@ -41,7 +42,7 @@ class Types(NodeTypes):
 
 
 def node(node_type, node_id="", **params):
-    return {"id": node_id or node_type, "type": node_type, "params": params}
+    return step(node_id or node_type, node_type, params)
 
 
 def flows(*nodes, policy=None, given=(), every=True, errors=False, **workflow):
@@ -166,14 +167,14 @@ def test_without_namespacing_strangers_may_choose_the_keys():
 
 
 def test_a_loop_carries_data_back():
-    edges = [{"from": "post", "to": "fetch"}, {"from": "fetch", "to": "post", "action": "again"}]
+    edges = [edge("post", "fetch"), edge("fetch", "post", "again")]
     nodes = (node("post", data="${fetch.text}"), node("fetch"))
     assert len(shown(*nodes, edges=edges, errors=True)) == 1
     assert shown(*nodes, edges=edges[:1], errors=True) == []
 
 
 def test_a_node_that_is_both_gets_its_own_data_back_in_a_loop_only():
-    edges = [{"from": "both", "to": "ask"}, {"from": "ask", "to": "both", "action": "again"}]
+    edges = [edge("both", "ask"), edge("ask", "both", "again")]
     nodes = (node("both", text="${ask.text}"), node("ask", text="${both.text}"))
     (flow,) = shown(*nodes, edges=edges)
     assert flow == (
@@ -184,11 +185,11 @@ def test_a_node_that_is_both_gets_its_own_data_back_in_a_loop_only():
 
 
 def test_a_node_reads_again_what_it_wrote_when_it_last_ran():
-    edges = [{"from": "both", "to": "both", "action": "again"}]
+    edges = [edge("both", "both", "again")]
     (flow,) = shown(node("both"), edges=edges)
     assert "--text--> both" in flow
     assert shown(node("both")) == []
-    edges = [{"from": "silent", "to": "silent", "action": "error"}]
+    edges = [edge("silent", "silent", "error")]
     assert len(shown(node("silent"), edges=edges, policy=deny(("silent", "silent")), every=False)) == 1
 
 
@@ -214,12 +215,7 @@ def test_a_node_that_does_not_say_what_it_reads_may_read_everything_at_the_root(
 
 
 def test_every_branch_is_followed():
-    edges = [
-        {"from": "fetch", "to": "a"},
-        {"from": "fetch", "to": "b", "action": "error"},
-        {"from": "a", "to": "post"},
-        {"from": "b", "to": "post"},
-    ]
+    edges = [edge("fetch", "a"), edge("fetch", "b", "error"), edge("a", "post"), edge("b", "post")]
     nodes = (
         node("fetch"),
         node("ask", "a", text="x"),
@@ -353,9 +349,7 @@ def test_denied_flows_stand_before_all_others():
 # In a host: whatever compiles a workflow asks the policy.
 
 RULE = '[flows]\ndeny = [{from = "t-fetch", to = "t-post"}]\n'
-WORKFLOW = {
-    "nodes": [{"id": "a", "type": "t-fetch"}, {"id": "b", "type": "t-post", "params": {"text": "${a.text}"}}]
-}
+WORKFLOW = flow(step("a", "t-fetch"), step("b", "t-post", {"text": "${a.text}"}))
 
 
 class Never:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from node_types import NodeTypes, entry_of
+from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import UNKNOWN, Field, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import open_host
@@ -61,7 +62,7 @@ def uses(*nodes, given=None, **workflow):
 
 
 def post(node_id="a", **params):
-    return {"id": node_id, "type": "post", "params": {"title": "t", **params}}
+    return step(node_id, "post", {"title": "t", **params})
 
 
 def test_a_use_has_params_in_their_declared_types_with_unknown_where_templates_are():
@@ -97,9 +98,9 @@ def test_a_use_knows_the_items_that_are_written_in_its_batch():
         ([post()], {"mappings": {"a": {"input_mappings": {"labels": "x"}}}}, {"labels"}),
         ([{**post(), "batch": {"items": [1], "as": "count"}}], {}, {"count"}),
         # What the node wrote itself when it last ran.
-        ([post()], {"edges": [{"from": "a", "to": "a", "action": "error"}]}, {"count"}),
+        ([post()], {"edges": [edge("a", "a", "error")]}, {"count"}),
         ([post()], {"enable_namespacing": False}, None),
-        ([{"id": "x", "type": "lost"}, post()], {"enable_namespacing": False}, None),
+        ([step("x", "lost"), post()], {"enable_namespacing": False}, None),
     ],
 )
 def test_a_use_names_the_keys_that_may_come_from_elsewhere(nodes, workflow, supplied):
@@ -116,32 +117,20 @@ def test_in_a_run_without_namespacing_what_is_given_is_known_to_be_there():
     ("workflow", "read"),
     [
         ({}, set()),
-        (
-            {"nodes": [post("b", title="${a.id}", more={"x": ["${a.items[0].url}"]})]},
-            {("id",), ("items", 0, "url")},
-        ),
-        ({"nodes": [{**post("b"), "batch": {"items": "${a.items}"}}]}, {("items",)}),
-        ({"nodes": [{**post("b"), "when": "a.id > `3`"}]}, {("id",)}),
-        (
-            {"nodes": [{"id": "b", "type": "transform", "params": {"expression": "a.items[0].url"}}]},
-            {("items", 0, "url")},
-        ),
-        ({"nodes": [{"id": "b", "type": "transform", "params": {"expression": "@"}}]}, {()}),
+        (flow(post("b", title="${a.id}", more={"x": ["${a.items[0].url}"]})), {("id",), ("items", 0, "url")}),
+        (flow({**post("b"), "batch": {"items": "${a.items}"}}), {("items",)}),
+        (flow({**post("b"), "when": "a.id > `3`"}), {("id",)}),
+        (flow(step("b", "transform", {"expression": "a.items[0].url"})), {("items", 0, "url")}),
+        (flow(step("b", "transform", {"expression": "@"})), {()}),
         ({"outputs": {"all": "${a}"}}, {()}),
         ({"outputs": {"one": "${a.items.0}"}}, {("items", "0")}),
-        ({"edges": [{"from": "a", "to": "b", "when": "a.id == `1`"}], "nodes": [post("b")]}, {("id",)}),
-        ({"mappings": {"b": {"input_mappings": {"count": "a.id"}}}, "nodes": [post("b")]}, {("id",)}),
+        (flow(post("b"), edges=[edge("a", "b", when="a.id == `1`")]), {("id",)}),
+        (flow(post("b"), mappings={"b": {"input_mappings": {"count": "a.id"}}}), {("id",)}),
         (
             {"mappings": {"a": {"output_mappings": {"items": "found"}}}, "outputs": {"x": "${found.url}"}},
             {("items",), ("items", "url")},
         ),
-        (
-            {
-                "enable_namespacing": False,
-                "nodes": [{"id": "b", "type": "post", "params": {"title": "${id}"}}],
-            },
-            {("id",), ("count",)},
-        ),
+        (flow(step("b", "post", {"title": "${id}"}), enable_namespacing=False), {("id",), ("count",)}),
     ],
 )
 def test_a_use_names_the_outputs_that_are_read(workflow, read):
@@ -184,8 +173,8 @@ def test_what_a_source_finds_is_reported_at_its_place():
 
 
 def test_what_a_source_finds_in_a_workflow_that_another_runs_is_reported_there():
-    inner = {"nodes": [post(title="longer")]}
-    assert found({"id": "sub", "type": "workflow", "params": {"workflow": inner}}) == [
+    inner = flow(post(title="longer"))
+    assert found(step("sub", "workflow", {"workflow": inner})) == [
         ("error", "$.nodes[0].params.workflow.nodes[0].params.title", "Too long")
     ]
 
@@ -225,7 +214,7 @@ def test_a_source_that_fails_to_judge_a_use_stops_the_workflow(pflow_home):
     manager = create_manager()
     manager.register(SimpleNamespace(pflow_register_nodes=hookimpl(lambda host: [Source()])), "posts")
     with open_host(manager) as host:
-        (problem,) = host.runner.validate({"nodes": [post()]})
+        (problem,) = host.runner.validate(flow(post()))
     assert problem.severity == "error"
     assert problem.path == "$.nodes[0]"
     assert "Plugin posts" in problem.message

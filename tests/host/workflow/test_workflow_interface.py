@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Field, Interface, Runner
 
@@ -25,7 +26,7 @@ def interface(bench):
     bench.declare("t-branch", outputs=[Field(key="way", type="str")], actions=("default", "skip"))
 
     def interface(outputs=None, **parts):
-        nodes = [{"id": "make", "type": "t-make", "params": {"title": "x"}}]
+        nodes = [step("make", "t-make", {"title": "x"})]
         workflow = {"nodes": nodes, "outputs": outputs or {}, **parts}
         return bench.host.runner.interface(workflow)
 
@@ -94,10 +95,7 @@ def test_an_output_of_an_input_may_be_none_where_the_input_may(interface):
 
 @pytest.mark.parametrize(
     "edge",
-    [
-        {"from": "make", "to": "again", "action": "error"},
-        {"from": "branch", "to": "make", "action": "skip"},
-    ],
+    [{"from": "make", "to": "again", "action": "error"}, {"from": "branch", "to": "make", "action": "skip"}],
 )
 def test_an_output_may_be_none_where_the_run_may_take_another_way(interface, edge):
     nodes = [
@@ -111,7 +109,7 @@ def test_an_output_may_be_none_where_the_run_may_take_another_way(interface, edg
 
 
 def test_the_outputs_of_a_batch_are_lists_and_counts(interface):
-    nodes = [{"id": "make", "type": "t-make", "batch": {"items": ["a", "b"], "as": "it"}}]
+    nodes = [step("make", "t-make", batch={"items": ["a", "b"], "as": "it"})]
     found = interface({"all": "${make.results}", "done": "${make.succeeded}"}, nodes=nodes)
     assert types(found) == {"all": "list", "done": "int"}
     assert found.outputs[0].schema is None
@@ -127,11 +125,7 @@ def test_without_outputs_those_of_the_last_node_are_open(interface):
 
 
 def test_a_host_that_says_no_more_has_the_declared_inputs_and_any_outputs():
-    workflow = {
-        "nodes": [],
-        "inputs": {"a": {"type": "int", "default": 1}, "b": {}},
-        "outputs": {"c": "${a}"},
-    }
+    workflow = flow(inputs={"a": {"type": "int", "default": 1}, "b": {}}, outputs={"c": "${a}"})
     assert Runner.interface(object(), workflow) == Interface(
         params=(Field(key="a", type="int", schema={"default": 1}), Field(key="b", required=True)),
         outputs=(Field(key="c"),),
