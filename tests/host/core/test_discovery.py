@@ -67,14 +67,6 @@ def test_a_twin_on_another_server_comes_after_what_else_fits(tmp_path):
     index.close()
 
 
-def test_scores_fall_and_the_limit_holds(tmp_path):
-    index = open_index(tmp_path, "1", lambda: OFFICE)
-    rows = discover(index, "price of a stock as a chart", 3)
-    assert len(rows) == 3
-    assert sorted((row.score for row in rows), reverse=True) == [row.score for row in rows]
-    index.close()
-
-
 @pytest.mark.parametrize("task", ["", "?!", "the of and", '") * ^ {:-', "\udcff zzz", "'a" * 9_000])
 def test_a_task_that_says_nothing_finds_nothing(find, task):
     assert find(task) == []
@@ -199,11 +191,6 @@ def test_the_model_is_given_the_key_that_the_settings_keep(office, model, home, 
     monkeypatch.setenv("SAGE_KEY", "of the environment, which the library reads itself")
     office.discovered("price of a stock", 1)
     assert model.key is None
-
-
-def test_without_a_model_the_words_decide(office):
-    found = office.discovered("price of a stock", 1)
-    assert (found.matches[0].item.row.node, found.ranked_by, found.note) == ("t-bank-getprice", "words", "")
 
 
 @pytest.mark.parametrize(("name", "installed"), [("unknown", True), ("sage", False)])

@@ -82,11 +82,6 @@ def test_a_dry_run_fills_in_what_is_known_before_a_run(pflow, files):
     assert "for each of 2 items" in out
 
 
-def test_a_dry_run_finds_what_a_run_would_refuse(pflow, files):
-    code, _, err = pflow("run", "wrong.json", "--dry-run")
-    assert (code, "ecko" in err) == (2, True)
-
-
 def test_a_run_that_lasts_longer_than_its_limit_is_stopped(pflow, files):
     code, out, err = pflow("run", "sleeper.json", "--timeout", "0.3s", "--json")
     assert (code, err.splitlines()[0]) == (1, "Error: The run was stopped after 0.3 s, its time limit")

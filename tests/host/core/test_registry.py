@@ -185,13 +185,6 @@ def test_an_entry_outside_its_sources_prefixes_is_left_out_and_named(open_with):
         assert "begins with none of shout-" in opened.messages
 
 
-def test_an_unknown_node_names_the_nearest(open_with):
-    with open_with() as opened, pytest.raises(PflowError) as caught:
-        opened.host.registry.get("read-fil")
-    assert caught.value.kind == "not_found"
-    assert "read-file" in caught.value.suggestions[0]
-
-
 def test_the_source_itself_explains_what_is_missing(open_with):
     source = Source("shout")
     source.missing = lambda node_type: Problem(message=f"{node_type} is hoarse", suggestion="Rest")
@@ -393,13 +386,6 @@ def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
     with open_with(plugin(Source("shout", entry("shout-a", "half \ud83d an emoji")))) as opened:
         assert opened.host.registry.rows("\udcff") == []
         assert opened.host.registry.search("emoji \udcff")[0][0].description == "half \ud83d an emoji"
-
-
-def test_an_unwritable_cache_folder_is_no_obstacle(tmp_path):
-    (tmp_path / "file").touch()
-    index = open_index(tmp_path / "file", "1", lambda: [sketch("a")])
-    assert index.names() == ["a"]
-    index.close()
 
 
 def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):

@@ -99,12 +99,6 @@ def test_what_is_not_kept_is_removed_at_once_when_asked(left, pflow):
     assert pflow("trace", "prune").stdout == "Nothing to remove\n"
 
 
-def test_every_trace_is_older_than_no_time(left, pflow):
-    left(PFLOW_TRACE_DAYS="0")
-    assert pflow("trace", "prune", "--older-than", "0").exit_code == 0
-    assert pflow("trace", "list").stdout == "No traces\n"
-
-
 @pytest.mark.parametrize(
     ("table", "path"),
     [

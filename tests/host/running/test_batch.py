@@ -100,10 +100,6 @@ def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double, i
     assert [result["n"] for result in outcome.outputs["results"]] == results
 
 
-def test_no_items_are_no_failure(bench, double):
-    assert bench.run(batch([], parallel=True)).outputs["results"] == []
-
-
 @pytest.mark.parametrize("parallel", [False, True])
 def test_with_continue_the_others_go_on_and_errors_stand_beside_the_results(bench, double, parallel):
     double += [2, 4]
