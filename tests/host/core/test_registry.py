@@ -388,16 +388,6 @@ def test_a_text_that_is_no_unicode_is_listed_and_searched(open_with):
         assert opened.host.registry.search("emoji \udcff")[0][0].description == "half \ud83d an emoji"
 
 
-def test_lists_and_searches_take_sketches_where_a_source_has_them(open_with):
-    source = Source("shout", entry("shout-whole", "made with care"))
-    source.sketches = lambda: iter([sketch("shout-whole", "made in haste")])
-    with open_with(plugin(source)) as opened:
-        registry = opened.host.registry
-        (row,) = registry.search_rows("haste")
-        assert (row.node, row.source) == ("shout-whole", "shout")
-        assert [item.description for item in registry.entries("shout")] == ["made with care"]
-
-
 @pytest.mark.parametrize(
     "broken",
     [

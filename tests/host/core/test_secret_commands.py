@@ -151,16 +151,6 @@ def test_a_key_has_one_source_and_the_last_one_set_counts(tmp_path, counting):
     assert settings.get("KEY") is None
 
 
-def test_nothing_runs_before_the_value_is_needed(tmp_path, counting):
-    command, marks = counting
-    settings = StoredSettings(tmp_path / "settings.json")
-    settings.set_command("KEY", command)
-    assert settings.names() == {"KEY": "command"}
-    assert settings.programs() == {"KEY": sys.executable}
-    assert settings.check() == []
-    assert not marks.exists()
-
-
 @pytest.mark.parametrize("commands", ['["op"]', '{"KEY": "op read"}', '{"KEY": []}', '{"KEY": [1]}'])
 def test_commands_in_another_shape_are_refused(tmp_path, commands):
     path = tmp_path / "settings.json"

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -243,23 +242,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(opened, model):
     cache.parent.mkdir(parents=True, exist_ok=True)
     cache.write_text("a file where the folder should be")
     assert found(opened.host.registry, "tune") == ["t-hum"]
-
-
-def test_many_writers_at_once_leave_a_whole_file(opened, model, town, embedded):
-    index = opened.host.registry._opened()
-
-    def refresh(count):
-        drawn = (town.tools[:count], True)
-        semantic_search.SemanticSearch(opened.host.paths.cache, lambda _: None, lambda: drawn).refresh(index)
-
-    writers = [Thread(target=refresh, args=(count,)) for count in (1, 2, 3) * 4]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(timeout=60)
-    made = len(embedded)
-    assert found(reopened(opened), "lawyer") == ["t-retain"]
-    assert len(embedded) == made  # the file was good
 
 
 def test_it_can_be_switched_off(opened, model, monkeypatch):

@@ -76,10 +76,6 @@ def test_words_that_make_no_chain_are_named(words, message):
     assert [problem.message for problem in read_chain(words).problems] == [message]
 
 
-def test_a_value_that_is_missing_takes_no_node_away():
-    assert [link.node for link in read_chain(["echo", "--save", "then", "llm"]).links] == ["echo", "llm"]
-
-
 @given(st.lists(st.sampled_from(["then", ">>", "--", "--save", "--print", "a", "-", "--param", "--x=1", ""])))
 def test_every_word_is_read_or_reported(words):
     chain = read_chain(words)

@@ -9,36 +9,12 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.running import NodeAwareSharedStore
 
 
-def test_mappings_translate_both_ways():
-    shared = {"search_terms": "x", "query": "not this"}
-    store = NodeAwareSharedStore(shared, {"query": "search_terms"}, {"results": "code_matches"})
-    store["results"] = [1]
-    assert store["query"] == "x"
-    assert store["results"] == [1]
-    assert shared == {"search_terms": "x", "query": "not this", "code_matches": [1]}
-
-
 def test_a_mapped_name_without_a_value_is_not_there():
     store = NodeAwareSharedStore({"query": 1}, {"query": "search_terms"})
     assert "query" not in store
     assert list(store) == []
     with pytest.raises(KeyError):
         store["query"]
-
-
-def test_with_namespacing_writes_stay_out_of_the_root_but_for_mapped_and_reserved_names():
-    shared = {}
-    store = NodeAwareSharedStore(shared, {}, {"b": "there"}, namespaced=True)
-    store.update({"a": 1, "b": 2, "__error__": 3})
-    assert shared == {"there": 2, "__error__": 3}
-    assert store.written == {"a": 1, "b": 2}
-
-
-def test_own_writes_come_first_then_the_root_then_what_was_written_before():
-    store = NodeAwareSharedStore({"a": "root"}, namespaced=True, before={"a": "before", "b": "before"})
-    assert (store["a"], store["b"]) == ("root", "before")
-    store["a"] = "now"
-    assert store["a"] == "now"
 
 
 def test_it_behaves_as_a_dictionary():
@@ -77,17 +53,6 @@ def test_what_is_written_is_read_back(writes, shared, outputs, namespaced):
     if namespaced:
         for key in before.keys() - {"__d__"}:
             assert shared[key] == before[key]
-
-
-def test_what_a_failed_attempt_changed_at_the_root_is_put_back():
-    shared = {"x": 1, "y": 2, "z": 3, "there": 4}
-    before = dict(shared)
-    store = NodeAwareSharedStore(shared, {}, {"mapped": "there"})
-    store.update({"x": "a", "mapped": "b", "new": "c"})
-    store["x"] = "d"
-    del store["y"], store["mapped"]
-    store.take_back()
-    assert (shared, store.written) == (before, {})
 
 
 @given(

@@ -29,12 +29,6 @@ def excerpt(tmp_path):
     return make
 
 
-def test_a_value_that_is_small_is_shown_whole_and_has_no_file(excerpt, tmp_path):
-    value = {"text": "x" * LONGEST_TEXT, "list": [1, 2.5, None, True, {"a": []}]}
-    assert excerpt(value) == (value, [])
-    assert not (tmp_path / "files").exists()
-
-
 def test_a_long_text_is_cut_and_names_the_private_file_that_holds_it(excerpt):
     text = "grüße\n" * 1000
     shown, (file,) = excerpt({"a": {"b": [text]}})

@@ -87,20 +87,6 @@ def test_any_text_can_be_written_literally(text):
     assert resolve(text.replace("${", "$${"), looking_in({})) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(True, "true"), (None, "null"), ({"a": [1, "é"]}, '{"a": [1, "é"]}'), (1.5, "1.5"), ("x", "x")],
-)
-def test_values_are_written_as_json_inside_text(value, text):
-    assert as_text(value) == text
-
-
-def test_templates_are_resolved_at_any_depth_and_the_original_stays():
-    params = {"a": [{"b": "${x}"}, "${x}!"], "n": 3}
-    assert resolve(params, looking_in({"x": [1]})) == {"a": [{"b": [1]}, "[1]!"], "n": 3}
-    assert params == {"a": [{"b": "${x}"}, "${x}!"], "n": 3}
-
-
 def test_what_a_template_brings_in_is_not_a_template_again():
     assert resolve("${x} ${x}", looking_in({"x": "${y}"})) == "${y} ${y}"
 
