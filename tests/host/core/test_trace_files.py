@@ -383,12 +383,11 @@ addEventListener("load", () => {
     return {
       left: (box.left - track.left) / track.width, width: box.width / track.width, height: box.height,
       color: getComputedStyle(bar).backgroundColor, before, after, again: shown(), wide: track.width,
-      name: row.querySelector(".name").innerText, ink: getComputedStyle(row.querySelector(".name")).color,
+      name: row.querySelector(".name").innerText,
     };
   });
   const root = document.documentElement;
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const page = {over: root.scrollWidth - root.clientWidth, dark};
+  const page = {over: root.scrollWidth - root.clientWidth};
   const pre = document.createElement("pre");
   pre.id = "measured";
   pre.textContent = JSON.stringify({rows, page});
@@ -418,7 +417,7 @@ HEADLESS = [
 def browse(pflow, pflow_home, tmp_path, chromium):
     """Open the page of the planted run in a browser, changed by `change`, and return its final DOM."""
 
-    def open_page(change, *more, size="1200,800"):
+    def open_page(change, size="1200,800"):
         traces = pflow_home / "state" / "traces"
         traces.mkdir(parents=True)
         (traces / "planted.json").write_text(json.dumps(PLANTED))
@@ -426,7 +425,7 @@ def browse(pflow, pflow_home, tmp_path, chromium):
         page = tmp_path / "page.html"
         page.write_text(change(page.read_text()))
         profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [chromium, *HEADLESS, *more, f"--window-size={size}", profile, page.as_uri()]
+        command = [chromium, *HEADLESS, f"--window-size={size}", profile, page.as_uri()]
         return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
 
     return open_page
@@ -436,10 +435,10 @@ def with_script(page):
     return page.replace("</head>", MEASURE)
 
 
-def measured(browse, *options, **window):
+def measured(browse, **window):
     """Return what the script measures when the page lets it run."""
     policy = re.compile("<meta http-equiv=[^>]*>")
-    shown = browse(lambda page: policy.sub("", with_script(page)), *options, **window)
+    shown = browse(lambda page: policy.sub("", with_script(page)), **window)
     return json.loads(unescape(re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)[1]))
 
 

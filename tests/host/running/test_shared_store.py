@@ -17,6 +17,13 @@ def test_a_mapped_name_without_a_value_is_not_there():
         store["query"]
 
 
+def test_own_writes_come_first_then_the_root_then_what_was_written_before():
+    store = NodeAwareSharedStore({"a": "root"}, namespaced=True, before={"a": "before", "b": "before"})
+    assert (store["a"], store["b"]) == ("root", "before")
+    store["a"] = "now"
+    assert store["a"] == "now"
+
+
 def test_it_behaves_as_a_dictionary():
     shared = {"root": 1}
     store = NodeAwareSharedStore(shared, namespaced=True)
