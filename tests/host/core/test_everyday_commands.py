@@ -93,15 +93,6 @@ def test_a_limit_of_no_time_is_refused(pflow, files):
     assert (code, "must be more than 0" in err) == (2, True)
 
 
-def test_several_workflows_are_validated_at_once(pflow, files):
-    code, out, _ = pflow("validate", "sleeper.json", "secret.json")
-    assert (code, out.splitlines()[:2]) == (0, ["sleeper.json is valid", "secret.json is valid"])
-    code, _, err = pflow("validate", "sleeper.json", "wrong.json")
-    assert code == 2
-    assert err.startswith("Error: 1 of 2 workflows are invalid: wrong.json\n")
-    assert "wrong.json: Unknown node type ecko" in err
-
-
 def test_one_of_several_workflows_that_cannot_be_read_does_not_hide_the_others(pflow, files):
     (files / "half.json").write_text('{"nodes": [')
     words = ("validate", "wrong.json", "absent.json", "half.json", "sleeper.json")
