@@ -9,9 +9,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -202,7 +204,8 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
         return fitted_table(words[0], document)
     if words[0] in _LAUNCHERS:
         raise nameless(words)
-    return Fitted(tables={words[0]: _described(words, flags)})
+    table = _described(words, flags)
+    return Fitted(tables={words[0]: table}, notes=tuple(_fixed(words[0], table)))
 
 
 def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
@@ -227,6 +230,21 @@ def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
         }
     table["env"] = dict(_pair(text, "=", "--env") for text in flags.env)
     return {key: value for key, value in table.items() if value} | decided(flags)
+
+
+def _fixed(name: str, table: dict[str, JSON]) -> Iterator[Problem]:
+    """Fix what would mean something else elsewhere in a typed command: a folder, and which Python."""
+    words = [str(table.get("command", "")), *cast(list[str], table.get("args", []))]
+    here = [word for word in words if word in (".", "..") or word.startswith(("./", "../"))]
+    if here and "cwd" not in table:
+        table["cwd"] = os.getcwd()  # noqa: PTH109 - a string is what the config holds
+        message = f"{here[0]} means a folder: the server is always started in {table['cwd']}"
+        yield advice(f"{server_schema.server_path(name)}.cwd", message, "Another folder: --cwd FOLDER")
+    found = shutil.which(words[0]) if words[0] in ("python", "python3") else None
+    if found:
+        table["command"] = found
+        message = f"{words[0]} means {found} here, and may be another elsewhere: its path is kept"
+        yield advice(f"{server_schema.server_path(name)}.command", message)
 
 
 def nameless(command: Sequence[str]) -> PflowError:

@@ -267,3 +267,37 @@ def test_what_does_not_fit_is_explained(words, flags, message):
     with pytest.raises(PflowError, match=message) as caught:
         read(words, flags)
     assert caught.value.suggestions
+
+
+@pytest.mark.parametrize("word", [".", "..", "./server.js", "../notes"])
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_typed_word_that_means_this_folder_keeps_meaning_it_elsewhere(monkeypatch, tmp_path, word, place):
+    monkeypatch.chdir(tmp_path)
+    command = ["node", "-y", "x"]
+    command[place] = word
+    found = read(["files", *command], Flags())
+    kept = found.tables["files"]
+    assert [kept["command"], *kept["args"]] == command
+    assert kept["cwd"] == str(tmp_path)
+    assert [note.path for note in found.notes] == ["mcpServers.files.cwd"]
+    chosen = read(["files", *command], Flags(cwd="/srv"))
+    assert (chosen.tables["files"]["cwd"], chosen.notes) == ("/srv", ())
+
+
+@pytest.mark.parametrize("word", [".env", "...", "a/./b", "--dir=.", "~/x"])
+def test_other_words_stay_as_typed_and_set_no_folder(word):
+    found = read(["files", "node", word], Flags())
+    assert (found.tables["files"], found.notes) == ({"command": "node", "args": [word]}, ())
+
+
+def test_a_bare_python_becomes_the_one_that_it_means_now(monkeypatch, tmp_path):
+    for name in ("python", "python3", "python3.13"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("python", "python3"):
+        found = read(["mine", name, "-m", "mine"], Flags())
+        assert found.tables["mine"] == {"command": str(tmp_path / name), "args": ["-m", "mine"]}
+        assert str(tmp_path / name) in found.notes[0].message
+    assert read(["mine", "python3.13", "-m", "mine"], Flags()).tables["mine"]["command"] == "python3.13"
+    monkeypatch.setenv("PATH", "")
+    assert read(["mine", "python3"], Flags()).tables["mine"]["command"] == "python3"
