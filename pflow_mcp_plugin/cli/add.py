@@ -11,7 +11,7 @@ import click
 
 from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
-from pflow_mcp_plugin.cli.interaction import tell
+from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import display, server_egress, server_input
 from pflow_mcp_plugin.config.field_checks import advice, join, refusal
 from pflow_mcp_plugin.config.server_input import Fitted
@@ -19,6 +19,7 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.secret_detection import tokens
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
@@ -85,6 +86,7 @@ class _AddCommand(click.Command):
 )
 @click.option("--name", default="", help="Name of a preset's server, if not that of the preset.")
 @startup_timeout
+@click.option("--replace", is_flag=True, help="Replace servers of the same names.")
 @click.option("--sync", "sync_too", is_flag=True, help="Start the server and sync its tools now.")
 @click.pass_obj
 def add(
@@ -94,10 +96,11 @@ def add(
     *,
     inputs: tuple[str, ...],
     name: str,
+    replace: bool,
     sync_too: bool,
     **options: Any,
 ) -> Report:
-    """Add servers, or replace those with the same names.
+    """Add servers.
 
     PRESET is the name of a ready-made server; see: pflow mcp presets. What it needs is asked
     for on a terminal; secrets are kept as settings.
@@ -113,14 +116,32 @@ def add(
             if value:
                 step = f"pflow mcp add PRESET {option} ..."
                 raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
-        return add_servers(host, server_input.read(words, flags), sync_too=sync_too)
+        given = server_input.read(words, flags)
+        _require_free(host, given, replace=replace)
+        return add_servers(host, given, sync_too=sync_too)
     from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
 
     # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
     given, secrets = preset_server(host, preset, inputs, name, server_input.decided(flags))
+    _require_free(host, given, replace=replace)
     keep_secrets(host, secrets)
     return add_servers(host, given, sync_too=sync_too, settings=tuple(secrets))
+
+
+def _require_free(host: Host, given: Fitted, *, replace: bool) -> None:
+    """Ask before a server is replaced by another; where nobody can be asked, `--replace` must be given."""
+    taken = () if replace else server_store(host).differing(given.tables)
+    if not taken:
+        return
+    names = f"{count_text(len(taken), 'server')} ({', '.join(taken)})"
+    if is_interactive() and click.confirm(f"Replace {names}?", default=False, err=True):
+        return
+    raise PflowError(
+        f"Nothing was added: it would replace {names}",
+        suggestions=("Replace what is there: --replace", "Or choose another name; see: pflow mcp list"),
+        kind="usage",
+    )
 
 
 def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: Sequence[str] = ()) -> Report:

@@ -405,8 +405,10 @@ def _dotted_text(path: Sequence[str], value: JSON) -> str:
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
     key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
-    text = encode({"_": value}).decode().removeprefix("_ = ").removesuffix("\n")
-    if text.startswith("[["):  # tomli_w writes a list of tables inline only if it has other items too
+    text = encode({"_": value}).decode()
+    if text.startswith("["):  # tomli_w writes tables inline only in a list with other items
         listed = encode({"_": [0, value]}).decode()
         text = listed.removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
+    else:
+        text = text.removeprefix("_ = ").removesuffix("\n")
     return f"{key} = {text}\n"

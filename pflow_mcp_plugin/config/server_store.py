@@ -257,6 +257,12 @@ class ServerStore:
             warnings=(*problems, *kept),
         )
 
+    def differing(self, tables: JSONObject) -> tuple[str, ...]:
+        """Return the names of those servers that the user's config has with another table."""
+        own = self._read().own
+        cleaned = {name: server_schema.clean(table) for name, table in tables.items() if name in own}
+        return tuple(name for name, table in cleaned.items() if not _is_same(own[name], table))
+
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
         """Enable or disable servers; all of them or none."""
         wanted = tuple(dict.fromkeys(names))

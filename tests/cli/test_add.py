@@ -94,7 +94,7 @@ def test_a_file_is_added(desk, tmp_path):
 
 def test_replacing_says_so_and_repeating_changes_nothing(desk):
     desk.run(add, "clock", "--", sys.executable)
-    report = desk.run(add, "clock", "--", sys.executable, "-V")
+    report = desk.run(add, "clock", "--replace", "--", sys.executable, "-V")
     assert (report.data["added"], report.data["replaced"]) == ([], ["clock"])
     assert report.render().startswith("Replaced server clock")
     report = desk.run(add, "clock", "--", sys.executable, "-V")
@@ -102,12 +102,32 @@ def test_replacing_says_so_and_repeating_changes_nothing(desk):
     assert report.render().startswith("Unchanged: server clock")
 
 
+def test_another_server_of_the_same_name_is_replaced_only_if_wanted(desk, monkeypatch):
+    desk.run(add, "clock", "--", sys.executable)
+    for words in (
+        ["clock", "--", sys.executable, "-V"],
+        [json.dumps({"new": {"command": "x"}, "clock": {"command": "y"}})],
+    ):
+        with pytest.raises(PflowError, match=r"would replace 1 server \(clock\)") as caught:
+            desk.run(add, *words)
+        assert (caught.value.kind, "--replace" in caught.value.suggestions[0]) == ("usage", True)
+    monkeypatch.setattr("pflow_mcp_plugin.cli.add.is_interactive", lambda: True)
+    for answer, count in ((False, 0), (True, 1)):
+        monkeypatch.setattr(click, "confirm", lambda *_, answer=answer, **__: answer)
+        if answer:
+            desk.run(add, "clock", "--", sys.executable, "-V")
+        else:
+            with pytest.raises(PflowError):
+                desk.run(add, "clock", "--", sys.executable, "-V")
+        assert desk.raw()["mcpServers"]["clock"].get("args", []) == ["-V"] * count
+
+
 def test_after_another_launch_the_tools_are_said_to_be_those_from_before(desk):
     desk.write(f'[mcpServers.a]\ncommand = "{sys.executable}"\n')
-    never_synced = desk.run(add, "a", "--", sys.executable, "-V").render()
+    never_synced = desk.run(add, "a", "--replace", "--", sys.executable, "-V").render()
     assert never_synced.endswith("\nNext: pflow mcp sync a")
     desk.sync(Tool(name="now"))
-    changed = desk.run(add, "a", "--", sys.executable, "-VV").render()
+    changed = desk.run(add, "a", "--replace", "--", sys.executable, "-VV").render()
     assert changed.endswith(
         "\nNext: pflow mcp sync a; until then the tools of a are those from before this change"
     )
@@ -213,7 +233,7 @@ def test_plain_http_to_another_machine_is_a_warning_unless_allowed(desk):
     desk.run(add, "web", "http://192.168.1.5/mcp")
     assert "192.168.1.5" in desk.warnings()
     desk.problems.clear()
-    desk.run(add, "web", "http://192.168.1.5/mcp", "--insecure")
+    desk.run(add, "web", "http://192.168.1.5/mcp", "--insecure", "--replace")
     desk.run(add, "here", "http://localhost:8000/mcp")
     assert desk.problems == []
 
@@ -273,7 +293,7 @@ def test_comments_stay_and_those_of_a_replaced_server_are_kept_in_a_copy(desk):
     report = desk.run(add, "clock", "--", sys.executable)
     assert path.read_text(encoding="utf-8").startswith('# mine\n[mcpServers.a]\ncommand = "a" # inside\n')
     assert not report.data["warnings"]
-    report = desk.run(add, "a", "--", sys.executable)
+    report = desk.run(add, "a", "--replace", "--", sys.executable)
     assert "# inside" in path.with_name("mcp-servers.toml.bak").read_text(encoding="utf-8")
     assert [w["message"] for w in report.data["warnings"] if ".bak" in w["message"]]
 

@@ -149,9 +149,9 @@ ANSWERS = [
 def test_adding_or_importing_another_command_approves_it_and_the_same_one_keeps_the_pins(desk, tmp_path):
     desk.write(CONFIG)
     desk.sync(*TOOLS)
-    desk.run(add, "a", "-e", "ZONE=UTC", "--", "x")
+    desk.run(add, "a", "--replace", "-e", "ZONE=UTC", "--", "x")
     assert pins(desk).read("a")
-    desk.run(add, "a", "--", "y")
+    desk.run(add, "a", "--replace", "--", "y")
     assert pins(desk).read("a") is None
     assert desk.sync(*FLIPPED).is_first
     file = tmp_path / "other.json"

@@ -62,7 +62,7 @@ class Team:
         env = {"TOOLS": "${TOOLS}", "VERSION": "${VERSION}", "LOG": str(self.log)}
         table = {"command": sys.executable, "args": [str(SCRIPTED), *args], "env": env}
         tables = {name: {**table, "protocol": "handshake"} for name in servers}
-        self.done("mcp", "add", json.dumps(tables))
+        self.done("mcp", "add", "--replace", json.dumps(tables))
 
     def run(self, *words):
         self.setenv("TOOLS", json.dumps(self.tools))
