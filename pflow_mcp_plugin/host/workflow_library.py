@@ -20,6 +20,7 @@ from pflow_mcp_plugin.storage import (
     read_own,
     write_atomic,
 )
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 
 @attrs.frozen
@@ -162,10 +163,7 @@ class WorkflowLibrary(Library):
         return max((int(stem) for stem in stems if stem.isdecimal()), default=0) + 1
 
     def _not_saved(self, name: str) -> PflowError:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, self.names(), 1)
-        hint = f"Did you mean {close[0]}?" if close else "See: pflow workflow list"
+        hint = did_you_mean(name, self.names(), "See: pflow workflow list")
         return PflowError(f"No workflow is saved as {name}", suggestions=(hint,), kind="not_found")
 
 

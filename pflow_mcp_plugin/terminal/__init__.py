@@ -3,5 +3,6 @@
 - `printable_text`: text for people, with what is hidden in it escaped
 - `looks`: how wide text is, cut, padded or broken to a width; its colours, and whether to use any
 - `tables`: the tables of reports; `human_units`: times and counts in words
+- `similar_names`: what may be meant by an unknown name
 - `live_lines`: lines at the bottom about what happens now
 """

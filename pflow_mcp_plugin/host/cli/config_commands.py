@@ -21,6 +21,7 @@ from pflow_mcp_plugin.host.registry.node_sources import asked
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.redaction import mask
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Column
 
 if TYPE_CHECKING:
@@ -111,10 +112,7 @@ def unset(host: EmbeddedHost, key: str) -> Report:
 
 
 def _not_set(host: EmbeddedHost, key: str, otherwise: str) -> PflowError:
-    from difflib import get_close_matches
-
-    close = get_close_matches(key, host.settings.names(), 1)
-    hint = f"Did you mean {close[0]}?" if close else otherwise
+    hint = did_you_mean(key, host.settings.names(), otherwise)
     return PflowError(f"{key} is not set", suggestions=(hint,), kind="not_found")
 
 

@@ -36,6 +36,7 @@ from pflow_mcp_plugin.host.workflow.workflow_text import (
 )
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -314,15 +315,12 @@ def find_workflow(host: EmbeddedHost, word: str) -> dict[str, JSON]:
 
 def _meant(host: EmbeddedHost, word: str) -> tuple[str, ...]:
     """Return what may be meant by a word that is no workflow: a saved one, a file, or a node type."""
-    from difflib import get_close_matches
-
     if host.registry.find(word) is not None:
         return (f"It is a node type, not a workflow; run it with: pflow {word}",)
     names = host.library.names()
     # `./daily_report.json` may be the file that was saved as `daily-report`.
-    close = get_close_matches(suggested_name(Path(word)), names, 1)
-    saved = tuple(f"Did you mean {it}?" for it in close)
-    return saved + similar_files(Path(word))
+    saved = did_you_mean(suggested_name(Path(word)), names)
+    return (*([saved] if saved else []), *similar_files(Path(word)))
 
 
 _COLUMNS = (

@@ -29,6 +29,7 @@ from pflow_mcp_plugin.host.trace_files import (
 from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Look
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, barred_lines
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 _COLUMNS = (
@@ -275,12 +276,10 @@ def _steps(trace: Mapping[str, Any], wanted: str) -> list[TracedStep]:
         found = _items(batches, name, int(rest[:-1])) if batches else []
     if found:
         return found
-    from difflib import get_close_matches
-
     known = list(dict.fromkeys(str(step.content.get("id")) for step in steps))
-    inner = [name for name in known if name.endswith(f"/{wanted}")]
-    close = inner or get_close_matches(wanted, known, 1)
-    hint = f"Did you mean {close[0]}?" if close else f"Its steps are: {', '.join(known) or 'none'}"
+    hint = did_you_mean(wanted, known, f"Its steps are: {', '.join(known) or 'none'}")
+    if inner := next((name for name in known if name.endswith(f"/{wanted}")), None):
+        hint = f"Did you mean {inner}?"
     raise PflowError(f"The run has no step {wanted}", suggestions=(hint,), kind="not_found")
 
 

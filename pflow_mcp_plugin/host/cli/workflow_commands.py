@@ -15,10 +15,11 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import normalise
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, errors_in, listing, refusal
+from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, listing, refusal
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output
 from pflow_mcp_plugin.terminal.human_units import age_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 FIRST_WORKFLOW = """\

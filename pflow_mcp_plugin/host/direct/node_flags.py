@@ -24,8 +24,9 @@ from pflow_mcp_plugin.host.direct.link_words import (
     shown_flag,
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
-from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.findings import cut, listing
 from pflow_mcp_plugin.host.workflow.templates import lone
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""

@@ -26,13 +26,13 @@ from pflow_mcp_plugin.host.planning.joins import (
 from pflow_mcp_plugin.host.planning.plan import Origin
 from pflow_mcp_plugin.host.planning.plan_prompt import INPUT_TYPES, visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
-from pflow_mcp_plugin.host.workflow.findings import did_you_mean
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 from pflow_mcp_plugin.host.workflow.workflow_reads import reads
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _DESCRIPTION = 160
 _CLOSE = 0.8

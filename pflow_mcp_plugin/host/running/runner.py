@@ -50,10 +50,11 @@ from pflow_mcp_plugin.host.workflow import (
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
-from pflow_mcp_plugin.host.workflow.findings import did_you_mean, listing, said, unwritten
+from pflow_mcp_plugin.host.workflow.findings import listing, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.storage import StoreError, decode_json
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import NodeOutcome

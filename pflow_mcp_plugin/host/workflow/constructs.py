@@ -23,8 +23,9 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 USUAL_TTL = 3_600.0
 """Seconds for which a kept result is used where nobody says for how long."""

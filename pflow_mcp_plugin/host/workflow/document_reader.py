@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObjec
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, is_type
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS, Constructs, When
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing, shown
 from pflow_mcp_plugin.host.workflow.workflow_document import (
     EXTRA,
     IR_VERSION,
@@ -25,6 +25,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     WorkflowDocument,
 )
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 T = TypeVar("T")
 

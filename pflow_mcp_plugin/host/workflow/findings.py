@@ -14,8 +14,6 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 _LONGEST = 60
 """Characters of a value that a message shows."""
-_FAR_BEHIND = 0.3
-"""How much less similar than the closest name another one may be and still be meant."""
 
 
 MOST_PROBLEMS = 10_000
@@ -70,16 +68,6 @@ def shown(value: object) -> str:
 def cut(text: str) -> str:
     """Return a string shortened for a message."""
     return abbreviated(text, _LONGEST)
-
-
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return a suggestion: the names closest to `name`, else `otherwise`."""
-    from difflib import SequenceMatcher, get_close_matches
-
-    close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
-    likeness = [SequenceMatcher(None, name, it).ratio() for it in close]
-    close = [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]
-    return f"Did you mean {' or '.join(close)}?" if close else otherwise
 
 
 def listing(names: Iterable[str], limit: int = 12) -> str:

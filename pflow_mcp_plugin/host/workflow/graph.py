@@ -9,9 +9,10 @@ from functools import cached_property
 import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Interface
-from pflow_mcp_plugin.host.workflow.findings import Findings, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.findings import Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, is_branch
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _CLOSE = 0.75
 """The similarity to a known action from which an edge's action counts as misspelt."""

@@ -12,7 +12,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED, ExpressionPlace, Path
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, did_you_mean, listing, shown
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, listing, shown
 from pflow_mcp_plugin.host.workflow.graph import NodeSet, bits_of
 from pflow_mcp_plugin.host.workflow.templates import (
     Malformed,
@@ -38,6 +38,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     root_names,
     transform_outputs,
 )
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading

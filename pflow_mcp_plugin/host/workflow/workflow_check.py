@@ -15,7 +15,7 @@ from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_value, may_become
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun, Path
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, listing
 from pflow_mcp_plugin.host.workflow.graph import Graph, NodeSet, RouteCheck
 from pflow_mcp_plugin.host.workflow.reference_check import (
     ReferenceCheck,
@@ -54,6 +54,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     reads,
     values_of,
 )
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 
 class NodeTypes(Protocol):

@@ -14,7 +14,8 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, type_name
 from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlace, When
-from pflow_mcp_plugin.host.workflow.findings import Findings, at, did_you_mean, listing
+from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 IR_VERSION = "1.0"
 EXTRA = "extra"

@@ -9,7 +9,7 @@ from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import FAILURES, Field, Interface, Problem
 from pflow_mcp_plugin.host.workflow import check_workflow, normalise
-from pflow_mcp_plugin.host.workflow.findings import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
 

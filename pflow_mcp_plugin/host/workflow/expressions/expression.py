@@ -30,8 +30,9 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
     signatures,
     strings_in,
 )
-from pflow_mcp_plugin.host.workflow.findings import cut, did_you_mean, said, shown
+from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 __all__ = ["Expression", "Secrets", "is_true", "parsed"]
 
