@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from enum import IntEnum, auto
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from mcp.shared.exceptions import MCPError
@@ -41,7 +40,6 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.client.server_process import StderrFiles, incomplete_folder, remove_folder, runner
 from pflow_mcp_plugin.client.session import (
     Ask,
-    Elicitation,
     Session,
     describe,
     has_resources,
@@ -109,7 +107,7 @@ class Connection:
         self._server = launch.server
         self._process = process
         self._warn = warn
-        self._questions = Elicitation(ask, warn, launch.redactor)
+        self._ask = ask
         self._explainer = Explainer(launch, process, files)
         self._state = _State.STARTING
         self._session: Session | None = None
@@ -392,8 +390,8 @@ class Connection:
     async def _connected(self, deadline: asyncio.Timeout) -> AsyncIterator[None]:
         started = self._process.started if self._process is not None else time.perf_counter()
         async with self._transport() as streams:
-            session = Session(streams, version("pflow-mcp"), self._questions, self._note_changed_list)
-            session.dispatcher.redact = self._launch.redactor.text
+            redactor = self._launch.redactor
+            session = Session(streams, redactor, self._ask, self._warn, self._note_changed_list)
             async with session:
                 self._timings["start"], handshake = _since(started), time.perf_counter()
                 self._state = _State.SHAKING_HANDS

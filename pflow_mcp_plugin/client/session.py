@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from typing import Annotated, Any, cast
 
 import attrs
@@ -181,33 +182,63 @@ class Dispatcher(ScreeningDispatcher):
         return None
 
 
-class Elicitation:
-    """Answers what one server asks during calls, in both eras: by requests, and in `input_required` results.
+class Session(OpenSession):
+    """The session with one server: answers its questions and reports changes of its tool list.
 
-    A run without a person declines questions as the protocol provides, and the call goes on.
+    A run without a person declines questions as the protocol provides, and the call goes on. Servers ask in
+    requests, and in `input_required` results.
     """
 
-    def __init__(self, ask: Ask | None, warn: Callable[[str], None], redactor: Redactor) -> None:
-        self._ask = ask
+    def __init__(
+        self,
+        streams: tuple[Any, Any],
+        redactor: Redactor,
+        ask: Ask | None,
+        warn: Callable[[str], None],
+        on_list_changed: Callable[[], None],
+    ) -> None:
+        self.dispatcher = Dispatcher(*streams)
+        self.dispatcher.redact = redactor.text
+        super().__init__(
+            dispatcher=self.dispatcher,
+            client_info=Implementation(name="pflow-mcp", version=version("pflow-mcp")),
+            # Passed only if someone answers: a server may rely on a capability that it was offered.
+            elicitation_callback=self._elicit if ask is not None else None,
+            message_handler=self._on_message,
+        )
         self._redactor = redactor
+        self._ask = ask
         self._warn = warn
         self._warned = False
+        self._on_list_changed = on_list_changed
 
-    @property
-    def answered(self) -> bool:
-        """Whether anyone can answer questions, as servers learn during the handshake."""
-        return self._ask is not None
+    async def shake_hands(self, offer: str) -> None:
+        """Send the session's `initialize` with the offered version, and let the session adopt the answer."""
+        request = InitializeRequest(
+            params=InitializeRequestParams(
+                protocol_version=offer,
+                capabilities=self.capabilities(offer),
+                client_info=self.client_info,
+            )
+        )
+        answer = await self.send_request(request, InitializeResult)
+        if answer.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            raise RuntimeError(answer.protocol_version)
+        self.adopt(answer)
+        await self.send_notification(InitializedNotification())
 
-    async def answer(self, request: InputRequest) -> InputResponse | ErrorData:
+    async def dispatch_input_request(
+        self, ctx: ClientRequestContext | None, request: InputRequest
+    ) -> InputResponse | ErrorData:
         """Answer a question, or return an error where the protocol has no other way to refuse."""
         if isinstance(request, ElicitRequest):
-            return await self.elicit(None, request.params)
+            return await self._elicit(None, request.params)
         if isinstance(request, ListRootsRequest):
             return ListRootsResult(roots=[])
         self._decline("the use of a language model")
         return ErrorData(code=_REJECTED, message="Sampling is declined: this client has no language model")
 
-    async def elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+    async def _elicit(self, context: object, params: ElicitRequestParams) -> ElicitResult:
         """Return the answer to a form with defaults filled in, or decline it."""
         # The other mode, `url`, wants a browser opened at an address that the server chooses.
         if self._ask is None or not isinstance(params, ElicitRequestFormParams):
@@ -231,49 +262,6 @@ class Elicitation:
         if not self._warned:
             self._warned = True
             self._warn(f"asks for {what}; declined, because nobody can answer")
-
-
-class Session(OpenSession):
-    """The session with one server: answers its questions and reports changes of its tool list."""
-
-    def __init__(
-        self,
-        streams: tuple[Any, Any],
-        client_version: str,
-        questions: Elicitation,
-        on_list_changed: Callable[[], None],
-    ) -> None:
-        self.dispatcher = Dispatcher(*streams)
-        super().__init__(
-            dispatcher=self.dispatcher,
-            client_info=Implementation(name="pflow-mcp", version=client_version),
-            # Passed only if someone answers: a server may rely on a capability that it was offered.
-            elicitation_callback=questions.elicit if questions.answered else None,
-            message_handler=self._on_message,
-        )
-        self._questions = questions
-        self._on_list_changed = on_list_changed
-
-    async def shake_hands(self, offer: str) -> None:
-        """Send the session's `initialize` with the offered version, and let the session adopt the answer."""
-        request = InitializeRequest(
-            params=InitializeRequestParams(
-                protocol_version=offer,
-                capabilities=self.capabilities(offer),
-                client_info=self.client_info,
-            )
-        )
-        answer = await self.send_request(request, InitializeResult)
-        if answer.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            raise RuntimeError(answer.protocol_version)
-        self.adopt(answer)
-        await self.send_notification(InitializedNotification())
-
-    async def dispatch_input_request(
-        self, ctx: ClientRequestContext | None, request: InputRequest
-    ) -> InputResponse | ErrorData:
-        """Answer a question of the server, asked as a request or in an `input_required` result."""
-        return await self._questions.answer(request)
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

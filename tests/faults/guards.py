@@ -96,7 +96,7 @@ GUARDS = (
     Guard(27, "Connection._note_changed_list", drop("list_changed")),
     Guard(28, "_from_rpc", never("says_tool_is_gone")),
     Guard(29, "_decline", drop("_warn")),
-    Guard(29, "elicit", never("_ask", "ElicitRequestFormParams")),
+    Guard(29, "Session._elicit", never("_ask", "ElicitRequestFormParams")),
     Guard(30, "main", bare("end_groups")),
     Guard(30, "main", drop("end_marked")),
     Guard(31, "RestartLimit.start", never("_MOST_STARTS")),
