@@ -134,7 +134,15 @@ def refusal_of_url(endpoint: Endpoint, url: str) -> Refusal | None:
     if parts.scheme == "http" and endpoint.tls_pins:
         step = f"use https, or remove tls_pins of {endpoint.owner}"
         return _refused(endpoint, f"plain http to {host} cannot be checked against its tls_pins", step, host)
-    return _refusal_of_plain_http(endpoint, url) or _refusal_of_host(endpoint, canonical(host))
+    exposed = plain_http_host(url)
+    if exposed and not (endpoint.insecure and canonical(exposed) == _own_host(endpoint)):
+        return Refusal(
+            message=f"{_capitalized(endpoint.owner)} uses plain http to {exposed}: "
+            "anyone on the network path can read everything, including tokens",
+            next_step=f"Use https, or set insecure = true for {endpoint.owner}",
+            host=exposed,
+        )
+    return _refusal_of_host(endpoint, canonical(host))
 
 
 def refusal_of_address(endpoint: Endpoint, host: str, address: str) -> Refusal | None:
@@ -170,20 +178,6 @@ def allowed_addresses(
     judged = [(address, refusal_of_address(endpoint, host, address)) for address in addresses]
     allowed = [address for address, refusal in judged if refusal is None]
     return allowed, next(filter(None, (refusal for _, refusal in judged)), None)
-
-
-def _refusal_of_plain_http(endpoint: Endpoint, url: str) -> Refusal | None:
-    host = plain_http_host(url)
-    if not host:
-        return None
-    if endpoint.insecure and canonical(host) == _own_host(endpoint):
-        return None
-    return Refusal(
-        message=f"{_capitalized(endpoint.owner)} uses plain http to {host}: "
-        "anyone on the network path can read everything, including tokens",
-        next_step=f"Use https, or set insecure = true for {endpoint.owner}",
-        host=host,
-    )
 
 
 def _refusal_of_host(endpoint: Endpoint, host: str) -> Refusal | None:

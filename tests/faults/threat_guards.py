@@ -63,7 +63,7 @@ GUARDS = (
     Guard(13, "Session._elicit", never("_ask", "ElicitRequestFormParams")),
     Guard(14, "marked_processes", always("isdecimal", "getpid")),
     Guard(15, "child_environment", always("_NAMES")),
-    Guard(16, "_refusal_of_plain_http", always("insecure", "canonical")),
+    Guard(16, "egress.refusal_of_url", always("insecure", "canonical")),
     Guard(17, "_may_follow", always("is_same_origin")),
     Guard(17, "sse._endpoint", always("is_same_origin")),
     Guard(18, "_pool", never("refusal")),
