@@ -332,7 +332,12 @@ class Connection:
         """Open the connection, serve until `close` or the end of the server, then close it."""
         whole = start_deadline(self._server)
         deadline = asyncio.timeout(whole.seconds)
-        extending = asyncio.create_task(self._extend_to_install(deadline))
+
+        def installing() -> bool:
+            lines = self._explainer.lines
+            return bool(runner(self._server)) and (lines is None or lines.installing)
+
+        extending = asyncio.create_task(extend_start(deadline, self._server, installing, self._warn))
         watching = self._watch_memory()
         try:
             async with deadline, self._connected(deadline):
@@ -376,15 +381,6 @@ class Connection:
             self._retire()
 
         return asyncio.create_task(limit_memory(process, limit, note))
-
-    async def _extend_to_install(self, deadline: asyncio.Timeout) -> bool:
-        """Extend the start deadline while a package runner may still be installing the server."""
-        return bool(runner(self._server)) and await extend_start(
-            deadline,
-            self._server,
-            lambda: self._explainer.lines is None or self._explainer.lines.installing,
-            self._warn,
-        )
 
     @asynccontextmanager
     async def _connected(self, deadline: asyncio.Timeout) -> AsyncIterator[None]:
