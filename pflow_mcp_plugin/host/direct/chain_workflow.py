@@ -52,6 +52,14 @@ class NodeLink:
         """The keys that the link's node is known to write."""
         return {field.key for field in self.interface.outputs}
 
+    def result_for(self, wanted: Field) -> str:
+        """Return the key of the output that a parameter gets: the result, or of an object its only text."""
+        result = self.interface.result_key
+        types = {field.key: {*field.types} for field in self.interface.outputs}
+        texts = [key for key, found in types.items() if found == {"str"} and key not in (result, "error")]
+        is_object = types.get(result) == {"dict"}
+        return texts[0] if is_object and len(texts) == 1 and {*wanted.types} == {"str"} else result
+
 
 @attrs.frozen(kw_only=True)
 class ChainWorkflow:
@@ -186,7 +194,7 @@ class _Builder:
             return {key: STDIN} if self._has_stdin and not self._reads_stdin(link) else {}
         before = self._links[place - 1]
         # An output of the same name fits better than the result.
-        source = key if key in before.outputs else before.interface.result_key
+        source = key if key in before.outputs else before.result_for(_field(link.entry, key))
         return {key: self.reference(place - 1, source)} if source else {}
 
     def reference(self, place: int, key: str) -> str:

@@ -13,15 +13,20 @@ TEXT = {"type": "str"}
 
 def node(name: str, params: str = "", outputs: str = "result", **more) -> Entry:
     """Return a node type; parameters are written `title! count:int`, and all are read from the store."""
-    fields = tuple(_field(word) for word in params.split())
+    fields = tuple(map(_field, params.split()))
     interface = {"inputs": [field.key for field in fields], **more}
-    made = Interface(params=fields, outputs=[Field(key=key) for key in outputs.split()], **interface)
+    made = Interface(params=fields, outputs=[*map(_output, outputs.split())], **interface)
     return Entry(node=name, class_name="T", module="t", interface=made)
 
 
 def _field(word: str) -> Field:
     key, _, kind = word.partition(":")
     return Field(key=key.strip("!"), type=kind or "str", required=key.endswith("!"))
+
+
+def _output(word: str) -> Field:
+    key, _, kind = word.partition(":")
+    return Field(key=key, type=kind or "any")
 
 
 SEARCH = node("search", "query! limit:int", "result count", open_outputs=True)
@@ -63,6 +68,23 @@ def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
     assert params_of(built, 1) == {"text": "${result}"}
     assert params_of(built, 2) == {"channel": "dev", "message": "${result}"}
     assert not built.problems
+
+
+@pytest.mark.parametrize(
+    ("outputs", "wanted", "source"),
+    [
+        ("result:dict content:str error:str", "body!", "content"),
+        ("content:str whole:bool result:dict", "body!", "content"),
+        ("result:dict title:str content:str", "body!", "result"),
+        ("result:dict rows:list", "body!", "result"),
+        ("result:str content:str", "body!", "result"),
+        ("result:dict content:str", "body!:any", "result"),
+        ("result:dict content:str", "body!:str|dict", "result"),
+    ],
+)
+def test_of_an_object_the_only_text_goes_where_only_a_text_fits(outputs, wanted, source):
+    first, second = node("first", "", outputs), node("second", wanted)
+    assert params_of(chain((first, ""), (second, ""))) == {"body": f"${{{source}}}"}
 
 
 def test_an_output_of_the_same_name_fits_better_than_the_result():
