@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,7 +133,15 @@ def from_listing(server: str, listing: Listing, fingerprint: str, before: ToolFi
 def encode(content: ToolFile) -> bytes:
     """Return the content of a tool file as JSON."""
     # ASCII without line breaks: each tool is one line, and lengths in characters are lengths in bytes.
-    lines = [json.dumps(_line(each)).encode("ascii") for each in content.synced]
+    lines: list[bytes] = []
+    index: dict[str, list[int]] = {}
+    begin = 0
+    for tool, approved in content.synced:
+        data = tool_to_json(tool)
+        line = {**data, "approved": tool_to_json(approved)} if approved else data
+        lines.append(json.dumps(line).encode("ascii"))
+        index.setdefault(naming.tool_part(tool.name), []).append(begin)
+        begin += len(lines[-1]) + len(b",\n")
     body = b",\n".join(lines) + b"\n]}\n"
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -149,48 +157,25 @@ def encode(content: ToolFile) -> bytes:
         "new": sorted(content.new),
         "withheld": dict(content.withheld),
         "unapproved": content.unapproved,
-        "index": _index(content.tools, lines),
+        "index": index,
         "size": len(body),
     }
     return json.dumps(head).encode("ascii").removesuffix(b"}") + b", " + TOOLS + body
 
 
-def _line(synced: SyncedTool) -> JSONObject:
-    data = tool_to_json(synced.tool)
-    return {**data, "approved": tool_to_json(synced.approved)} if synced.approved else data
-
-
-def _index(tools: Iterable[Tool], lines: Iterable[bytes]) -> dict[str, list[int]]:
-    index: dict[str, list[int]] = {}
-    begin = 0
-    for tool, line in zip(tools, lines, strict=True):
-        index.setdefault(naming.tool_part(tool.name), []).append(begin)
-        begin += len(line) + len(b",\n")
-    return index
-
-
 def decode(path: Path, content: bytes) -> ToolFile:
     """Return the content of a tool file from its JSON."""
-    data = storage.decode_json(path, content)
+    data: Mapping[str, Any] = storage.decode_json(path, content)
     refuse_newer(path, data.get("schema_version"), SCHEMA_VERSION, "tools")
     try:
-        return _from_json(data)
+        synced = [synced_from_json(item) for item in data["tools"]]
+        return ToolFile(
+            **_head_fields(data),
+            tools=tuple(each.tool for each in synced),
+            approved={each.tool.name: each.approved for each in synced if each.approved},
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise storage.CorruptFile(path, f"not a tool file: {error!r}") from error
-
-
-def head_from_json(data: Mapping[str, Any]) -> Head:
-    """Return a tool file's content without the tools, from its JSON form; raises KeyError... if malformed."""
-    return Head(**_head_fields(data))
-
-
-def _from_json(data: Mapping[str, Any]) -> ToolFile:
-    synced = [synced_from_json(item) for item in data["tools"]]
-    return ToolFile(
-        **_head_fields(data),
-        tools=tuple(each.tool for each in synced),
-        approved={each.tool.name: each.approved for each in synced if each.approved},
-    )
 
 
 def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +300,14 @@ class StoredFile:
         """Decode only the stored tools whose part of a node type is `part`; raises the errors of `head`."""
         if self._index is not None:
             try:
-                return self._indexed(part, self._index)
+                tools: list[SyncedTool] = []
+                for offset in self._index.get(part, ()):
+                    begin = self._body + offset
+                    line = self._content[begin : self._content.index(b"\n", begin)]
+                    tools.append(synced_from_json(json.loads(line.removesuffix(b","))))
+                if all(naming.tool_part(each.tool.name) == part for each in tools):
+                    return tuple(tools)
+                self._index = None  # it is wrong
             except _MISSHAPEN:  # edited by hand; the tools may still be valid
                 self._index = None
         return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
@@ -329,20 +321,9 @@ class StoredFile:
             # Another size means that tools were edited by hand, and the offsets may be wrong.
             fits = data["size"] == len(self._content) - self._body
             if fits and data["schema_version"] == SCHEMA_VERSION and data["server"] == self._path.stem:
-                self._head, self._index = head_from_json(data), dict(data["index"])
+                self._head, self._index = Head(**_head_fields(data)), dict(data["index"])
         except _MISSHAPEN:
             return
-
-    def _indexed(self, part: str, index: Mapping[str, Any]) -> tuple[SyncedTool, ...]:
-        tools = tuple(self._tool_at(self._body + offset) for offset in index.get(part, ()))
-        if any(naming.tool_part(each.tool.name) != part for each in tools):
-            message = f"the index is wrong about {part}"
-            raise ValueError(message)
-        return tools
-
-    def _tool_at(self, begin: int) -> SyncedTool:
-        line = self._content[begin : self._content.index(b"\n", begin)]
-        return synced_from_json(json.loads(line.removesuffix(b",")))
 
 
 READ_RESOURCE = Tool(

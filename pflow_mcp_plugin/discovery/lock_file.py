@@ -81,7 +81,11 @@ def encode(servers: LockedServers) -> bytes:
 
     Raises `ValueError` for a string that UTF-8 cannot represent.
     """
-    tables = {name: _table(servers[name]) for name in sorted(servers)}
+    tables: dict[str, JSON] = {}
+    for name, server in sorted(servers.items()):
+        launch = {key: value if isinstance(value, str) else [*value] for key, value in server.launch.items()}
+        version = {"version": server.version} if server.version else {}
+        tables[name] = {**launch, **version, "tools": dict(sorted(server.tools.items()))}
     written = toml_text.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
     # Whatever is not printable is inside a quoted string.
     printable = (it if it.isprintable() or it == "\n" else f"\\U{ord(it):08x}" for it in written)
@@ -94,11 +98,17 @@ def decode(path: Path, content: bytes) -> LockFile:
     found = [attrs.evolve(problem, source=str(path)) for problem in _check(document)]
     refuse_errors(str(path), found)
     tables = cast("Mapping[str, Mapping[str, Any]]", document.get("servers", {}))  # checked above
-    return LockFile(
-        path=path,
-        servers={name: _server(table) for name, table in tables.items()},
-        warnings=tuple(found),
-    )
+    servers: dict[str, LockedServer] = {}
+    for name, table in tables.items():
+        launch = {
+            key: value if isinstance(value, str) else (*value,)
+            for key, value in table.items()
+            if key in LAUNCH
+        }
+        servers[name] = LockedServer(
+            launch=launch, version=table.get("version", ""), tools=table.get("tools", {})
+        )
+    return LockFile(path=path, servers=servers, warnings=tuple(found))
 
 
 def is_lock_file(path: Path, content: bytes) -> bool:
@@ -124,24 +134,14 @@ def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
             yield key, display.url(value, widely=True)
         elif key == "args" and isinstance(value, Iterable):
             yield key, tuple(map(str, value))
-    names = {"env": sorted(server.env), "variables": sorted(_variables(server))}
-    yield from ((key, tuple(value)) for key, value in names.items() if value)
-
-
-def _variables(server: Server) -> Iterator[str]:
-    """Yield the names of the variables that the config of a server refers to."""
     auth = [value for value in server.auth.values() if isinstance(value, str)]
     texts = (server.command, *server.args, server.cwd or "", server.path, server.url, *auth)
-    for text in (*texts, *server.env.values(), *server.headers.values()):
-        yield from (reference.name for reference in variable_references.references(text))
+    texts = (*texts, *server.env.values(), *server.headers.values())
+    variables = [it.name for text in texts for it in variable_references.references(text)]
     if isinstance(named := server.auth.get("token_env"), str):
-        yield named
-
-
-def _table(server: LockedServer) -> dict[str, JSON]:
-    launch = {key: value if isinstance(value, str) else [*value] for key, value in server.launch.items()}
-    version = {"version": server.version} if server.version else {}
-    return {**launch, **version, "tools": {name: server.tools[name] for name in sorted(server.tools)}}
+        variables.append(named)
+    names = {"env": sorted(server.env), "variables": sorted(variables)}
+    yield from ((key, tuple(value)) for key, value in names.items() if value)
 
 
 def _document(path: Path, content: bytes) -> dict[str, JSON]:
@@ -151,13 +151,6 @@ def _document(path: Path, content: bytes) -> dict[str, JSON]:
         reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"
         raise storage.StoreError(path, reason, suggestion="Upgrade pflow")
     return document
-
-
-def _server(table: Mapping[str, Any]) -> LockedServer:
-    launch = {
-        key: value if isinstance(value, str) else (*value,) for key, value in table.items() if key in LAUNCH
-    }
-    return LockedServer(launch=launch, version=table.get("version", ""), tools=table.get("tools", {}))
 
 
 def _check(document: JSONObject) -> Iterator[Problem]:

@@ -24,7 +24,6 @@ from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity
 from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
 from pflow_mcp_plugin.trust.tool_approval import task_only
 from pflow_mcp_plugin.trust.tool_difference import Changes, compare
-from pflow_mcp_plugin.types import Server
 
 
 class Lister(Protocol):
@@ -129,7 +128,15 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
     except PflowError as error:
         return _failed(name, error, known, started)
     except Exception as error:  # noqa: BLE001 - no failure of one server may stop the sync of the others
-        return _failed(name, _unexpected(name, error, redactor), known, started)
+        from pflow_mcp_plugin.client.request_failures import in_words
+
+        failure = ConnectionFailed(
+            f"Unexpected error in the sync of server {name}: {in_words(error, redactor)}",
+            where=Where(server=name, phase="list"),
+            next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
+        )
+        failure.__cause__ = error
+        return _failed(name, failure, known, started)
     forget_failure(known.catalog.folder_of(name), name)
     return Synced(
         server=name,
@@ -138,12 +145,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         changes=compare(before.tools if before else (), found.tools),
         milliseconds=_since(started),
         skipped=listing.skipped,
-        notes=(
-            *_unset(ready),
-            *listing.notes,
-            *_task_only(ready.server, listing),
-            *_unknown_names(ready.server, listing),
-        ),
+        notes=tuple(_notes(ready, listing)),
         is_first=approval.is_first,
         comparison=approval.comparison,
     )
@@ -180,52 +182,36 @@ class _Approval:
                 kind="config",
             )
         found = attrs.evolve(found, launch=launch_identity(server, self.launch.variables))
-        pins = self.known.pins.update(name, lambda pinned: self._pinned(server, pinned, before, found))
+
+        def pinned_now(pinned: Pinned | None) -> Pinned:
+            if pinned:
+                # The previous sync or a run may have noted the values of variables that older pins lack.
+                values = completed(pinned.launch, (before.launch if before else None, found.launch))
+                pinned = attrs.evolve(pinned, launch=values)
+            pinned = pinned or approvals.older_pins(before, found)
+            self.is_first = pinned is None
+            if server.trust == "auto":
+                return approvals.approved(found)
+            return pinned or approvals.first_pins(found)
+
+        pins = self.known.pins.update(name, pinned_now)
         self.comparison = approvals.compare(pins, found)
         return approvals.reviewed(found, pins, self.comparison)
 
-    def _pinned(
-        self, server: Server, pinned: Pinned | None, before: ToolFile | None, found: ToolFile
-    ) -> Pinned:
-        if pinned:
-            # The previous sync or a run may have noted the values of variables that older pins lack.
-            known = completed(pinned.launch, (before.launch if before else None, found.launch))
-            pinned = attrs.evolve(pinned, launch=known)
-        pinned = pinned or approvals.older_pins(before, found)
-        self.is_first = pinned is None
-        if server.trust == "auto":
-            return approvals.approved(found)
-        return pinned or approvals.first_pins(found)
 
-
-def _unexpected(name: str, error: Exception, redactor: Redactor) -> McpError:
-    from pflow_mcp_plugin.client.request_failures import in_words
-
-    failure = ConnectionFailed(
-        f"Unexpected error in the sync of server {name}: {in_words(error, redactor)}",
-        where=Where(server=name, phase="list"),
-        next_step="report this to the authors of pflow-mcp, together with the server's list of tools",
-    )
-    failure.__cause__ = error
-    return failure
-
-
-def _unset(ready: Launch) -> Iterator[str]:
+def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
+    """Yield what the user should know about a sync that worked."""
+    server = ready.server
     for variable in ready.unset:
         yield (
-            f"Variable {variable} is not set: server {ready.server.name} gets an empty string for it "
+            f"Variable {variable} is not set: server {server.name} gets an empty string for it "
             f"(set it: {setting(variable)})"
         )
-
-
-def _task_only(server: Server, listing: Listing) -> Iterator[str]:
+    yield from listing.notes
     for tool in listing.tools:
         if tool.task_support == "required" and server.tools.allows(tool.name):
             yield task_only(tool, server.name).message
-
-
-def _unknown_names(server: Server, listing: Listing) -> Iterator[str]:
-    """Yield a note about each unknown tool that the config names, most likely a misspelling."""
+    # An unknown tool that the config names is most likely a misspelling.
     names = [tool.name for tool in listing.tools]
     if listing.has_resources:
         names.append(READ_RESOURCE.name)

@@ -31,7 +31,7 @@ _CHARACTERS = 4_000
 """The most characters of a text that are split into tokens."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ModelFiles:
     """The files of a sentence model.
 
@@ -54,8 +54,12 @@ def find_model(settings: Callable[[str], str | None]) -> SentenceModel | None:
     if chosen:
         return SentenceModel(_named(Path(chosen).expanduser()))
     # With onnxruntime alone, without the rest of the extra, there are no files.
-    weights, tokenizer = (_in_package(*place) for place in (_WEIGHTS, _TOKENIZER))
-    return SentenceModel(ModelFiles(weights=weights, tokenizer=tokenizer)) if weights and tokenizer else None
+    found: list[Path] = []
+    for package, file in (_WEIGHTS, _TOKENIZER):
+        spec = find_spec(package)  # finds it without importing it
+        folders = (spec.submodule_search_locations if spec else None) or ()
+        found += [path for folder in folders if (path := Path(folder, file)).is_file()][:1]
+    return SentenceModel(ModelFiles(*found)) if len(found) == len((_WEIGHTS, _TOKENIZER)) else None
 
 
 def _named(path: Path) -> ModelFiles:
@@ -69,14 +73,6 @@ def _named(path: Path) -> ModelFiles:
         )
         raise PflowError(message, kind="config")
     return ModelFiles(weights=weights, tokenizer=tokenizer)
-
-
-def _in_package(package: str, file: str) -> Path | None:
-    """Return the path of a package's file, without importing the package."""
-    spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    found = (path for folder in folders or () if (path := Path(folder, file)).is_file())
-    return next(found, None)
 
 
 class SentenceModel:

@@ -192,8 +192,8 @@ class TaskFit:
 
     def parts(self, described: Described) -> list[Fit]:
         """Return how well something does the whole task, and each of its clauses if there are several."""
-        clauses_of_many = self._clauses if len(self._clauses) > 1 else []
-        return [self.whole(described), *(self._fit(clause, described) for clause in clauses_of_many)]
+        several = self._clauses if len(self._clauses) > 1 else []
+        return [self._fit(wanted, described) for wanted in (self._words, *several)]
 
     def _fit(self, wanted: Sequence[str], described: Described) -> Fit:
         found = (self._hit(word, described) for word in wanted)

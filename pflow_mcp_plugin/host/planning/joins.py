@@ -77,11 +77,15 @@ def outputs_of(node_id: str, entry: Entry) -> list[Output]:
     result = entry.interface.result_key
     family = entry.family or entry.source
     fields = sorted(entry.interface.outputs, key=lambda field: field.key != result)
-    return [
-        Output(node_id=node_id, family=family, field=field, template=template)
-        for field in fields
-        if field.key != "error" and (template := _template(node_id, field.key))
-    ]
+    found: list[Output] = []
+    for field in (it for it in fields if it.key != "error"):
+        spellings = (f".{field.key}", f'["{field.key}"]', f"['{field.key}']")
+        for template in (f"${{{node_id}{spelling}}}" for spelling in spellings):
+            named = lone(template)
+            if named and named.path == (node_id, field.key):
+                found.append(Output(node_id=node_id, family=family, field=field, template=template))
+                break
+    return found
 
 
 def result_of(node_id: str, entry: Entry) -> Output | None:
@@ -92,16 +96,16 @@ def result_of(node_id: str, entry: Entry) -> Output | None:
     return next((output for output in outputs if output.field.key == entry.interface.result_key), None)
 
 
-def _template(node_id: str, key: str) -> str:
-    """Return the template that names an output, empty if none can."""
-    spellings = (f"${{{node_id}.{key}}}", f'${{{node_id}["{key}"]}}', f"${{{node_id}['{key}']}}")
-    found = ((text, lone(text)) for text in spellings)
-    return next((text for text, named in found if named and named.path == (node_id, key)), "")
-
-
 def join_by_name(wanted: Field, family: str, outputs: Iterable[Output]) -> Output | None:
     """Return the output whose name fits a parameter, the nearest first; None if none does."""
-    named = [it for it in outputs if _fits(it.field, wanted) and _is_named(it, wanted, family)]
+    named: list[Output] = []
+    for output in outputs:
+        if is_same_name(output.field.key, wanted.key):
+            is_meant = output.family == family or not set(name_words(wanted.key)) <= _VAGUE
+        else:
+            is_meant = is_synonym(output.field.key, wanted.key) and not _is_loose(output.field, wanted)
+        if is_meant and _fits(output.field, wanted):
+            named.append(output)
     nearest = next(iter(named), None)
     if is_synonym("text", wanted.key):  # the last text is the one to go on with, whatever its name is
         return nearest
@@ -117,12 +121,6 @@ def join_by_type(wanted: Iterable[Field], result: Output) -> Field | None:
         return None
     fitting = [field for field in wanted if _fits(result.field, field) and not _is_loose(result.field, field)]
     return fitting[0] if len(fitting) == 1 else None
-
-
-def _is_named(output: Output, wanted: Field, family: str) -> bool:
-    if is_same_name(output.field.key, wanted.key):
-        return output.family == family or not set(name_words(wanted.key)) <= _VAGUE
-    return is_synonym(output.field.key, wanted.key) and not _is_loose(output.field, wanted)
 
 
 def _fits(given: Field, wanted: Field) -> bool:
@@ -156,17 +154,13 @@ def is_same_name(one: str, other: str) -> bool:
 
 def is_synonym(one: str, other: str) -> bool:
     """Return whether two keys have names that mean the same, as `body` and `text` do."""
-    meant = {_meaning(one), _meaning(other)}
+    lasts = [(name_words(key) or ("",))[-1] for key in (one, other)]
+    meant = {last if last in _HEADS else _whole(key) for last, key in zip(lasts, (one, other), strict=True)}
     return any(meant <= names for names in _SYNONYMS)
 
 
 def _whole(key: str) -> str:
     return stem("".join(_WORD.findall(split_name(key[:_LONGEST]).lower())))
-
-
-def _meaning(key: str) -> str:
-    parts = name_words(key)
-    return parts[-1] if parts and parts[-1] in _HEADS else _whole(key)
 
 
 def names_place(key: str) -> bool:

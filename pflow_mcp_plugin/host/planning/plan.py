@@ -142,7 +142,6 @@ class Taken:
 
     node: int
     key: str
-    what: str
     problem: Problem
 
 
@@ -157,13 +156,17 @@ class Origin:
     def __init__(self, task: str, entries: Sequence[Entry]) -> None:
         self._task = task.lower()
         self._entries = {entry.node: entry for entry in entries}
-        described = [text[:_LONGEST].lower() for entry in entries for text in _descriptions(entry)]
+        texts = [entry.description for entry in entries]
+        for entry in entries:
+            texts += [field.description for field in (*entry.interface.params, *entry.interface.outputs)]
+        described = [text[:_LONGEST].lower() for text in texts]
         self._places = {place for text in described for place in _places(text)} - _places(self._task)
         self._runs = {run for text in described for run in _runs(text)} - set(_runs(self._task))
 
     def foreign(self, text: str) -> str:
         """Return the part of a string that only a description names; empty if there is none."""
-        lower = _literal(text[:_LONGEST]).lower()
+        literals = (part for part in parse(text[:_LONGEST]) if isinstance(part, str))
+        lower = " ".join(literals).lower()  # without its templates
         place = next((found for found in self._places if found in lower), "")
         return place or next((" ".join(run) for run in _runs(lower) if run in self._runs), "")
 
@@ -200,14 +203,16 @@ class Origin:
             params = node.get("params") if isinstance(node, dict) else None
             for key, value in params.items() if isinstance(params, dict) else ():
                 what = next((found for text in _strings(value) if (found := self.foreign(text))), "")
-                if not what and isinstance(node, dict) and self._names_file(node.get("type"), key):
+                entry = self._entries.get(str(node.get("type"))) if isinstance(node, dict) else None
+                if not what and entry and entry.source == SOURCE and key in _FILES:
                     what = next((text for text in _strings(value) if not self._is_in_task(text)), "")
                 if what:
-                    yield Taken(index, key, what, _problem(index, key, what))
-
-    def _names_file(self, node_type: JSON, key: str) -> bool:
-        entry = self._entries.get(node_type) if isinstance(node_type, str) else None
-        return entry is not None and entry.source == SOURCE and key in _FILES
+                    problem = Problem(
+                        message=f"{key} is not from the task: {cut(what)}",
+                        path=at(f"$.nodes[{index}].params", key),
+                        suggestion="Declare an input for it, with a description",
+                    )
+                    yield Taken(index, key, problem)
 
     def _is_in_task(self, text: str) -> bool:
         """Return whether the task has all that a string holds beside its templates."""
@@ -215,26 +220,8 @@ class Origin:
         return all(literal in self._task for literal in literals)
 
 
-def _problem(index: int, key: str, what: str) -> Problem:
-    return Problem(
-        message=f"{key} is not from the task: {cut(what)}",
-        path=at(f"$.nodes[{index}].params", key),
-        suggestion="Declare an input for it, with a description",
-    )
-
-
-def _descriptions(entry: Entry) -> Iterator[str]:
-    yield entry.description
-    yield from (field.description for field in (*entry.interface.params, *entry.interface.outputs))
-
-
 def _places(text: str) -> set[str]:
     return {found.rstrip(".,;:)") for found in _PLACES.findall(text)}
-
-
-def _literal(text: str) -> str:
-    """Return a string without its templates."""
-    return " ".join(part for part in parse(text) if isinstance(part, str))
 
 
 def _items(value: JSON | None) -> list[JSON]:

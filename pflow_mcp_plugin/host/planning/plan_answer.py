@@ -21,7 +21,7 @@ from pflow_mcp_plugin.host.language_model import (
     unknown_model,
 )
 from pflow_mcp_plugin.host.planning.plan_prompt import MOST_NODES, seen, visible, with_schema
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, typed
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, refuse_number, typed
 from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
@@ -58,7 +58,7 @@ def json_object(text: str, key: str) -> JSONObject:
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """Yield the objects that a text holds, outer ones before those inside them."""
-    decoder = json.JSONDecoder(parse_constant=_not_json)
+    decoder = json.JSONDecoder(parse_constant=refuse_number)
     start = text.find("{")
     for _ in range(_ATTEMPTS):
         if start < 0:
@@ -68,18 +68,14 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
         start = text.find("{", start + 1)
 
 
-def _not_json(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
 def answered_workflow(answer: JSONObject, find: Find) -> dict[str, JSON]:
     """Return the workflow in an answer as a workflow file has it; unknown keys are dropped."""
-    nodes = answer.get("nodes")
+    nodes, edges = answer.get("nodes"), answer.get("edges")
     workflow: dict[str, JSON] = {
         "description": _prose(answer.get("description")),
-        "inputs": {name: _input(item) for name, item in _named(answer.get("inputs"), _without_name).items()},
+        "inputs": {name: _input(item) for name, item in _named(answer.get("inputs"), dict).items()},
         "nodes": [_node(node, find) for node in nodes[: MOST_NODES + 1]] if isinstance(nodes, list) else [],
-        "edges": _edges(answer.get("edges")),
+        "edges": [_edge(edge) for edge in edges] if isinstance(edges, list) else [],
         "mappings": _mappings(answer.get("mappings")),
         "outputs": {
             name: item.get("source") if isinstance(item, dict) else item
@@ -99,10 +95,6 @@ def _named(table: JSON | None, value: Callable[[JSONObject], JSON]) -> dict[str,
 
 def _value(row: JSONObject) -> JSON:
     return row["value"] if "value" in row else row.get("source")
-
-
-def _without_name(row: JSONObject) -> JSON:
-    return {key: value for key, value in row.items() if key != "name"}
 
 
 def _input(item: JSON) -> JSON:
@@ -140,10 +132,6 @@ def _typed(value: Any, field: Field) -> Any:
         return coerce(typed(value, field), field)
     except TypeMismatch:
         return value
-
-
-def _edges(table: JSON | None) -> list[JSON]:
-    return [_edge(edge) for edge in table] if isinstance(table, list) else []
 
 
 def _edge(edge: JSON) -> JSON:
@@ -241,7 +229,13 @@ class PlanModel:
             except TimeoutError as error:
                 if future.done():  # the library's own
                     raise
-                raise self._late() from error
+                message = f"The model {self.name} did not answer within {self._seconds:g} seconds"
+                raise PflowError(
+                    message,
+                    suggestions=("Allow more time: --timeout SECONDS", _OFFLINE),
+                    problems=(Problem(message=message, kind="connection"),),
+                    kind="connection",
+                ) from error
 
     def _read(self, response: Any, key: str) -> JSONObject:
         text, about = response
@@ -278,15 +272,6 @@ class PlanModel:
             ran="not ran" if known else "unknown",
             retryable=known is not None,
             retry_after=known.retry_after if known else None,
-        )
-
-    def _late(self) -> PflowError:
-        message = f"The model {self.name} did not answer within {self._seconds:g} seconds"
-        return PflowError(
-            message,
-            suggestions=("Allow more time: --timeout SECONDS", _OFFLINE),
-            problems=(Problem(message=message, kind="connection"),),
-            kind="connection",
         )
 
 

@@ -6,7 +6,7 @@ parameter that needs it, a mapping joins them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from itertools import chain, count
 from typing import Any
@@ -126,16 +126,15 @@ class PlanRepair:
             params = self.workflow["nodes"][node.index]["params"]
             text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
             self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
-        elif len(part.path) == 1 and not did_you_mean(part.root, self._names(), cutoff=_CLOSE):
+        elif len(part.path) == 1 and not did_you_mean(
+            part.root, [*self._nodes, *self.workflow.get("inputs", {})], cutoff=_CLOSE
+        ):
             key = next((key for key, value in node.params.items() if value == part.text), "")
             self._declare(part.root, node, key)
 
     def _is_known(self, root: str) -> bool:
         node = root in self._nodes or root in self.workflow.get("inputs", {})
         return node or any(root in item.constructs.names for item in self._nodes.values())
-
-    def _names(self) -> list[str]:
-        return [*self._nodes, *self.workflow.get("inputs", {})]
 
     def _field(self, node: NodeSpec, key: str) -> Field:
         entry = self._checked.entries.get(node.entry_key)
@@ -153,11 +152,8 @@ class PlanRepair:
     def _declared(self, node: NodeSpec, key: str) -> dict[str, JSON]:
         field = self._field(node, key)
         kind = field.type if field.type in INPUT_TYPES else "any"
-        if (
-            field.shell_line
-        ):  # a string from an input is no command line; the arguments of a program are a list
-            kind = "list"
-        return {"type": kind, "description": self._description(node, key)}
+        # A string from an input is not a command line; the arguments of a program are a list.
+        return {"type": "list" if field.shell_line else kind, "description": self._description(node, key)}
 
     def _use_input(self, node: NodeSpec, key: str) -> None:
         """Set a parameter to an input named after it, shared by nodes that describe it in the same words."""
@@ -177,17 +173,16 @@ class PlanRepair:
             return not self._writes_to(node, key) and self.workflow["inputs"][name] == self._declared(
                 node, key
             )
-        readers = [
-            it for it in self._nodes.values() if name in self._unset(it) and (it.id, name) != (node.id, key)
-        ]
-        return not self._is_known(name) and not readers
-
-    def _unset(self, node: NodeSpec) -> set[str]:
-        """Return the optional parameters of a node that nothing sets, which an input of that name would."""
-        entry = self._checked.entries.get(node.entry_key)
-        filled = {*(self.workflow["nodes"][node.index].get("params") or ()), *self._mapped(node)}
-        lacking = {field.key for field in entry.interface.params if field.needs_value} if entry else set()
-        return reads(entry) - filled - lacking if entry else set()
+        for reader in self._nodes.values():
+            entry = self._checked.entries.get(reader.entry_key)
+            if entry is None or (reader.id, name) == (node.id, key):
+                continue
+            # An optional parameter that nothing sets would be set by an input of its name.
+            filled = {*(self.workflow["nodes"][reader.index].get("params") or ()), *self._mapped(reader)}
+            lacking = {field.key for field in entry.interface.params if field.needs_value}
+            if name in reads(entry) - filled - lacking:
+                return False
+        return not self._is_known(name)
 
     def _writes_to(self, node: NodeSpec, key: str) -> bool:
         """Return whether a parameter names a file that is made, which must not be one that is read."""
@@ -206,8 +201,7 @@ class PlanRepair:
 
     def _lacking(self) -> Iterator[tuple[NodeSpec, Field]]:
         """Yield the required parameters that nothing fills."""
-        for node in self._nodes.values():
-            yield from ((node, field) for field in self._lacking_of(node))
+        return ((node, field) for node in self._nodes.values() for field in self._lacking_of(node))
 
     def _lacking_of(self, node: NodeSpec) -> list[Field]:
         entry = self._checked.entries.get(node.entry_key)
@@ -220,36 +214,25 @@ class PlanRepair:
         entry = self._checked.entries[node.entry_key]
         if entry is None or self._writes_to(node, field.key):
             return ""
-        before = self._outputs_before(node)
-        result = self._result_before(node, before)
+        # The outputs of the nodes that lead to it on success come first, then the latest in the workflow.
+        successors = self._checked.graph.successors
+        leading = [it for it, targets in successors.items() if targets.get("default") == node.id]
+        result = self._result_of(leading[0], node) if len(leading) == 1 else None
         is_piped = may_pipe and entry.interface.piped_key(node.params) == field.key
         if result and is_piped and may_become(result.field, field):
             return result.source
-        earlier = [*before.values(), *self._outputs_earlier(node, before)]
-        outputs = [output for outputs in earlier for output in outputs]
+        earlier = [it for it in self._checked.graph.before(node.id) if it != node.id and it not in leading]
+        outputs = [output for it in (*leading, *reversed(earlier)) for output in self._outputs(it)]
         found = join_by_name(field, entry.family or entry.source, outputs)
         if result and not found and join_by_type(self._lacking_of(node), result) == field:
             return result.source
         return found.source if found else ""
 
-    def _result_before(self, node: NodeSpec, before: Mapping[str, Sequence[Output]]) -> Output | None:
+    def _result_of(self, previous: str, node: NodeSpec) -> Output | None:
         """Return the result of the only node that leads to a node, if that does not use it yet."""
         used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
-        previous = next(iter(before), "") if len(before) == 1 else ""
-        entry = self._entry(previous) if previous and previous not in used else None
+        entry = self._entry(previous) if previous not in used else None
         return result_of(previous, entry) if entry else None
-
-    def _outputs_before(self, node: NodeSpec) -> dict[str, list[Output]]:
-        """Return the outputs of the nodes that lead to a node on success, by id."""
-        successors = self._checked.graph.successors
-        return {
-            it: self._outputs(it) for it, targets in successors.items() if targets.get("default") == node.id
-        }
-
-    def _outputs_earlier(self, node: NodeSpec, but: Container[str]) -> list[list[Output]]:
-        """Return the outputs of the other nodes that run before a node, the latest in the workflow first."""
-        earlier = [node_id for node_id in self._checked.graph.before(node.id) if node_id != node.id]
-        return [self._outputs(node_id) for node_id in reversed(earlier) if node_id not in but]
 
     def _outputs(self, node_id: str) -> list[Output]:
         entry = self._entry(node_id)

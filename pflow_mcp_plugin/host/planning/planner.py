@@ -109,11 +109,9 @@ class Planner:
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
         """Return the saved workflows that fit a task and could run, best first."""
         found = (match for match in self.library.discover(task, _SAVED).matches if not match.item.problem)
-        sound = [match for match in found if not self._has_errors(match.item.name)]
+        library, check = self.library, self.runner.validate
+        sound = [match for match in found if not [*errors_in(check(library.get(match.item.name)))]]
         return sorted(sound, key=lambda match: -match.confidence)
-
-    def _has_errors(self, name: str) -> bool:
-        return bool(errors_in(self.runner.validate(self.library.get(name))))
 
     def _existing(self, task: str, match: Match[SavedWorkflow]) -> Plan:
         name = match.item.name
@@ -252,7 +250,8 @@ class PlanDialogue:
         while rounds < max_rounds and (draft.open or not draft.workflow):
             rounds += 1
             try:
-                answer = self._answer(offered, draft)
+                prompt = workflow_prompt(self._task, offered, draft.workflow, draft.open)
+                answer = self._model.ask(WORKFLOW_SYSTEM, prompt, workflow_schema([*known]), "nodes")
             except UnreadableAnswer as error:
                 draft = attrs.evolve(draft, failure=_problem(error))
             except PflowError as error:
@@ -272,11 +271,6 @@ class PlanDialogue:
             return list(self._candidates.values())
         names = dict.fromkeys((*selection.chosen_nodes, *_GLUE))
         return [self._candidates[name] for name in names if name in self._candidates]
-
-    def _answer(self, offered: Sequence[Entry], draft: _Draft) -> JSONObject:
-        prompt = workflow_prompt(self._task, offered, draft.workflow, draft.open)
-        schema = workflow_schema([entry.node for entry in offered])
-        return self._model.ask(WORKFLOW_SYSTEM, prompt, schema, "nodes")
 
     def _draft(
         self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
@@ -305,6 +299,8 @@ class PlanDialogue:
 
     def _plan(self, selection: Selection, draft: _Draft, rounds: int, origin: Origin) -> Plan:
         types = list(_types(draft.workflow))
+        sure = {match.item.entry.node: match.confidence for match in self._found}
+        known = [sure[name] for name in dict.fromkeys(types) if name in sure]
         failure = () if draft.is_sound or draft.failure is None else (draft.failure,)
         workflow = {**draft.workflow, "metadata": plan_metadata(self._task)} if draft.workflow else {}
         chosen = attrs.evolve(
@@ -312,7 +308,8 @@ class PlanDialogue:
             reasoning="" if origin.foreign(selection.reasoning) else selection.reasoning,
             chosen_nodes=tuple(dict.fromkeys(types)),
             flow_structure="" if origin.foreign(selection.flow_structure) else selection.flow_structure,
-            confidence=self._confidence(types),
+            # The mean confidence with which discovery found the nodes of the workflow.
+            confidence=sum(known) / len(known) if known else 0.0,
         )
         return Plan(
             task=self._task,
@@ -324,12 +321,6 @@ class PlanDialogue:
             model=self._model.name,
             notes=(*draft.notes, *effect_notes(filter(None, map(self._registry.find, types)))),
         )
-
-    def _confidence(self, types: Sequence[str]) -> float:
-        """Return the mean confidence with which discovery found the nodes of a workflow."""
-        found = {match.item.entry.node: match.confidence for match in self._found}
-        known = [found[name] for name in dict.fromkeys(types) if name in found]
-        return sum(known) / len(known) if known else 0.0
 
 
 def _excess(workflow: JSONObject) -> Problem | None:
