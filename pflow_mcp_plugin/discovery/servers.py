@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,18 +64,25 @@ class Servers:
         return Pins(self.pin_folder, self.catalog.apart)
 
 
+@lru_cache(maxsize=1)
 def servers(paths: Paths) -> Servers:
     """Return the configured servers and their synced tools below these folders, the same object each time.
 
     Both parts cache what they read until a file changes, so that compiling and running a workflow
     read each file once in total.
     """
-    return _servers(paths)
 
+    def project() -> ProjectFile | None:
+        # Most folders have none, unless the user asked for it.
+        if paths.project is None and not os.path.lexists(project_file(paths)):
+            return None
+        return known_project()
 
-@lru_cache(maxsize=1)
-def _servers(paths: Paths) -> Servers:
-    store = ServerStore(server_file(paths), partial(_project, paths))
+    @cache
+    def known_project() -> ProjectFile:
+        from pflow_mcp_plugin.config.project_file import ProjectFile
+
+        return ProjectFile(paths)
 
     def apart() -> Mapping[str, Path]:
         try:
@@ -89,22 +96,9 @@ def _servers(paths: Paths) -> Servers:
         except PflowError:  # it is not configured, or its config is corrupt
             return {}
 
+    store = ServerStore(server_file(paths), project)
     catalog = Catalog(tool_folder(paths), renames=renames, apart=apart)
     return Servers(store=store, catalog=catalog, pin_folder=pin_folder(paths))
-
-
-def _project(paths: Paths) -> ProjectFile | None:
-    """Return the project's file if there is one, or the user asked for it; most folders have none."""
-    if paths.project is None and not os.path.lexists(project_file(paths)):
-        return None
-    return _project_file(paths)
-
-
-@lru_cache(maxsize=1)
-def _project_file(paths: Paths) -> ProjectFile:
-    from pflow_mcp_plugin.config.project_file import ProjectFile
-
-    return ProjectFile(paths)
 
 
 def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> Launch:

@@ -78,7 +78,13 @@ class SchemaDocument:
             return True
         for part in pointer.split("/")[1:]:
             # `~1` before `~0` (RFC 6901, section 4): `~01` stands for `~1`, not for `/`.
-            target = _child(target, unquote(part).replace("~1", "/").replace("~0", "~"))
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(target, dict) and key in target:
+                target = target[key]
+            elif isinstance(target, list) and re.fullmatch("[0-9]{1,6}", key) and int(key) < len(target):
+                target = target[int(key)]
+            else:
+                return True
         return target
 
     def self_contained(self, part: JSON) -> JSON:
@@ -151,7 +157,12 @@ class SchemaDocument:
         self._steps -= 1
         if not isinstance(schema, dict) or depth == 0 or self._steps < 0:
             return [ANY]
-        found = self._stated(schema) or self._chosen(schema, depth - 1) or self._guessed(schema)
+        found = self._stated(schema) or self._chosen(schema, depth - 1)
+        if not found and self._guesses:
+            is_object = any(keyword in schema for keyword in _OF_OBJECTS)
+            is_list = any(keyword in schema for keyword in _OF_ARRAYS)
+            found = ["dict"] if is_object else ["list"] if is_list else []
+        found = found or [ANY]
         return [*found, "None"] if schema.get("nullable") is True else found
 
     def _stated(self, schema: JSONObject) -> list[str]:
@@ -175,13 +186,6 @@ class SchemaDocument:
             narrowed = (join(self._types(member, depth)) for member in members)
             return [next((name for name in narrowed if name != ANY), ANY)]
         return []
-
-    def _guessed(self, schema: JSONObject) -> list[str]:
-        if not self._guesses:
-            return [ANY]
-        if any(keyword in schema for keyword in _OF_OBJECTS):
-            return ["dict"]
-        return ["list"] if any(keyword in schema for keyword in _OF_ARRAYS) else [ANY]
 
 
 def resolved_value(schema: JSON, root: JSON = None) -> JSON:
@@ -222,17 +226,6 @@ def join(names: Iterable[str]) -> str:
         return ANY
     parts.sort(key=lambda part: part == "None")
     return " | ".join(parts)
-
-
-def _child(value: JSON, key: str) -> JSON:
-    found: JSON = True
-    if isinstance(value, dict):
-        found = value.get(key, True)
-    elif (
-        isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 7 and int(key) < len(value)
-    ):
-        found = value[int(key)]
-    return found
 
 
 CONTENT_BLOCKS = "content_blocks"

@@ -97,10 +97,8 @@ class ModelRanking:
 
 def _names_in(answer: str, names: Sequence[str]) -> list[str]:
     """Return the names that occur in an answer, in the order of their first occurrence."""
-    places: list[tuple[int, str]] = []
-    for name in names:
-        # Not part of a longer name; a full stop may follow it.
-        found = re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)", answer)
-        if found:
-            places.append((found.start(), name))
-    return [name for _, name in sorted(places)]
+    # Not part of a longer name; a full stop may follow it.
+    found = (
+        (re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)", answer), name) for name in names
+    )
+    return [name for _, name in sorted((place.start(), name) for place, name in found if place)]
