@@ -171,7 +171,8 @@ def test_several_writers_of_one_file_lose_nothing(catalog):
 def test_files_that_are_kept_apart_are_those_of_their_server_alone(catalog, tmp_path):
     catalog.save("a", listing("mine"), "f")
     catalog.save("b", listing("mine"), "f")
-    apart = attrs.evolve(catalog, apart=lambda: {"a": tmp_path / "apart", "c": tmp_path / "apart"})
+    folders = {"a": tmp_path / "apart", "c": tmp_path / "apart"}
+    apart = Catalog(catalog.folder, renames=catalog.renames, apart=lambda: folders)
     assert apart.servers() == ("b",)
     assert apart.find("mcp-a-mine") is None
     apart.save("a", listing("theirs"), "f")
