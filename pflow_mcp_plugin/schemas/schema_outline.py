@@ -108,34 +108,27 @@ def _inside(document: SchemaDocument, schema: JSON, depth: int) -> Iterator[Inne
         return
     for shape in _shapes(document, schema):
         needed = list_of(shape.get("required"))
-        for name, inner in table_of(shape.get("properties")).items():
-            yield from _named(document, name, inner, depth, required=name in needed)
-        for pattern, inner in table_of(shape.get("patternProperties")).items():
-            yield from _named(document, f"/{pattern}/", inner, depth, required=False)
+        found = [(name, it, name in needed) for name, it in table_of(shape.get("properties")).items()]
+        patterns = table_of(shape.get("patternProperties"))
+        found += [(f"/{pattern}/", it, False) for pattern, it in patterns.items()]
         others, items = shape.get("additionalProperties"), shape.get("items")
         if isinstance(others, dict) and others:
-            yield from _named(document, "*", others, depth, required=False)
-        tuple_items = items if isinstance(items, list) else shape.get("prefixItems")
-        for index, inner in enumerate(list_of(tuple_items)):
-            yield from _named(document, f"[{index}]", inner, depth, required=False)
+            found.append(("*", others, False))
+        tuple_items = items if isinstance(items, list) else list_of(shape.get("prefixItems"))
+        found += [(f"[{index}]", it, False) for index, it in enumerate(tuple_items)]
         if isinstance(items, dict) and (any(_shapes(document, items)) or any(limits(document, items))):
-            yield from _named(document, "[]", items, depth, required=False)
-
-
-def _named(
-    document: SchemaDocument, name: str, schema: JSON, depth: int, *, required: bool
-) -> Iterator[Inner]:
-    resolved = document.resolve(schema)
-    texts = [it.get("description") for it in (schema, resolved) if isinstance(it, dict)]
-    yield Inner(
-        name=name,
-        depth=depth,
-        type=document.friendly(schema),
-        required=required,
-        limits=tuple(limits(document, schema)),
-        description=next((text for text in texts if isinstance(text, str)), ""),
-    )
-    yield from _inside(document, schema, depth + 1)
+            found.append(("[]", items, False))
+        for name, inner, is_required in found:
+            described = (table_of(it).get("description") for it in (inner, document.resolve(inner)))
+            yield Inner(
+                name=name,
+                depth=depth,
+                type=document.friendly(inner),
+                required=is_required,
+                limits=tuple(limits(document, inner)),
+                description=next((text for text in described if isinstance(text, str)), ""),
+            )
+            yield from _inside(document, inner, depth + 1)
 
 
 def _shapes(document: SchemaDocument, schema: JSON) -> Iterator[dict[str, JSON]]:

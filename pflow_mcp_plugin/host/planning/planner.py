@@ -243,7 +243,10 @@ class PlanDialogue:
 
     def compose(self, selection: Selection, max_rounds: int) -> Plan:
         """Let the model write the workflow; return it with the problems left after `max_rounds`."""
-        offered = self._offered(selection)
+        # The workflow may have the nodes that were chosen, and those that join others.
+        names = dict.fromkeys((*selection.chosen_nodes, *_GLUE)) if selection.chosen_nodes else None
+        candidates = self._candidates
+        offered = [candidates[name] for name in names or candidates if name in candidates]
         origin = Origin(self._task, list(self._candidates.values()))
         known = {entry.node: entry for entry in offered}
         draft, best, rounds = _Draft(), _Draft(), 0
@@ -264,13 +267,6 @@ class PlanDialogue:
             # A workflow with warnings only stands if the model makes none that is better.
             best = draft if draft.is_sound or not best.is_sound else best
         return self._plan(selection, best if best.is_sound else draft, rounds, origin)
-
-    def _offered(self, selection: Selection) -> list[Entry]:
-        """Return the nodes that the workflow may have: those chosen, and those that join others."""
-        if not selection.chosen_nodes:
-            return list(self._candidates.values())
-        names = dict.fromkeys((*selection.chosen_nodes, *_GLUE))
-        return [self._candidates[name] for name in names if name in self._candidates]
 
     def _draft(
         self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
