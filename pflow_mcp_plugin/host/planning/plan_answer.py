@@ -239,7 +239,10 @@ class PlanModel:
 
     def _read(self, response: Any, key: str) -> JSONObject:
         text, about = response
-        how = _ending(about)
+        said = about if isinstance(about, Mapping) else {}
+        # Why it stopped, in its provider's word.
+        stopped = said.get("stop_reason") or said.get("finish_reason") or _choice(said).get("finish_reason")
+        how = str(stopped or "")
         refusal = _refusal(about)
         if refusal or how in _WITHHELD:
             message = f"The model refused to answer: {visible(refusal or how, _LONGEST_SAID)}"
@@ -285,14 +288,6 @@ def _complete(request: Callable[[], Any]) -> tuple[str, Any]:
             raise
         text = ""
     return str(text), getattr(response, "response_json", None)
-
-
-def _ending(about: Any) -> str:
-    """Return why a model stopped, in its provider's word; empty if that is unknown."""
-    if not isinstance(about, Mapping):
-        return ""
-    found = about.get("stop_reason") or about.get("finish_reason") or _choice(about).get("finish_reason")
-    return found if isinstance(found, str) else ""
 
 
 def _refusal(about: Any) -> str:
