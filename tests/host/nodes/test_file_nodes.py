@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -137,16 +136,6 @@ def test_a_folder_is_refused_with_what_to_do(bench, tmp_path):
     assert error.suggestions == ("Name a file in it",)
 
 
-@pytest.mark.parametrize("append", [True, False])
-def test_a_socket_is_refused_with_what_to_do(bench, tmp_path, monkeypatch, append):
-    monkeypatch.chdir(tmp_path)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("s")
-        error = write(bench, tmp_path / "s", append=append).error
-    assert "s: it is a socket, not a regular file" in error.message
-    assert error.suggestions == ("Name a regular file",)
-
-
 def test_a_file_with_two_names_keeps_both(bench, tmp_path):
     file, other = tmp_path / "report", tmp_path / "other"
     file.write_text("a longer old text")
@@ -181,19 +170,13 @@ def test_a_file_whose_owner_cannot_be_kept_is_written_in_place(open_folder):
     open_folder.chmod(0o777)
     with ordinary_user():
         reason = write_regular(file, b"new")
-    assert reason == "it cannot be replaced with its owner and permissions (operation not permitted)"
+    assert "(operation not permitted)" in reason
     assert (file.read_text(), facts(file)) == ("new", (0o666, 0, 0))
     assert [path.name for path in open_folder.iterdir()] == ["report"]
-
-
-def test_a_file_that_may_not_be_written_is_not_replaced(open_folder):
-    file = open_folder / "report"
-    file.write_text("old")
     file.chmod(0o444)
-    open_folder.chmod(0o777)
     with ordinary_user(), pytest.raises(PermissionError):
-        write_regular(file, b"new")
-    assert file.read_text() == "old"
+        write_regular(file, b"newer")
+    assert file.read_text() == "new"
 
 
 @pytest.mark.parametrize("length", [200, 255])
