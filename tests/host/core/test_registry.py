@@ -92,20 +92,30 @@ def test_precedence_is_own_then_saved_then_sources_by_name_and_an_overwrite_is_t
         assert "Node type echo of greedy is overwritten by that of pflow" in opened.messages
 
 
-def test_a_saved_entry_of_the_older_shape_is_read(open_with, home):
-    (home / "data").mkdir(parents=True)
+@pytest.fixture
+def saved(home):
+    """Write `registry.json`; returns its path."""
+
+    def write(data):
+        path = home / "data" / "registry.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(data if isinstance(data, str) else json.dumps(data))
+        return path
+
+    return write
+
+
+def test_a_saved_entry_of_the_older_shape_is_read(open_with, saved):
     interface = {"description": "Makes an issue", "params": [{"name": "title", "type": "str"}]}
     node = {"class_name": "N", "module": "m", "interface": interface, "extra": {"a": 1}}
-    (home / "data" / "registry.json").write_text(
-        json.dumps({"nodes": {"make-issue": node, "bad": {}}, "later": 1})
-    )
+    path = saved({"nodes": {"make-issue": node, "bad": {}}, "later": 1})
     with open_with() as opened:
         found = opened.host.registry.get("make-issue")
         assert (found.description, found.interface.params[0].key) == ("Makes an issue", "title")
         assert found.extra == {"extra": {"a": 1}}
         assert "bad is left out" in opened.messages
         opened.host.registry.save({"more": {"class_name": "N", "module": "m"}})
-    written = json.loads((home / "data" / "registry.json").read_text())
+    written = json.loads(path.read_text())
     assert written["later"] == 1
     assert sorted(written["nodes"]) == ["bad", "make-issue", "more"]
 
@@ -124,13 +134,12 @@ def test_what_is_exported_can_be_saved_again(open_with):
         assert (again.interface.params, again.extra, again.description) == (params, {"own": 1}, "Say it")
 
 
-def test_a_corrupt_saved_registry_is_backed_up_and_named(open_with, home):
-    (home / "data").mkdir(parents=True)
-    (home / "data" / "registry.json").write_text("oops")
+def test_a_corrupt_saved_registry_is_backed_up_and_named(open_with, saved):
+    path = saved("oops")
     with open_with() as opened:
         assert opened.host.registry.get("echo")
         assert "registry.json" in opened.messages
-    assert (home / "data" / "registry.json.corrupt-1").read_text() == "oops"
+    assert path.with_name("registry.json.corrupt-1").read_text() == "oops"
 
 
 @pytest.mark.parametrize("method", ["fingerprint", "get", "entries", "missing", "upgrade"])
@@ -316,30 +325,22 @@ def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
 
 
 def test_sixteen_threads_on_one_host_find_and_run_what_they_would_one_by_one(open_with):
-    found = [
-        entry(f"shout-{word}", f"Shout {word} of {len(word)}") for word in ("loud", "soft", "high", "low")
-    ]
+    kinds = ("loud", "soft", "high", "low")
+    found = [entry(f"shout-{word}", f"Shout {word} of {len(word)}") for word in kinds]
     words = ["loud", "shout soft", "file", "write a file", "echo", "shell command", "of 4", "nothing"]
     with open_with(plugin(Source("shout", *found))) as opened:
         host = opened.host
 
         def seen(text):
-            rows = host.registry.search_rows(text, 5)
-            matches = (
-                [match.item.node for match in host.registry.discover(text).matches] if text == "echo" else []
-            )
-            return (
-                rows,
-                host.registry.count(text),
-                host.registry.rows(text),
-                host.registry.beginning("sh"),
-                matches,
-            )
+            registry = host.registry
+            listed = registry.rows(text), registry.beginning("sh"), registry.count(text)
+            discovered = registry.discover(text).matches if text == "echo" else ()
+            return registry.search_rows(text, 5), listed, [match.item.node for match in discovered]
 
         def run(number):
-            echoed = {"id": "b", "type": "echo", "params": {"message": "${a.message}"}}
-            nodes = [{"id": "a", "type": "echo", "params": {"message": number}}, echoed]
-            return host.runner.run({"nodes": nodes}, {}).outputs
+            first = {"id": "a", "type": "echo", "params": {"message": number}}
+            second = {"id": "b", "type": "echo", "params": {"message": "${a.message}"}}
+            return host.runner.run({"nodes": [first, second]}, {}).outputs
 
         def one(thread):
             start.wait(60)
@@ -407,10 +408,8 @@ def test_a_source_whose_entries_are_invalid_is_named_and_left_out(open_with, bro
         assert "(node source shout) failed to list its nodes" in opened.messages
 
 
-def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over(open_with, home):
-    path = home / "data" / "registry.json"
-    path.parent.mkdir(parents=True)
-    path.write_text('{"schema_version": 1, "nodes": [1]}')
+def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over(open_with, saved):
+    path = saved('{"schema_version": 1, "nodes": [1]}')
     with open_with() as opened:
         assert opened.host.registry.find("saved-node") is None
         assert f'{path}: "nodes" must be an object' in opened.messages
@@ -419,11 +418,8 @@ def test_saved_entries_that_are_none_are_named_and_neither_used_nor_written_over
     assert path.read_text() == '{"schema_version": 1, "nodes": [1]}'
 
 
-def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, home):
-    (home / "data").mkdir(parents=True)
-    saved = {"module": "pflow_mcp_plugin.host.nodes.value_nodes", "class_name": "Echo"}
-    nodes = {"silent": saved, "exact": {**saved, "interface": {"outputs": []}}}
-    (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
+def test_what_a_saved_entry_says_nothing_of_may_be_named(open_with, saved):
+    saved({"schema_version": 1, "nodes": {"silent": FINE, "exact": {**FINE, "interface": {"outputs": []}}}})
     with open_with() as opened:
         for node, severities in (("silent", []), ("exact", ["error"])):
             workflow = {"nodes": [{"id": node}], "outputs": {"x": f"${{{node}.anything}}"}}
@@ -437,21 +433,8 @@ FINE = {"class_name": "Echo", "module": "pflow_mcp_plugin.host.nodes.value_nodes
 OLDER = {"class_name": "Caller", "module": "no_such_core.nodes.caller", "interface": {"params": []}}
 
 
-@pytest.fixture
-def older(home):
-    """Write a `registry.json` of an older pflow; returns its path."""
-
-    def write(data):
-        path = home / "data" / "registry.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data))
-        return path
-
-    return write
-
-
-def test_entries_outside_nodes_are_told_with_what_to_do(open_with, older):
-    path = older({"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1})
+def test_entries_outside_nodes_are_told_with_what_to_do(open_with, saved):
+    path = saved({"shout-loud": OLDER, "mine": {"module": "json"}, "later": {"a": 1}, "schema_version": 1})
     with open_with() as opened:
         assert opened.host.registry.rows("loud") == []
         (told,) = map(str, opened.problems)
@@ -459,8 +442,8 @@ def test_entries_outside_nodes_are_told_with_what_to_do(open_with, older):
     assert told.startswith(f"{unused} (Remove them")
 
 
-def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, older):
-    path = older(
+def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, saved):
+    path = saved(
         {"nodes": {"shout-loud": OLDER, "shout-low": OLDER, "mine": OLDER, "fine": {**OLDER, **FINE}}}
     )
     with open_with() as opened:
@@ -471,8 +454,8 @@ def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, ol
     assert told == f"{message}shout-loud, shout-low, mine ({step})"
 
 
-def test_what_an_older_pflow_left_is_told_by_every_list(open_with, older):
-    older({"nodes": {"mine": OLDER}})
+def test_what_an_older_pflow_left_is_told_by_every_list(open_with, saved):
+    saved({"nodes": {"mine": OLDER}})
     for _ in range(2):  # the second reads the index that the first made
         with open_with() as opened:
             opened.host.registry.rows()
