@@ -102,6 +102,11 @@ def test_on_generated_workflows(workflow):
     accepts(workflow)
 
 
+@given(node=nodes)
+def test_on_generated_nodes(node):
+    accepts({"nodes": [node]})
+
+
 @given(spec=st.one_of(inputs, anything), name=texts)
 def test_on_generated_inputs(spec, name):
     # Whether a default fits its type no JSON Schema can say: "3" fits an int here.

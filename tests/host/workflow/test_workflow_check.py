@@ -186,6 +186,8 @@ def test_a_good_workflow_has_no_problems():
         (only({"id": "__a__", "type": "any"}), "$.nodes[0].id", "The node id __a__ is reserved"),
         (only({"id": "any", "params": []}), "$.nodes[0].params", "Expected an object, found a list"),
         (only({"id": "any", "batch": {}}), "$.nodes[0].batch", "items is missing"),
+        (only({"id": "any", "retry": {}}), "$.nodes[0].retry", "max is missing"),
+        (only({"id": "any", "cache": 3}), "$.nodes[0].cache", "Expected true, false or an object"),
         (only({"id": "any"}, {"id": "any"}), "$.nodes[1].id", "Node id any is already used by $.nodes[0]"),
         (only({"id": "a", "type": "nope"}), "$.nodes[0].type", "Unknown node type nope"),
         (only(PICK, make(), edges=edges("pick a eror")), "$.edges[0].action", "Node pick (pick) never takes"),
