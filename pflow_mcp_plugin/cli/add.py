@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import click
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
@@ -189,7 +190,7 @@ def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: 
 
 def _preset(host: Host, words: Sequence[str]) -> ServerPreset | None:
     """Return the preset that the arguments name, None if they name none."""
-    if not server_input.is_preset_name(words):
+    if len(words) != 1 or not naming.is_server_name(words[0]):
         return None
     from pflow_mcp_plugin.cli.presets import collected
 

@@ -21,7 +21,7 @@ import attrs
 from pflow_mcp_plugin.client.background_loop import LoopThread, awaited, background_loop
 from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
 from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
-from pflow_mcp_plugin.config.server_egress import require_safe
+from pflow_mcp_plugin.config.server_egress import require_url
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
@@ -290,7 +290,8 @@ class Pool:
                 raise closed(launch)
             if launch.key not in self._supervisors:
                 server = launch.server
-                require_safe(server)
+                if server.url:
+                    require_url(server, server.url)
                 if server.transport == "pipe" and sys.platform != "win32":
                     raise McpError(
                         f"Server {server.name} is of type pipe, but named pipes exist on Windows only",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Paths
@@ -78,18 +79,14 @@ def check_stored(paths: Paths) -> Iterator[Problem]:
         try:
             files = sorted(storage.files_in(folder, ".json"))
         except storage.StoreError as error:
-            yield Problem(message=error.message, severity="warning", kind="config")
+            yield problem_of(error, severity="warning")
             continue
         refused: dict[str, Problem] = {}
         for file in files:
             try:
                 storage.require_own(file)
             except storage.StoreError as error:  # of a folder, it is the same for all its files
-                step = "".join(error.suggestions)
-                source = str(error.path)
-                refused[source] = Problem(
-                    message=error.message, suggestion=step, kind="config", source=source
-                )
+                refused[str(error.path)] = problem_of(error, source=str(error.path))
             except OSError:  # removed just now
                 continue
             if folder == sign_in_folder(paths) and storage.is_open_to_others(file):

@@ -21,6 +21,7 @@ from pflow_mcp_plugin.config.field_checks import advice, fault, join, kind_of
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.storage.file_errors import is_too_deep
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.types import Server
@@ -128,9 +129,19 @@ class ProjectFile:
         hidden = next((key for key in _keys(document) if not key.isprintable()), None)
         if hidden is not None:  # people could not see it when they approve the file
             raise storage.CorruptFile(self.path, f"a key has characters that are not visible: {hidden!a}")
-        problems = [*_check_root(document)]
+        servers = document.get(server_schema.SERVERS)
+        problems: list[Problem] = []
+        if not isinstance(servers, Mapping):
+            wrong = f"Must be an object of servers, not {kind_of(servers)}"
+            step = 'Write {"mcpServers": {"NAME": {"command": ...}}}; other forms: pflow mcp import FILE'
+            problems = [fault(server_schema.SERVERS, wrong if servers is not None else "It is missing", step)]
+        problems += (
+            advice(join("", key), f"{key!r} has no effect in the file of a project")
+            for key in document
+            if key not in (server_schema.SERVERS, "$schema")
+        )
         tables: dict[str, JSON] = {}
-        for name, table in mapping(document.get(server_schema.SERVERS)).items():
+        for name, table in mapping(servers).items():
             if naming.is_server_name(name):
                 tables[name] = _without_trust(name, server_schema.clean(table), problems)
                 continue
@@ -174,12 +185,7 @@ class ProjectFile:
         try:
             content = self.content()
         except PflowError as error:
-            problem = Problem(
-                message=error.message,
-                suggestion="".join(error.suggestions[:1]),
-                kind="config",
-                source=str(known.path),
-            )
+            problem = problem_of(error, kind="config", source=str(known.path))
             return attrs.evolve(known, state="changed" if digest else "asked", problems=(problem,))
         if digest and digest != content.digest:
             message = f"{known.path} changed since it was approved, so its servers are not used"
@@ -236,17 +242,6 @@ class ProjectFile:
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     # Two writes may fall into one tick of the clock; a replaced file has a new inode.
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev
-
-
-def _check_root(document: JSONObject) -> Iterator[Problem]:
-    servers = document.get(server_schema.SERVERS)
-    if not isinstance(servers, Mapping):
-        wrong = f"Must be an object of servers, not {kind_of(servers)}"
-        step = 'Write {"mcpServers": {"NAME": {"command": ...}}}; other forms: pflow mcp import FILE'
-        yield fault(server_schema.SERVERS, "It is missing" if servers is None else wrong, step)
-    for key in document:
-        if key not in (server_schema.SERVERS, "$schema"):
-            yield advice(join("", key), f"{key!r} has no effect in the file of a project")
 
 
 def _without_trust(name: str, table: JSON, problems: list[Problem]) -> JSON:

@@ -25,16 +25,6 @@ def advise(server: Server) -> Problem | None:
     )
 
 
-def require_safe(server: Server) -> None:
-    """Refuse to connect to a server whose URL, which must be expanded, is not allowed.
-
-    Raises:
-        McpError: It uses plain http to another machine and `insecure` is not set, or its host is not allowed.
-    """
-    if server.url:
-        require_url(server, server.url)
-
-
 def require_url(server: Server, url: str) -> None:
     """Refuse a URL that belongs to a server: its own, or one that it names, such as that of its metadata.
 

@@ -166,11 +166,6 @@ class Flags:
     startup_timeout: float | None = None
 
 
-def is_preset_name(words: Sequence[str]) -> bool:
-    """Whether the input of `add` is one word that may name a preset, not a server described in full."""
-    return len(words) == 1 and naming.is_server_name(words[0])
-
-
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:
     """Refuse these options, by default all that describe a server, for `what` has no place for them."""
     for name in names or [field.name for field in attrs.fields(Flags)]:

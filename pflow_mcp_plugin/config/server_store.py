@@ -16,7 +16,8 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import advice, refuse_errors
 from pflow_mcp_plugin.config.server_schema import mapping
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.types import NetworkRules
@@ -168,10 +169,24 @@ class ServerStore:
         Only its own table and the defaults are checked, once; the same object is returned until the
         file changes.
         """
-        known = self._read().servers
-        if name not in known:
-            known[name] = self._checked(name)
-        return known[name]
+        seen = self._read()
+        if name in seen.servers:
+            return seen.servers[name]
+        table = self.table(name)
+        problems = [
+            *server_schema.check_defaults(seen.defaults),
+            *server_schema.check_server(name, table, seen.defaults),
+            *server_schema.check_flows(seen.document),
+        ]
+        is_remote = server_schema.is_remote(table)
+        if is_remote:
+            problems += server_schema.check_network(seen.document)
+        of_project = f" of {self.file_of(name)}" if name in seen.of_project else ""
+        refuse_errors(f"Server {name}{of_project}", problems, server=name)
+        rules = seen.network if is_remote else NetworkRules()
+        server = server_schema.build(name, mapping(table), mapping(seen.defaults), rules)
+        seen.servers[name] = server
+        return server
 
     def network(self) -> NetworkRules:
         """Return the rules for hosts, checked."""
@@ -193,30 +208,25 @@ class ServerStore:
 
     def check(self) -> list[Problem]:
         """Return every problem of the files: read errors, content, permissions."""
+        project = None
         try:
-            found = server_schema.check_document(self._read().document)
+            seen = self._read()
+            found, project = server_schema.check_document(seen.document), seen.project
         except (storage.CorruptFile, storage.StoreError) as error:
-            found = [Problem(message=error.message, suggestion="".join(error.suggestions), kind="config")]
+            found = [problem_of(error)]
         if storage.is_open_to_others(self.path):
             message = f"{self.path} may contain secrets and can be read by others"
             found.append(advice("", message, f"chmod 600 {self.path}"))
-        return [*(attrs.evolve(problem, source=str(self.path)) for problem in found), *self._check_project()]
-
-    def _check_project(self) -> list[Problem]:
-        try:
-            seen, defaults = self._read(), self._read().defaults
-        except PflowError:  # reported by the check of the store's own file
-            return []
-        if seen.project is None or not (seen.project.problems or seen.project.tables):
-            return []
+        found = [attrs.evolve(problem, source=str(self.path)) for problem in found]
+        if project is None or not (project.problems or project.tables):
+            return found
         from pflow_mcp_plugin.config.project_file import server_notices
 
-        found = [
-            attrs.evolve(problem, source=str(seen.project.path))
-            for name, table in seen.of_project.items()
-            for problem in server_schema.check_server(name, table, defaults)
-        ]
-        return [*seen.project.problems, *found, *server_notices(seen.project, self.path, seen.own)]
+        found += project.problems
+        for name, table in seen.of_project.items():
+            problems = server_schema.check_server(name, table, seen.defaults)
+            found += (attrs.evolve(problem, source=str(project.path)) for problem in problems)
+        return [*found, *server_notices(project, self.path, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return the servers that `add` would refuse, by name, with their errors."""
@@ -236,9 +246,8 @@ class ServerStore:
         def change(document: dict[str, Any]) -> None:
             servers = document.setdefault(server_schema.SERVERS, {})
             if not isinstance(servers, Mapping):
-                refuse_errors(
-                    "Nothing was added", server_schema.check_document({server_schema.SERVERS: servers})
-                )
+                found = server_schema.check_document({server_schema.SERVERS: servers})
+                refuse_errors("Nothing was added", found)
             defaults = document.get(server_schema.DEFAULTS, {})
             found = server_schema.check_defaults(defaults)
             problems.extend(problem for problem in found if problem.severity == "error")
@@ -249,11 +258,10 @@ class ServerStore:
             servers.update(cleaned)
 
         kept = self._change(change)
+        there = [name for name in cleaned if name in before]
         return StoreChange(
             added=tuple(name for name in cleaned if name not in before),
-            replaced=tuple(
-                name for name in cleaned if name in before and not _is_same(before[name], cleaned[name])
-            ),
+            replaced=tuple(name for name in there if not _is_same(before[name], cleaned[name])),
             warnings=(*problems, *kept),
         )
 
@@ -276,9 +284,8 @@ class ServerStore:
                     raise self._of_project(name) or self.not_configured(name)
                 if bool(table.get("disabled")) != disabled:
                     changed.append(name)
-                    if disabled:
-                        table["disabled"] = True
-                    else:
+                    table["disabled"] = True
+                    if not disabled:
                         del table["disabled"]
 
         warnings = self._change(change)
@@ -373,21 +380,6 @@ class ServerStore:
             next_step="Remove it there; pflow does not change the file of a project",
             kind="config",
         )
-
-    def _checked(self, name: str) -> Server:
-        table, defaults = self.table(name), self._read().defaults
-        problems = [
-            *server_schema.check_defaults(defaults),
-            *server_schema.check_server(name, table, defaults),
-            *server_schema.check_flows(self._read().document),
-        ]
-        is_remote = server_schema.is_remote(table)
-        if is_remote:
-            problems += server_schema.check_network(self._read().document)
-        of_project = f" of {self.file_of(name)}" if name in self._read().of_project else ""
-        refuse_errors(f"Server {name}{of_project}", problems, server=name)
-        rules = self._read().network if is_remote else NetworkRules()
-        return server_schema.build(name, mapping(table), mapping(defaults), rules)
 
     def _servers(self) -> JSONObject:
         servers = self._read().document.get(server_schema.SERVERS, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -188,3 +188,9 @@ class PflowError(PortableError):
             "details": details,
             "suggestions": list(self.suggestions),
         }
+
+
+def problem_of(error: PflowError, **fields: Any) -> Problem:
+    """Return a failure as a problem with its first next step; `fields` replace or add some."""
+    step = next(iter(error.suggestions), "")
+    return Problem(**{"message": error.message, "suggestion": step, "kind": error.kind, **fields})

@@ -57,13 +57,11 @@ class PresetCollection:
 
     def search(self, words: Sequence[str]) -> list[OfferedPreset]:
         """Return the presets of the collection in which every word occurs, sorted by name."""
-        found = []
-        for offer in self.offered.values():
-            it = offer.preset
-            text = " ".join((it.name, it.title, it.description, *it.packages)).lower()
-            if all(word.lower() in text for word in words):
-                found.append(offer)
-        return found
+        texts = {
+            name: " ".join((name, it.preset.title, it.preset.description, *it.preset.packages)).lower()
+            for name, it in self.offered.items()
+        }
+        return [it for name, it in self.offered.items() if all(word.lower() in texts[name] for word in words)]
 
 
 def collect(host: Host) -> PresetCollection:

@@ -50,8 +50,10 @@ class FoundProgram:
     @property
     def env(self) -> dict[str, str]:
         """Variables to run it with: the interpreter of an `env` script is missing from PATH, too."""
-        folder = str(Path(self.path).parent)
-        return {"PATH": f"{folder}{os.pathsep}${{PATH}}"} if _is_env_script(self.path) else {}
+        with suppress(OSError), Path(self.path).open("rb") as file:
+            if file.read(64).startswith((b"#!/usr/bin/env", b"#! /usr/bin/env")):
+                return {"PATH": f"{Path(self.path).parent}{os.pathsep}${{PATH}}"}
+        return {}
 
 
 def find(command: str, *, ask_shell: bool = True) -> FoundProgram | None:
@@ -110,10 +112,8 @@ def _root(variable: str, default: Path) -> Path:
 
 
 def _versions(root: Path, pattern: str) -> list[Path]:
-    def numbers(path: Path) -> list[int]:
-        return [int(number) for number in re.findall(r"\d+", str(path.relative_to(root)))]
-
-    return sorted(root.glob(pattern), key=numbers, reverse=True)
+    found = {path: re.findall(r"\d+", str(path.relative_to(root))) for path in root.glob(pattern)}
+    return sorted(found, key=lambda path: [*map(int, found[path])], reverse=True)
 
 
 def _from_login_shell(command: str) -> str:
@@ -152,11 +152,3 @@ def _output(command: list[str]) -> str:
             process.wait()
         file.seek(0)
         return file.read().decode(errors="replace")
-
-
-def _is_env_script(path: str) -> bool:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(64).startswith((b"#!/usr/bin/env", b"#! /usr/bin/env"))
-    except OSError:
-        return False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pflow_mcp_plugin.contract import Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.variable_references import substitute
 
@@ -36,10 +37,7 @@ def advise(server: Server) -> Problem | None:
     except KeyError:
         return None
     except ConnectionFailed as error:
-        step = next(iter(error.suggestions), "")
-        return Problem(
-            message=error.message, suggestion=step, severity="warning", kind="config", source="mcp"
-        )
+        return problem_of(error, severity="warning", kind="config", source="mcp")
     return None
 
 

@@ -136,18 +136,13 @@ def _class(entry: Entry) -> Iterator[str]:
     others = [f"**{rest(entry)}: Any"] if has_others(entry) else []
     name = class_name(entry.node)
     yield f"class {name}(ToolNode):"
-    yield from _quoted(docstring(entry))
+    # A lone surrogate, which a server's JSON may contain, could not be written as UTF-8.
+    safe = docstring(entry).encode("utf-8", "backslashreplace").decode()
+    first, *lines = safe.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').splitlines()
+    yield f'    """{first}'
+    yield from (f"    {line}".rstrip() for line in lines)
+    yield '    """'
     yield f"    def __init__({', '.join(['self', *keyword_only, *others])}) -> None: ..."
     yield ""
     yield f"{name.removesuffix('Node')} = {name}"
     yield ""
-
-
-def _quoted(text: str) -> Iterator[str]:
-    """Return the lines of a docstring, with the text escaped."""
-    # A lone surrogate, which a server's JSON may contain, could not be written as UTF-8.
-    safe = text.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    first, *lines = safe.splitlines()
-    yield f'    """{first}'
-    yield from (f"    {line}".rstrip() for line in lines)
-    yield '    """'

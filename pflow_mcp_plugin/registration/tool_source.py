@@ -172,7 +172,13 @@ class ToolSource(NodeSource):
         # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
         if not record.has_changed and plainly_fits(record.found.input_schema, arguments):
             return
-        judge = self._judge(record)
+        from pflow_mcp_plugin.trust.tool_use import ToolUse
+
+        versions = record.node, record.found.hash, record.tool.hash
+        if versions not in self._judges:
+            where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
+            self._judges[versions] = ToolUse(record, where)
+        judge = self._judges[versions]
         try:
             found = list(judge.problems(arguments, use.reads, reported))
         except McpError as error:
@@ -180,15 +186,6 @@ class ToolSource(NodeSource):
         yield from found
         if judge.notice and not found:
             yield _problem(judge.notice, "", severity="warning", kind="validation")
-
-    def _judge(self, record: ToolRecord) -> ToolUse:
-        from pflow_mcp_plugin.trust.tool_use import ToolUse
-
-        key = record.node, record.found.hash, record.tool.hash
-        if key not in self._judges:
-            where = Where(server=record.server, tool=record.tool.name, phase="arguments", node=record.node)
-            self._judges[key] = ToolUse(record, where)
-        return self._judges[key]
 
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return a tool's node of the older form (`mcp_wrapper`, `mcp_metadata`) with its current type."""

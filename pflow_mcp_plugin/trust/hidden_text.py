@@ -145,21 +145,17 @@ def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Findi
             next((name for name, pattern in _KINDS if pattern.match(text[place])), _OTHER) for place in places
         )
         seen = ", ".join(count_text(count, name) for name, count in kinds.items())
+        turned = kinds["direction control"] and not runs_right_to_left(text)
+        many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
+        is_error = each.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys()
         first = places[0]
         excerpt = " ".join(printable(text[max(first - _AROUND, 0) : first + _AROUND]).split())
         yield Finding(
             server=server,
             tool=tool,
             rule="hidden-text",
-            severity=_severity(each, kinds),
+            # A value may be a key to press, or what to search for.
+            severity="error" if is_error and each.kind != "value" else "warning",
             message=f"holds {seen}: {excerpt[:_SHOWN]}",
             where=each.where,
         )
-
-
-def _severity(text: Text, kinds: Counter[str]) -> Literal["warning", "error"]:
-    if text.kind == "value":  # it may be a key to press, or what to search for
-        return "warning"
-    turned = kinds["direction control"] and not runs_right_to_left(text.text)
-    many = kinds["variation selector"] >= _SELECTORS or kinds.total() == _MOST
-    return "error" if text.kind == "name" or turned or many or _UNMISTAKABLE & kinds.keys() else "warning"

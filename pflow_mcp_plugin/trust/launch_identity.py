@@ -34,7 +34,12 @@ def launch_identity(server: Server, variables: Mapping[str, str] | None = None) 
     `variables` are those that decide what is started; None if their values are not known here.
     """
     written = _identity(server.transport, server.command, server.args, server.cwd, server.path, server.url)
-    added: dict[str, Any] = {"env": _code_variables(server)}
+    added: dict[str, Any] = {"env": {}}
+    if server.env and server.transport not in ("http", "sse"):
+        from pflow_mcp_plugin.config.display import decides_code
+
+        own = sorted(server.env.items())
+        added["env"] = {name: _kept(name, value) for name, value in own if decides_code(name)}
     if variables is not None:
         added["variables"] = {name: _kept(name, value) for name, value in sorted(variables.items())}
     return {**written, **added}
@@ -92,8 +97,13 @@ def shown(launch: Mapping[str, Any]) -> str:
         shlex.join(map(str, words)) if words[0] else "",
     ]
     line = _DIGEST.sub(MASK, " started by ".join(str(part) for part in parts if part))
-    folder = f" (in {launch['cwd']})" if launch.get("cwd") else ""
-    return one_line(line + folder + "".join(_values_shown(launch)))
+    line += f" (in {launch['cwd']})" if launch.get("cwd") else ""
+    for word, key in (("with", "env"), ("where", "variables")):
+        values = (
+            f"{name}={_DIGEST.sub(MASK, str(value))}" for name, value in (launch.get(key) or {}).items()
+        )
+        line += f", {word} {', '.join(values)}" if launch.get(key) else ""
+    return one_line(line)
 
 
 def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
@@ -104,16 +114,6 @@ def difference(old: JSONObject, new: JSONObject) -> tuple[str, str]:
         notes = kinds if kinds[0] != kinds[1] else ("with another secret", "with a secret that changed")
         before, after = (f"{line} ({note})" for line, note in zip((before, after), notes, strict=True))
     return before, after
-
-
-def _values_shown(launch: Mapping[str, Any]) -> Iterable[str]:
-    from pflow_mcp_plugin.redaction import MASK
-
-    for word, key in (("with", "env"), ("where", "variables")):
-        table = launch.get(key) or {}
-        values = (f"{name}={_DIGEST.sub(MASK, str(value))}" for name, value in table.items())
-        if table:
-            yield f", {word} {', '.join(values)}"
 
 
 @lru_cache(maxsize=64)
@@ -138,15 +138,6 @@ def _hashed(written: JSONObject) -> JSONObject:
 
 def _without_added(launch: JSONObject) -> JSONObject:
     return {key: value for key, value in launch.items() if key not in _ADDED}
-
-
-def _code_variables(server: Server) -> JSONObject:
-    """Return the variables in a server's own `env` that decide what code it runs."""
-    if not server.env or server.transport in ("http", "sse"):
-        return {}
-    from pflow_mcp_plugin.config.display import decides_code
-
-    return {name: _kept(name, value) for name, value in sorted(server.env.items()) if decides_code(name)}
 
 
 def _kept(name: str, value: str) -> str:

@@ -25,12 +25,11 @@ def web(url, **fields):
         "http://127.0.0.1",
         "http://127.1.2.3:80",
         "http://[::1]:8000/",
-        "",
     ],
 )
 def test_https_and_this_machine_are_fine(url):
     assert server_egress.advise(web(url)) is None
-    server_egress.require_safe(web(url))
+    server_egress.require_url(web(url), url)
 
 
 @pytest.mark.parametrize(
@@ -48,21 +47,23 @@ def test_https_and_this_machine_are_fine(url):
 def test_plain_http_to_another_machine_is_a_warning_first_and_an_error_at_connect(url):
     assert server_egress.advise(web(url)).severity == "warning"
     with pytest.raises(McpError) as caught:
-        server_egress.require_safe(web(url))
+        server_egress.require_url(web(url), url)
     assert caught.value.where.phase == "connect"
     assert "insecure = true" in caught.value.suggestions[0]
     assert server_egress.advise(web(url, insecure=True)) is None
-    server_egress.require_safe(web(url, insecure=True))
+    server_egress.require_url(web(url, insecure=True), url)
 
 
-def test_a_host_that_is_yet_to_be_expanded_is_not_judged():
+def test_no_url_and_a_host_that_is_yet_to_be_expanded_are_not_judged():
+    assert server_egress.advise(web("")) is None
     assert server_egress.advise(web("http://${HOST}/mcp")) is None
 
 
 def test_an_invalid_url_is_refused():
+    url = "ftp://example.com"
     assert "is not an http or https address" in server_egress.advise(web("http://[::1")).message
     with pytest.raises(McpError, match="is not an http or https address"):
-        server_egress.require_safe(web("ftp://example.com", insecure=True))
+        server_egress.require_url(web(url, insecure=True), url)
 
 
 def rules(**fields):

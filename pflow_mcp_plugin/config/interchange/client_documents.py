@@ -142,9 +142,7 @@ def _servers(
     document: Any, client: Client, path: Path, machine: Machine, folder: str = ""
 ) -> Iterator[ForeignServer]:
     if client.name == "mcp-json":
-        given = [
-            ("", str(name), table) for name, table in server_input.tables_in(document, str(path)).items()
-        ]
+        given = [("", str(name), it) for name, it in server_input.tables_in(document, str(path)).items()]
     elif document is None or document == "":
         return
     elif not isinstance(document, Mapping):
@@ -179,12 +177,8 @@ def _tables(document: Mapping[str, Any], client: Client, path: Path) -> Iterator
         found = [("", below(document, place))]
         if "*" in place:
             at = place.index("*")
-            outer = below(document, place[:at])
-            found = [
-                (str(key), below(inner, place[at + 1 :]))
-                for key, inner in (outer.items() if isinstance(outer, Mapping) else ())
-                if isinstance(inner, Mapping)
-            ]
+            outer = server_schema.mapping(below(document, place[:at]))
+            found = [(str(key), below(inner, place[at + 1 :])) for key, inner in outer.items()]
         for project, servers in found:
             if not isinstance(servers, Mapping | list | None):
                 wrong = f"{path}: {'.'.join(place)} must be a table of servers, not {kind_of(servers)}"
@@ -212,8 +206,7 @@ def _known(document: Any, client: Client, path: Path, machine: Machine) -> dict[
         folder = path.absolute().parent.parent
         known |= {"workspaceFolder": str(folder).replace("${", "$${"), "workspaceFolderBasename": folder.name}
     if client.format.variables.inputs:
-        for holder in (document, document.get("mcp") if isinstance(document, Mapping) else None):
-            declared = holder.get("inputs") if isinstance(holder, Mapping) else None
+        for declared in (below(document, ("inputs",)), below(document, ("mcp", "inputs"))):
             for item in declared if isinstance(declared, list) else ():
                 if isinstance(item, Mapping) and item.get("type") in ("promptString", "pickString"):
                     name = server_format.variable_name(str(item.get("id")))
@@ -252,19 +245,18 @@ def _recognised(document: Any) -> Client:
         "projects": "claude-code",
     }
     marked = next((name for key, name in marks.items() if key in document), "")
-    inner = document.get("mcp")
-    if isinstance(inner, Mapping):
-        servers = inner.get("servers")
-        types = ("local", "remote")  # of OpenCode
+    if isinstance(document.get("mcp"), Mapping):
+        servers = below(document, ("mcp", "servers"))
         is_vscode = isinstance(servers, Mapping) and not any(
-            isinstance(server, Mapping) and server.get("type") in types for server in servers.values()
+            below(server, ("type",)) in ("local", "remote")  # of OpenCode
+            for server in servers.values()
         )
         marked = "vscode" if is_vscode else "opencode"
     elif isinstance(document.get("servers"), Mapping) and "inputs" in document:
         marked = "vscode"
     elif isinstance(document.get("mcpServers"), Mapping) and not marked:
         servers = document["mcpServers"].values()
-        used = {key for server in servers if isinstance(server, Mapping) for key in server}
+        used = {key for server in servers for key in server_schema.mapping(server)}
         if used & {"httpUrl", "includeTools", "excludeTools"}:
             marked = "gemini-cli"
         elif "serverUrl" in used:

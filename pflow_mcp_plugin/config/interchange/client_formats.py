@@ -6,7 +6,6 @@ What a format does not name here is reported as lost, in both directions.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import attrs
 
@@ -24,6 +23,7 @@ from pflow_mcp_plugin.config.interchange.server_format import (
     Table,
 )
 from pflow_mcp_plugin.config.server_input import URLS, transport_named, transport_of_url
+from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.variable_references import references
 
 _MS = 0.001
@@ -56,14 +56,7 @@ def _found_out(table: Table, lost: list[str]) -> Table:
 
 MCP_JSON = ServerFormat(
     fields=tuple(
-        field
-        for key in server_schema.FIELDS
-        if key != "type"
-        for field in (
-            (FormatField("tools.allow"), FormatField("tools.deny"), FormatField("tools"))
-            if key == "tools"
-            else (FormatField(key),)
-        )
+        FormatField(key) for key in (*server_schema.FIELDS, "tools.allow", "tools.deny") if key != "type"
     ),
     types={"stdio": "", **{name: name for name in server_schema.TRANSPORTS if name != "stdio"}},
     variables=OURS,
@@ -132,10 +125,6 @@ def _from_zed(table: Table) -> Table:
     return table
 
 
-def _to_zed(table: Table, _: list[str]) -> Table:
-    return {"source": "custom", **table} if "command" in table else table
-
-
 ZED = ServerFormat(
     fields=(
         *_LOCAL,
@@ -146,7 +135,7 @@ ZED = ServerFormat(
     types={"stdio": "", "http": ""},
     variables=NONE,
     unpack=_from_zed,
-    pack=_to_zed,
+    pack=lambda table, _: {"source": "custom", **table} if "command" in table else table,
     rearranged=("source",),
 )
 
@@ -160,11 +149,9 @@ def _from_gemini(table: Table) -> Table:
 
 
 def _to_gemini(table: Table, _: list[str]) -> Table:
-    is_stream = table.get("type") == "sse"
-    if "url" in table and not is_stream:
-        table.pop("type", None)
-        return {"httpUrl" if key == "url" else key: value for key, value in table.items()}
-    return table
+    if "url" not in table or table.get("type") == "sse":
+        return table
+    return {"httpUrl" if key == "url" else key: value for key, value in table.items() if key != "type"}
 
 
 GEMINI_CLI = ServerFormat(
@@ -274,15 +261,15 @@ def _codex_unpacked(table: Table) -> Table:
     forwarded = table.pop("env_vars", None)
     for entry in forwarded if isinstance(forwarded, list) else ():
         name = entry.get("name") if isinstance(entry, dict) else entry
-        table["env"] = {str(name): f"${{{name}}}", **_mapping(table.get("env"))}
+        table["env"] = {str(name): f"${{{name}}}", **mapping(table.get("env"))}
     headers = {
-        name: f"${{{variable}}}" for name, variable in _mapping(table.pop("env_http_headers", None)).items()
+        name: f"${{{variable}}}" for name, variable in mapping(table.pop("env_http_headers", None)).items()
     }
     token = table.pop("bearer_token_env_var", None)
     if token:
         headers["Authorization"] = f"Bearer ${{{token}}}"
     if headers:
-        table["http_headers"] = {**_mapping(table.get("http_headers")), **headers}
+        table["http_headers"] = {**mapping(table.get("http_headers")), **headers}
     return table
 
 
@@ -326,7 +313,3 @@ CODEX = ServerFormat(
     pack=_codex_packed,
     rearranged=("env_vars", "env_http_headers", "bearer_token_env_var"),
 )
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -14,6 +14,7 @@ from typing import Literal
 import attrs
 
 from pflow_mcp_plugin.config.document_text import Form
+from pflow_mcp_plugin.config.field_checks import nearest
 from pflow_mcp_plugin.config.interchange import client_formats as formats
 from pflow_mcp_plugin.config.interchange.server_format import ServerFormat
 from pflow_mcp_plugin.contract import PflowError
@@ -198,10 +199,8 @@ def client(name: str) -> Client:
     known = _OTHER_NAMES.get(name, name)
     if known in CLIENTS:
         return CLIENTS[known]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, CLIENTS, n=1)
-    step = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(CLIENTS)}"
+    near = nearest(name, CLIENTS)
+    step = f"Did you mean {near}?" if near else f"Known: {', '.join(CLIENTS)}"
     raise PflowError(f"Unknown client {name}", suggestions=(step,), kind="usage")
 
 

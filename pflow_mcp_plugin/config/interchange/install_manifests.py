@@ -13,6 +13,7 @@ from typing import Any
 
 from pflow_mcp_plugin.config.interchange.clients import System
 from pflow_mcp_plugin.config.interchange.server_format import NoEquivalent, Table, reference_to, variable_name
+from pflow_mcp_plugin.config.server_schema import mapping
 
 _RUNNERS = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx"}
 _TEMPLATE = re.compile(r"\{(?P<name>[^{}]+)\}")
@@ -38,12 +39,13 @@ def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str,
     """
     name = document["name"].rpartition("/")[2]
     packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
-    usable = []
-    for package in packages:
-        transport = package.get("transport")
-        kind = transport.get("type", "stdio") if isinstance(transport, Mapping) else "stdio"
-        if str(package.get("registryType")) in _RUNNERS and kind == "stdio" and "identifier" in package:
-            usable.append(package)
+    usable = [
+        package
+        for package in packages
+        if str(package.get("registryType")) in _RUNNERS
+        and mapping(package.get("transport")).get("type", "stdio") == "stdio"
+        and "identifier" in package
+    ]
     if usable:
         table, lost = _package(name, usable[0])
     elif remotes:
@@ -120,12 +122,11 @@ def _value(server: str, item: Mapping[str, Any], variable: str) -> str:
     return reference_to(variable, str(item.get("default") or ""))
 
 
-def _filled(server: str, text: str, variables: object) -> str:
+def _filled(server: str, text: str, variables: Any) -> str:
     """Return a template with a reference for each of its variables; other braces stay."""
-    declared = variables if isinstance(variables, Mapping) else {}
 
     def reference(piece: re.Match[str]) -> str:
-        about = declared.get(piece["name"])
+        about = mapping(variables).get(piece["name"])
         if not isinstance(about, Mapping):
             return piece[0]
         return _value(server, about, variable_name(f"{server}_{piece['name']}"))
@@ -152,16 +153,18 @@ def bundle_server(document: Mapping[str, Any], system: System) -> tuple[str, Tab
     if not isinstance(config, Mapping):
         raise NoEquivalent("the manifest has no mcp_config, so only a client that knows bundles can start it")
     table = {key: value for key, value in config.items() if key != "platform_overrides"}
-    overrides = config.get("platform_overrides")
-    override = overrides.get(_PLATFORMS[system]) if isinstance(overrides, Mapping) else None
-    if isinstance(override, Mapping):
-        for key, value in override.items():
-            there = table.get(key)
-            if isinstance(there, Mapping) and isinstance(value, Mapping):
-                table[key] = {**there, **value}
-            else:
-                table[key] = value
-    table["args"] = list(_expanded(table.get("args") or [], _settings(document)))
+    override = mapping(mapping(config.get("platform_overrides")).get(_PLATFORMS[system]))
+    for key, value in override.items():
+        there = table.get(key)
+        is_table = isinstance(there, Mapping) and isinstance(value, Mapping)
+        table[key] = {**mapping(there), **mapping(value)} if is_table else value
+    settings, args = _settings(document), table.get("args") or []
+    table["args"] = []
+    for arg in args if isinstance(args, list) else [args]:
+        # A setting whose default is a list stands for all its values.
+        named = re.fullmatch(r"\$\{user_config\.(.*).", arg, re.DOTALL) if isinstance(arg, str) else None
+        default = settings.get(named[1], {}).get("default") if named else None
+        table["args"] += default if isinstance(default, list) else [arg]
     return str(document.get("name", "bundle")), table
 
 
@@ -186,20 +189,5 @@ def bundle_references(document: Mapping[str, Any], folder: Path) -> dict[str, st
 
 
 def _settings(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    declared = document.get("user_config")
-    items = declared.items() if isinstance(declared, Mapping) else ()
-    return {str(key): about for key, about in items if isinstance(about, Mapping)}
-
-
-def _expanded(args: object, settings: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Return arguments in which a setting whose default is a list is replaced by its values."""
-    expanded: list[Any] = []
-    for arg in args if isinstance(args, list) else [args]:
-        key = (
-            arg[len("${user_config.") : -1]
-            if isinstance(arg, str) and arg.startswith("${user_config.")
-            else ""
-        )
-        default = settings.get(key, {}).get("default")
-        expanded += default if isinstance(default, list) else [arg]
-    return expanded
+    declared = mapping(document.get("user_config"))
+    return {str(key): about for key, about in declared.items() if isinstance(about, Mapping)}
