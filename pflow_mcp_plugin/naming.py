@@ -47,16 +47,11 @@ def node_names(
     renamed: Mapping[tuple[str, str], str] | None = None,
     unapproved: Container[tuple[str, str]] = (),
 ) -> dict[tuple[str, str], str]:
-    r"""Return the names of the nodes of tools, so that no two tools share a node type.
+    """Return the names of the nodes of tools, so that no two tools share a node type.
 
-    Args:
-        tools: `(server, raw tool name)` pairs, over all servers.
-        renamed: Names to use in place of the raw tool name, by pair.
-        unapproved: Those that nobody approved: they take no name away from others.
-
-    Returns:
-        The node type of each pair. Tools that would share one each get the first six hex digits
-        of sha256 over `server\0tool` appended (more only if that name is taken too).
+    Tools are `(server, raw tool name)` pairs, over all servers; `renamed` has other words for raw names. Tools that
+    would share a name each get a suffix: the first hex digits of sha256 over server, NUL and tool. Those that are
+    `unapproved` take no name away from others.
     """
     pairs = list(dict.fromkeys(tools))
     words = renamed or {}
@@ -76,12 +71,8 @@ def node_names(
 def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]]) -> set[tuple[str, str]]:
     """Return the tools whose names may collide with `node_type`, and those that their own names depend on.
 
-    `node_names` returns the same names for this small set as it does for all tools.
-
-    Args:
-        node_type: A node type, with or without a suffix.
-        claiming: Returns the `(server, raw tool name)` pairs that have a node type before
-            collisions are resolved.
+    `node_names` returns the same names for this small set as it does for all tools. `claiming` returns the
+    `(server, raw tool name)` pairs that have a node type before collisions are resolved.
     """
     plains: dict[tuple[str, str], str] = {}
     asked: set[str] = set()
@@ -103,8 +94,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
 def parse_node_type(node_type: str, servers: Iterable[str]) -> tuple[str, str] | None:
     """Split a node's name into those of server and tool; the longest configured server name wins.
 
-    Returns:
-        `(server, rest)`, or None if it does not begin with `mcp-` and a configured server's name.
+    None if it does not begin with `mcp-` and the name of a configured server.
     """
     rest = node_type.removeprefix(PREFIX)
     if rest == node_type:

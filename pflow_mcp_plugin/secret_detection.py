@@ -90,9 +90,8 @@ def in_queries(text: str) -> Iterator[tuple[int, int]]:
 def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
     """Detect the secrets in a structured text: in JSON, in connection strings, in keys of many lines.
 
-    Args:
-        text: The text, with values in place of references.
-        is_secret_whole: Whether it is known to be a secret as a whole, so that its parts are, too.
+    References must have been replaced by their values. `is_secret_whole` says that the text is known to be a
+    secret, so that its parts are secrets, too.
     """
     if len(text) > _LARGEST:
         return
@@ -239,17 +238,11 @@ string that is part of it. The first of two that overlap counts."""
 
 
 class Token(NamedTuple):
-    """A token in a text.
+    """A token in a text."""
 
-    Attributes:
-        variable: The usual name of a variable for it.
-        start: Its first character.
-        end: The character after it.
-    """
-
-    variable: str
+    variable: str  # the usual name of a variable for it
     start: int
-    end: int
+    end: int  # the character after it
 
 
 def tokens(text: str) -> list[Token]:

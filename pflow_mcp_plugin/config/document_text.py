@@ -265,19 +265,12 @@ Keys = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """One statement, which may run over several lines of the text; or a comment, or a blank line.
+    """One statement, which may run over several lines of the text; or a comment, or a blank line."""
 
-    Attributes:
-        text: The source text, line end included.
-        table: The table that the nearest header above names; of a header, the one it names itself.
-        path: What the statement is about, from the root; empty for comments and blank lines.
-        is_header: Whether it is `[table]` or `[[table]]`.
-    """
-
-    text: str
-    table: Keys = ()
-    path: Keys = ()
-    is_header: bool = False
+    text: str  # line end included
+    table: Keys = ()  # that the nearest header above names; of a header, the one it names itself
+    path: Keys = ()  # from the root; empty for comments and blank lines
+    is_header: bool = False  # `[table]` or `[[table]]`
 
 
 class Layout:

@@ -39,46 +39,33 @@ State = Literal["absent", "ignored", "changed", "asked", "approved"]
 
 @attrs.frozen(kw_only=True)
 class ProjectContent:
-    """The content of a project's file.
+    """The content of a project's file."""
 
-    Attributes:
-        digest: SHA-256 of its bytes, hexadecimal.
-        tables: The tables of its servers by name, in the spelling of our own config; names that ours cannot
-            have are left out.
-        problems: Errors and warnings about the file, those of the single servers' fields excepted.
-    """
-
-    digest: str
-    tables: JSONObject
-    problems: tuple[Problem, ...] = ()
+    digest: str  # SHA-256 of its bytes, hexadecimal
+    tables: JSONObject  # in the spelling of our config, by name; names that ours cannot have are left out
+    problems: tuple[Problem, ...] = ()  # of the file; those of the single servers' fields excepted
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class ProjectReading:
     """What is used of a project's file now.
 
-    Attributes:
-        path: The file, by its real path.
-        state: `absent`; `ignored`: nobody asked for it or approved it; `changed` since it was approved;
-            `asked`: used without approval, as the user asked for it; `approved`.
-        tables: The tables of the servers that are used, by name.
-        problems: What prevents the file, or some of its servers, from being used, and warnings about it.
-        tool_folder: The folder of the tool files of its servers.
+    Its state is `absent`; `ignored`: nobody asked for it or approved it; `changed` since it was approved;
+    `asked`: used without approval, as the user asked for it; or `approved`.
     """
 
-    path: Path
+    path: Path  # its real path
     state: State = "absent"
-    tables: JSONObject = attrs.field(factory=dict)
+    tables: JSONObject = attrs.field(factory=dict)  # of the servers that are used, by name
+    # What prevents the file, or some of its servers, from being used; warnings about it.
     problems: tuple[Problem, ...] = ()
-    tool_folder: Path = attrs.field(factory=Path)
+    tool_folder: Path = attrs.field(factory=Path)  # for the tool files of its servers
 
 
 class ProjectFile:
     """The `.mcp.json` of a project, and whether it was approved; read again only when it has changed.
 
-    Args:
-        paths: The folders of pflow; `project` names the folder if the user asked for it, by default it is the
-            current one.
+    It stands in the folder that the user asked for (`paths.project`), otherwise in the current one.
     """
 
     def __init__(self, paths: Paths) -> None:

@@ -143,27 +143,16 @@ _OLDER_FILES = ("mcp-servers.json", "mcp.json")
 
 @attrs.frozen(kw_only=True)
 class Flags:
-    """Server input from options, for the server's table; a preset has no use for them.
+    """Server input from options, for the server's table; a preset has no use for them."""
 
-    Attributes:
-        env: `NAME=VALUE` each.
-        headers: `NAME: VALUE` each.
-        bearer: A token or a reference to one.
-        cwd: Working folder of a command.
-        type: `http` or `sse`; None means http.
-        insecure: Whether to allow plain http to other machines.
-        trust_readonly: Whether to believe the server's `readOnlyHint`.
-        startup_timeout: Seconds for its start; None is the usual.
-    """
-
-    env: Sequence[str] = attrs.field(default=(), repr=False)
-    headers: Sequence[str] = attrs.field(default=(), repr=False)
-    bearer: str = attrs.field(default="", repr=False)
-    cwd: str = ""
-    type: str | None = None
-    insecure: bool = False
-    trust_readonly: bool = False
-    startup_timeout: float | None = None
+    env: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME=VALUE` each
+    headers: Sequence[str] = attrs.field(default=(), repr=False)  # `NAME: VALUE` each
+    bearer: str = attrs.field(default="", repr=False)  # a token or a reference to one
+    cwd: str = ""  # of a command
+    type: str | None = None  # `http` or `sse`; None means http
+    insecure: bool = False  # allow plain http to other machines
+    trust_readonly: bool = False  # believe the server's `readOnlyHint`
+    startup_timeout: float | None = None  # in seconds; None is the usual
 
 
 def refuse_flags(flags: Flags, what: str, names: Sequence[str] = ()) -> None:

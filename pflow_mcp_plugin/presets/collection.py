@@ -31,17 +31,11 @@ class OfferedPreset:
 
 @attrs.frozen(kw_only=True)
 class PresetCollection:
-    """The presets that can be added.
+    """The presets that can be added."""
 
-    Attributes:
-        offered: The presets by name, sorted.
-        clashes: Names that several plugins offer, each with all offers.
-        problems: A warning for each clash, and for each plugin or preset that was skipped.
-    """
-
-    offered: Mapping[str, OfferedPreset]
-    clashes: Mapping[str, Sequence[OfferedPreset]]
-    problems: tuple[Problem, ...]
+    offered: Mapping[str, OfferedPreset]  # by name, sorted
+    clashes: Mapping[str, Sequence[OfferedPreset]]  # names that several plugins offer, each with all offers
+    problems: tuple[Problem, ...]  # a warning for each clash, and for each plugin or preset that was skipped
 
     def get(self, name: str) -> OfferedPreset:
         """Return a preset; refuse one that no plugin offers, with the nearest name, or that several do."""
@@ -126,14 +120,9 @@ def _origin(plugin: str) -> str:
 
 
 def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str) -> Problem | None:
-    """Return a warning if a server's tools differ from those that its preset declares.
+    """Return a warning if a server's tools, as of the last sync, differ from those that its preset declares.
 
     A server whose launch the user has changed, to another version for instance, is not compared.
-
-    Args:
-        offer: The preset that the server was added from.
-        server: The server as configured.
-        manifest_hash: The hash of its tools as of the last sync.
     """
     preset = offer.preset
     is_expected = not preset.manifest_hash or preset.manifest_hash == manifest_hash
@@ -166,18 +155,14 @@ Lookup = Callable[[str], str | None]
 
 @attrs.frozen(kw_only=True)
 class InputValues:
-    """What the inputs of a preset stand for.
+    """What the inputs of a preset stand for."""
 
-    Attributes:
-        texts: By input name, what replaces its references; a secret is replaced by a reference. Optional
-            inputs without a value are left out.
-        secrets: Secrets that were given as values, by name; they belong into the settings.
-        missing: Required inputs without a value.
-    """
-
+    # What replaces the references to an input; that of a secret is a reference. Optional inputs without a
+    # value are left out.
     texts: Mapping[str, str]
+    # Given as values, by name; they belong into the settings.
     secrets: Mapping[str, str] = attrs.field(repr=False)
-    missing: tuple[PresetInput, ...]
+    missing: tuple[PresetInput, ...]  # required inputs without a value
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:

@@ -68,12 +68,7 @@ Form = tuple[str, str]
 
 
 class SecretForms:
-    """The forms of a set of secrets.
-
-    Attributes:
-        secrets: The secrets.
-        reach: Characters that the longest form has.
-    """
+    """The forms of a set of secrets; `reach` is the length of the longest."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self.secrets = secrets

@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 class ToolSource(NodeSource):
     """The node source of all tools: the results of the last syncs, filtered by the current config.
 
-    Args:
-        catalog: The results of the syncs.
-        store: The config: the servers, and which of their tools become nodes under which names.
-        settings: The user's settings, None where nothing is asked about the use of entries.
+    Without `settings`, nothing can be asked about the use of entries.
     """
 
     name = SOURCE

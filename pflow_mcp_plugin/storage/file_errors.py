@@ -9,14 +9,7 @@ from pflow_mcp_plugin.contract import PflowError
 
 
 class CorruptFile(PflowError):
-    """The file error for invalid content, which was not overwritten.
-
-    Args:
-        path: The file.
-        reason: What is wrong with it, e.g. the parser's words.
-        line: Line of the mistake, from 1; 0 if it has no line.
-        column: Column of the mistake, from 1.
-    """
+    """The file error for invalid content, which was not overwritten; a line of 0 means that it has none."""
 
     def __init__(self, path: Path, reason: str, *, line: int = 0, column: int = 0) -> None:
         place = f", line {line}, column {column}" if line else ""
@@ -36,13 +29,7 @@ class CorruptFile(PflowError):
 
 
 class StoreError(PflowError):
-    """The file error for a file that could not be read, locked or written; its content is unchanged.
-
-    Args:
-        path: The file.
-        reason: What failed, e.g. the words of the operating system.
-        suggestion: The next step, may be empty.
-    """
+    """The file error for a file that could not be read, locked or written; its content is unchanged."""
 
     def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
         super().__init__(

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 class JsonStore:
     """A JSON object in a file that only the user can write, changed under a lock.
 
-    Args:
-        path: The file.
-        schema_version: The version that this program writes; a file of a newer version is refused.
-        what: The content of the file, for messages: "settings", "registry".
-        rebuildable: Whether a corrupt file is moved aside and replaced instead of refused.
-        report: Called with a warning about a file that was moved aside.
+    `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is refused
+    too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
     """
 
     def __init__(

@@ -31,22 +31,15 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """Something about a server or one of its tools that a person should look at.
-
-    Attributes:
-        server: The server's configured name.
-        tool: The tool's raw name; empty if it concerns the server as a whole.
-        rule: The check that found it.
-        severity: An `error` is unmistakable; a `warning` may have a good reason. Word lists only warn.
-        message: What was seen; hidden characters in it and in `where` are escaped.
-        where: The part of the tool: `description`, `inputSchema.properties.path`, `instructions`...
-    """
+    """Something about a server or one of its tools that a person should look at."""
 
     server: str
-    tool: str
+    tool: str  # its raw name; empty if it concerns the server as a whole
     rule: Rule
+    # An `error` is unmistakable; a `warning` may have a good reason, word lists only warn.
     severity: Literal["warning", "error"]
-    message: str = attrs.field(converter=printable)
+    message: str = attrs.field(converter=printable)  # hidden characters are escaped here and below
+    # `description`, `inputSchema.properties.path`, `instructions`....
     where: str = attrs.field(converter=printable)
 
     @property
@@ -65,17 +58,11 @@ _LONGEST = 200
 
 
 class Text(NamedTuple):
-    """A text of a tool.
+    """A text of a tool."""
 
-    Attributes:
-        where: Its place: `description`, `inputSchema.properties.path.title`...
-        text: The text itself.
-        kind: A `name`, `prose` for readers, or a `value` that is sent to the server.
-    """
-
-    where: str
+    where: str  # `description`, `inputSchema.properties.path.title`...
     text: str
-    kind: str
+    kind: str  # a `name`, `prose` for readers, or a `value` that is sent to the server
 
 
 def texts(tool: Tool) -> Iterator[Text]:

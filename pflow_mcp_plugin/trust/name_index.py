@@ -37,18 +37,12 @@ class Named(NamedTuple):
 
 @attrs.frozen
 class NameIndex:
-    """All names that the checks compare.
+    """All names that the checks compare."""
 
-    Attributes:
-        tools: The names of each server's tools, by server.
-        by_tool: The servers that have a tool of a name.
-        by_node: The tools that claim a node type.
-        by_shape: What has a shape: by whether it is a tool or node, and its name.
-    """
-
-    tools: Mapping[str, frozenset[str]]
-    by_tool: Mapping[str, tuple[str, ...]]
-    by_node: Mapping[str, tuple[Named, ...]]
+    tools: Mapping[str, frozenset[str]]  # their names by server
+    by_tool: Mapping[str, tuple[str, ...]]  # the servers that have a tool of a name
+    by_node: Mapping[str, tuple[Named, ...]]  # the tools that claim a node type
+    # What has a shape: by whether it is a tool or node, and its name.
     by_shape: Mapping[str, Mapping[tuple[bool, str], Named]]
 
 

@@ -32,29 +32,19 @@ SCHEMA_VERSION = 1
 
 @attrs.frozen(kw_only=True)
 class Pinned:
-    """The pins of one server.
+    """The pins of one server."""
 
-    Attributes:
-        launch: The identity of the launch that they hold for.
-        instructions: The approved instructions.
-        tools: The approved tools by raw name; some may no longer exist.
-    """
-
-    launch: JSONObject
+    launch: JSONObject  # the identity of the launch that they hold for
     instructions: str = ""
-    tools: Mapping[str, Tool] = attrs.field(factory=dict)
+    tools: Mapping[str, Tool] = attrs.field(factory=dict)  # by raw name; some may no longer exist
 
 
 @attrs.frozen
 class Pins:
-    """The pins of all servers.
-
-    Attributes:
-        folder: The folder of their files.
-        apart: As of the catalog: a project's servers have a folder `pins` beside that of their tool files.
-    """
+    """The pins of all servers: a folder with a file for each."""
 
     folder: Path
+    # The folders of projects' tool files by server; their pins are beside them.
     apart: Callable[[], Mapping[str, Path]] = dict
 
     def read(self, server: str) -> Pinned | None:
@@ -126,17 +116,11 @@ def _decode(path: Path, content: bytes) -> Pinned:
 
 @attrs.frozen(kw_only=True)
 class ChangedTool:
-    """A tool that a comparison found to differ from its approved version.
+    """A tool that a comparison found to differ from its approved version."""
 
-    Attributes:
-        name: Its raw name.
-        differences: Where it differs.
-        hides: What people do not see in its new texts, and no honest tool has; empty if there is nothing.
-    """
-
-    name: str
+    name: str  # its raw name
     differences: tuple[Difference, ...]
-    hides: str = ""
+    hides: str = ""  # what people do not see in its new texts, and no honest tool has
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the changed tool in JSON form."""
@@ -145,21 +129,13 @@ class ChangedTool:
 
 @attrs.frozen(kw_only=True)
 class Comparison:
-    """A comparison of what a sync found with the pins of its server.
+    """A comparison of what a sync found with the pins of its server."""
 
-    Attributes:
-        launches: The approved and the found launch, if they differ.
-        instructions: How the server's instructions differ.
-        hidden_in_instructions: What people do not see in instructions that differ; empty if there is nothing.
-        tools: The approved tools that differ.
-        new: The tools that nobody approved: raw name to what people do not see in their texts, and no honest
-            tool has; mostly empty.
-    """
-
-    launches: tuple[JSONObject, JSONObject] | None = None
+    launches: tuple[JSONObject, JSONObject] | None = None  # approved and found, if they differ
     instructions: tuple[Difference, ...] = ()
-    hidden_in_instructions: str = ""
-    tools: tuple[ChangedTool, ...] = ()
+    hidden_in_instructions: str = ""  # what people do not see in instructions that differ
+    tools: tuple[ChangedTool, ...] = ()  # the approved ones that differ
+    # Raw names that nobody approved, each with what its texts hide: mostly empty.
     new: Mapping[str, str] = attrs.field(factory=dict)
 
     @property

@@ -50,21 +50,13 @@ _ABSENT: Any = object()
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """One place where two versions of a tool, or of a server's instructions, differ.
+    """One place where two versions of a tool, or of a server's instructions, differ."""
 
-    Attributes:
-        field: `description`, `annotations.destructiveHint`, `inputSchema.properties.title`...
-        what: `added`, `removed` or `changed`.
-        old: The value before, None if there was none.
-        new: The value now, None if there is none.
-        may_break: Whether a use that was right before may be affected.
-    """
-
-    field: str
-    what: str
+    field: str  # `annotations.destructiveHint`, `inputSchema.properties.title`...
+    what: str  # `added`, `removed` or `changed`
     old: JSON = None
     new: JSON = None
-    may_break: bool = False
+    may_break: bool = False  # a use that was right before may be affected
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the difference in JSON form; long values are cut."""
@@ -236,17 +228,11 @@ def _cut(text: str, most: int) -> str:
 
 @attrs.frozen(kw_only=True)
 class ToolChange:
-    """A tool that is in both lists of tools, but changed.
-
-    Attributes:
-        tool: Its raw name.
-        kind: `breaking` if a workflow that used it may be affected.
-        fields: The fields that differ: `description`, `inputSchema.properties.title.type`...
-    """
+    """A tool that is in both lists of tools, but changed."""
 
     tool: str
-    kind: Literal["breaking", "compatible"]
-    fields: tuple[str, ...]
+    kind: Literal["breaking", "compatible"]  # `breaking` if a workflow that used it may be affected
+    fields: tuple[str, ...]  # that differ, such as `inputSchema.properties.title.type`
 
 
 @attrs.frozen(kw_only=True)

@@ -175,12 +175,7 @@ class _Results:
 
 
 class ToolUse:
-    """Judges the uses of one tool, before a run and before each call.
-
-    Args:
-        record: The tool as of its last sync.
-        where: The tool, for errors.
-    """
+    """Judges the uses of one tool, before a run and before each call; errors name the tool by `where`."""
 
     def __init__(self, record: ToolRecord, where: Where) -> None:
         self._record = record

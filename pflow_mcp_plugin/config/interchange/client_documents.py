@@ -31,18 +31,11 @@ _RELATIVE = ("./", "../", ".\\")
 
 @attrs.frozen(kw_only=True)
 class ForeignServer:
-    """A server in a client's file.
+    """A server in a client's file."""
 
-    Attributes:
-        given: Its name there.
-        name: A valid name for it here.
-        project: The folder of the project that it belongs to, if it stands under one.
-        reading: The server in our fields.
-    """
-
-    given: str
-    name: str
-    project: str = ""
+    given: str  # its name there
+    name: str  # a valid name for it here
+    project: str = ""  # the folder of the project that it belongs to, if it stands under one
     reading: ServerReading
 
 

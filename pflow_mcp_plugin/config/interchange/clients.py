@@ -28,16 +28,13 @@ _EVERYWHERE: tuple[System, ...] = ("linux", "macos", "windows")
 class ConfigFile:
     """A place where one of the known clients may keep its config, and the systems that have it there.
 
-    Attributes:
-        path: Begins with `~` (the home folder), `$NAME` (a folder in a variable; skipped if it is unset),
-            or is relative to the current folder.
-        systems: The operating systems on which it is there.
-        read_only: Whether it is read but not written: the client prefers another place by now.
+    A path begins with `~` (the home folder), `$NAME` (a folder in a variable; skipped if it is unset), or is
+    relative to the current folder.
     """
 
     path: str
     systems: tuple[System, ...] = _EVERYWHERE
-    read_only: bool = False
+    read_only: bool = False  # it is not written: the client prefers another place by now
 
     @property
     def is_project(self) -> bool:
@@ -47,21 +44,13 @@ class ConfigFile:
 
 @attrs.frozen(kw_only=True)
 class Client:
-    """A client, or a format that several share.
+    """A client, or a format that several share."""
 
-    Attributes:
-        name: Its name on the command line.
-        title: Its name for people.
-        files: Where it keeps its config; the first that fits the system is its user's.
-        places: The keys under which servers stand in the document; `*` for any key. The first is written.
-        format: Its servers.
-        form: The form of its files.
-    """
-
-    name: str
-    title: str
+    name: str  # on the command line
+    title: str  # for people
     format: ServerFormat
-    files: tuple[ConfigFile, ...] = ()
+    files: tuple[ConfigFile, ...] = ()  # the first that fits the system is its user's
+    # Keys under which servers stand; `*` for any key, the first is written.
     places: tuple[tuple[str, ...], ...] = (("mcpServers",),)
     form: Form = "json"
 

@@ -43,23 +43,14 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references.
+    """How a client writes references."""
 
-    Attributes:
-        reference: The form of one, with `NAME` for the name; empty if the client expands nothing.
-        with_default: The form of one with a default, empty if it has none.
-        dollar: Whether it expands `$NAME` too.
-        curly: Whether it expands `{env:NAME}` instead of `${...}`.
-        inputs: Whether it asks the user for `${input:id}`.
-        fields: The fields in which it expands references; empty for all.
-    """
-
-    reference: str = ""
-    with_default: str = ""
-    dollar: bool = False
-    curly: bool = False
-    inputs: bool = False
-    fields: tuple[str, ...] = ()
+    reference: str = ""  # with `NAME` for the name; empty if it expands nothing
+    with_default: str = ""  # empty if it has none
+    dollar: bool = False  # it expands `$NAME` too
+    curly: bool = False  # it expands `{env:NAME}` instead of `${...}`
+    inputs: bool = False  # it asks the user for `${input:id}`
+    fields: tuple[str, ...] = ()  # in which it expands references; empty for all
 
     def within(self, field: str) -> VariableSyntax:
         """Return the syntax in a field, such as `headers.Authorization`."""
@@ -186,46 +177,29 @@ class NoEquivalent(Exception):
 
 @attrs.frozen
 class FormatField:
-    """A field of a client and ours.
+    """A field of a client and ours."""
 
-    Attributes:
-        theirs: Its name there.
-        ours: Its name here; `tools.allow` is `allow` in `tools`.
-        scale: Ours is theirs times this; for milliseconds 0.001.
-        negated: Whether it says the opposite, as `enabled` does of `disabled`.
-        read_only: Whether it is read but not written.
-    """
-
-    theirs: str
+    theirs: str  # its name there
+    # `tools.allow` is `allow` in `tools`.
     ours: str = attrs.field(default=attrs.Factory(lambda self: self.theirs, takes_self=True))
-    scale: float = 1
-    negated: bool = False
-    read_only: bool = False
+    scale: float = 1  # ours is theirs times this; for milliseconds 0.001
+    negated: bool = False  # it says the opposite, as `enabled` does of `disabled`
+    read_only: bool = False  # it is not written
 
 
 @attrs.frozen(kw_only=True)
 class ServerFormat:
-    """The format of one server's table in another client, to convert it to ours and back.
-
-    Attributes:
-        fields: The fields it has in common with us.
-        types: Its transports, each with what it writes as `type`; empty for nothing.
-        variables: How it writes references.
-        unpack: Applied to its table before the fields are read; may raise `NoEquivalent`.
-        pack: Applied to a table in our references and its field names, before references are translated.
-        rearranged: The other fields that `unpack` and `pack` use.
-        names_itself: Whether a server's table contains its name.
-        is_ours: Whether it is pflow's own format, with `auth` and globs; others get a header and plain names.
-    """
+    """The format of one server's table in another client, to convert it to ours and back."""
 
     fields: tuple[FormatField, ...]
-    types: Mapping[str, str]
+    types: Mapping[str, str]  # the transports, each with what it writes as `type`; empty for nothing
     variables: VariableSyntax = NONE
-    unpack: Rearrange = dict
+    unpack: Rearrange = dict  # applied before the fields are read; may raise `NoEquivalent`
+    # Applied to a table in our references and its field names, before references are translated.
     pack: Callable[[Table, list[str]], Table] = attrs.field(default=lambda table, _: table)
-    rearranged: tuple[str, ...] = ()
-    names_itself: bool = False
-    is_ours: bool = False
+    rearranged: tuple[str, ...] = ()  # the other fields that `unpack` and `pack` use
+    names_itself: bool = False  # a server's table contains its name
+    is_ours: bool = False  # it has `auth` and globs; others get a header and plain names
 
     def owns(self, key: str) -> bool:
         """Whether this format writes a field of a server's table from ours; it leaves others as they are."""
@@ -234,36 +208,22 @@ class ServerFormat:
 
 @attrs.frozen(kw_only=True)
 class ServerReading:
-    """A server of a client in our fields.
-
-    Attributes:
-        table: Its table; empty if it has no equivalent here.
-        lost: Its fields that have no equivalent.
-        problems: What prevents it from being used, and warnings.
-        reason: Why it has no equivalent, if it has none.
-    """
+    """A server of a client in our fields."""
 
     table: Table = attrs.field(factory=dict)
-    lost: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    reason: str = ""
+    lost: tuple[str, ...] = ()  # its fields that have no equivalent
+    problems: tuple[Problem, ...] = ()  # what prevents it from being used, and warnings
+    reason: str = ""  # why it has no equivalent, if it has none
 
 
 @attrs.frozen(kw_only=True)
 class ServerWriting:
-    """A server of ours in the fields of a client.
-
-    Attributes:
-        table: Its table.
-        lost: What the client cannot say, in words that begin with the field.
-        inputs: The references that the client asks the user for.
-        reason: Why the client cannot have this server at all, if so.
-    """
+    """A server of ours in the fields of a client."""
 
     table: Table = attrs.field(factory=dict)
-    lost: tuple[str, ...] = ()
-    inputs: tuple[VariableReference, ...] = ()
-    reason: str = ""
+    lost: tuple[str, ...] = ()  # what the client cannot say, in words that begin with the field
+    inputs: tuple[VariableReference, ...] = ()  # references that it asks the user for
+    reason: str = ""  # why the client cannot have this server at all, if so
 
 
 def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, str]) -> ServerReading:

@@ -27,16 +27,10 @@ IsTaken = Callable[[str, str], bool]
 
 @attrs.frozen(kw_only=True)
 class LiteralSecret:
-    """A secret that is written out.
+    """A secret that is written out."""
 
-    Attributes:
-        field: Its field in the table, such as `env.API_KEY`.
-        variable: The variable that could hold it.
-        value: The secret.
-    """
-
-    field: str
-    variable: str
+    field: str  # such as `env.API_KEY`
+    variable: str  # that could hold it
     value: str = attrs.field(repr=False)
 
 
@@ -147,27 +141,16 @@ Check = Callable[[str, Table], Sequence[Problem]]
 
 @attrs.frozen(kw_only=True)
 class PlannedServer:
-    """A server of a file and what becomes of it.
-
-    Attributes:
-        file: Where it comes from.
-        server: What was read.
-        action: What would be done.
-        reason: Why it is left out, if it is.
-        table: Its table with literal secrets as they are.
-        table_with_references: Its table with references in their place.
-        secrets: The literal secrets.
-        problems: Its mistakes, if it is refused; otherwise warnings.
-    """
+    """A server of a file and what becomes of it."""
 
     file: FileContent
     server: ForeignServer
     action: Action
-    reason: str = ""
-    table: Table = attrs.field(factory=dict, repr=False)
+    reason: str = ""  # why it is left out, if it is
+    table: Table = attrs.field(factory=dict, repr=False)  # with literal secrets as they are
     table_with_references: Table = attrs.field(factory=dict)
     secrets: tuple[LiteralSecret, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # its mistakes, if it is refused; otherwise warnings
 
     @property
     def is_stored(self) -> bool:
@@ -288,17 +271,11 @@ _LONGEST = 2**20
 
 @attrs.frozen(kw_only=True)
 class ExportedServer:
-    """A server and its form for the client.
-
-    Attributes:
-        name: Its name.
-        writing: Its table there, and what the client cannot say.
-        literals: The fields that hold secrets written out in our config, which are written out there too.
-    """
+    """A server and its form for the client."""
 
     name: str
     writing: ServerWriting
-    literals: tuple[str, ...] = ()
+    literals: tuple[str, ...] = ()  # fields whose secrets are written out in our config, and so there
 
 
 @attrs.frozen(kw_only=True)
@@ -322,19 +299,12 @@ class ExportPlan:
 
 @attrs.frozen(kw_only=True)
 class ExportedFile:
-    """The file that an export writes.
-
-    Attributes:
-        text: Its new content.
-        before: Its content so far, None if there is no such file.
-        replaced: The names of servers that it had.
-        loses_comments: Whether it has comments that the new content lacks.
-    """
+    """The file that an export writes."""
 
     text: str
-    before: bytes | None = None
-    replaced: tuple[str, ...] = ()
-    loses_comments: bool = False
+    before: bytes | None = None  # its content so far, None if there is no such file
+    replaced: tuple[str, ...] = ()  # names of servers that it had
+    loses_comments: bool = False  # it has comments that the new content lacks
 
 
 def plan_export(client: Client, tables: Mapping[str, Mapping[str, Any]]) -> ExportPlan:
