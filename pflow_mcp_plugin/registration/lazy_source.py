@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class LazyToolSource(NodeSource):
     """A lazy node source: loads the `ToolSource` behind it on first use.
 
-    Lists and searches usually need only its fingerprint, since their index exists already; computing it takes only
-    a stat of a few files. `report` gets the warnings about a project's config when the source is loaded, and
-    `settings` may hold variables that decide what is started.
+    Lists and searches usually need only its fingerprint, since their index exists already; computing it takes
+    only a stat of a few files. `report` gets the warnings about a project's config when the source is loaded,
+    and `settings` may hold variables that decide what is started.
     """
 
     name = "mcp"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class JsonStore:
     """A JSON object in a file that only the user can write, changed under a lock.
 
-    `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is refused
-    too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
+    `what` names the content in messages. A file of a newer schema version is refused. A corrupt one is
+    refused too, or moved aside and replaced if it is `rebuildable`; `report` then gets a warning.
     """
 
     def __init__(
