@@ -49,7 +49,7 @@ def node_names(
 ) -> dict[tuple[str, str], str]:
     """Return the names of the nodes of tools, so that no two tools share a node type.
 
-    Tools are `(server, raw tool name)` pairs, over all servers; `renamed` has other words for raw names. Tools
+    Tools are `(server, raw tool name)` pairs of all servers; `renamed` has other words for raw names. Tools
     that would share a name each get a suffix: the first hex digits of sha256 over server, NUL and tool. Those
     that are `unapproved` take no name away from others.
     """

@@ -212,12 +212,10 @@ def masked(values: Mapping[str, str]) -> dict[str, str]:
 
     Values that are only references stay readable, as does what decides the code that is run.
     """
-    return {name: _masked(name, value) for name, value in values.items()}
-
-
-def _masked(name: str, value: str) -> str:
-    if secret_detection.is_secret(name) and is_secret_only(value):
-        return mask(value)
-    if decides_code(name):
-        return url(value, tokens_too=False)
-    return mask(value) if is_random(value) else url(value)
+    shown: dict[str, str] = {}
+    for name, value in values.items():
+        is_code = decides_code(name)
+        is_named = secret_detection.is_secret(name) and is_secret_only(value)
+        hides_all = is_named or (not is_code and is_random(value))
+        shown[name] = mask(value) if hides_all else url(value, tokens_too=not is_code)
+    return shown

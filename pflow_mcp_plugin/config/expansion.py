@@ -190,7 +190,12 @@ class _Expansion:
         """Return the expanded `env`; that of an http server is used to expand its other fields."""
         env = {key: self.lenient(value) for key, value in self.server.env.items()}
         if self.server.transport in ("http", "sse"):
-            self.own = {key: env[key] for key, text in self.server.env.items() if not self._lacks(text)}
+            # One that refers to a variable without a value has none itself.
+            self.own = {
+                key: env[key]
+                for key, text in self.server.env.items()
+                if all(self._value(ref) is not None for ref in variable_references.references(text))
+            }
         return env
 
     def deciding(self) -> dict[str, str]:
@@ -218,9 +223,6 @@ class _Expansion:
                 if not (may_hide and (named or placed) and _PLAIN.fullmatch(value)):
                     found[ref.name] = value
         return found
-
-    def _lacks(self, text: str) -> bool:
-        return any(self._value(ref) is None for ref in variable_references.references(text))
 
     def lenient(self, text: str) -> str:
         """Expand an `env` value; unset variables become empty."""

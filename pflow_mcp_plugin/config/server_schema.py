@@ -137,8 +137,17 @@ def check_flows(document: JSONObject) -> list[Problem]:
 def check_document(document: JSONObject) -> list[Problem]:
     """Return every problem of the whole config."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
-    problems = [
-        *_check_root(document),
+    problems = []
+    for key, value in document.items():
+        if key in (*_TABLES, FLOWS, "$schema") or _is_meant_as_network(key, value):
+            continue
+        if _is_like_server(value):
+            step = f"Write [{server_path(key)}]"
+            wrong = f"{key} looks like a server, but is not under {SERVERS}"
+            problems.append(advice(join("", key), wrong, step))
+        else:
+            problems.append(unknown(join("", key), key, _TABLES))
+    problems += [
         *check_flows(document),
         *check_defaults(defaults),
         *check_serve(document.get(SERVE, {})),
@@ -267,17 +276,6 @@ def fingerprint(table: JSON, defaults: JSON = None) -> str:
     deciding = {key: merged[key] for key in _IDENTITY if key in merged}
     written = json.dumps(deciding, sort_keys=True, default=str)
     return "sha256:" + sha256(written.encode()).hexdigest()
-
-
-def _check_root(document: JSONObject) -> Iterator[Problem]:
-    for key, value in document.items():
-        if key in (*_TABLES, FLOWS, "$schema") or _is_meant_as_network(key, value):
-            continue
-        if _is_like_server(value):
-            step = f"Write [{server_path(key)}]"
-            yield advice(join("", key), f"{key} looks like a server, but is not under {SERVERS}", step)
-        else:
-            yield unknown(join("", key), key, _TABLES)
 
 
 def _is_like_server(value: JSON) -> bool:

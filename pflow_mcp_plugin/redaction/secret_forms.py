@@ -158,7 +158,8 @@ class SecretForms:
                 begin = after
         if stops:
             window = text[max(begin, end - self.reach) : end]
-            before = end - max(_ended_within(form, window) for form in self._cuttable)
+            # The same, read backwards.
+            before = end - max(_begun_within(form[::-1], window[::-1]) for form in self._cuttable)
             if before < end:
                 yield before, end
 
@@ -212,16 +213,6 @@ def _begun_within(form: str, text: str) -> int:
         if form.endswith(text[:end]):
             return end
         end -= 1
-    return 0
-
-
-def _ended_within(form: str, text: str) -> int:
-    """Return how many characters at the end of a text are the beginning of a form that was cut."""
-    begin = max(0, len(text) - len(form) + 1)
-    while (begin := text.find(form[:LEAST_PART], begin)) >= 0:
-        if form.startswith(text[begin:]):
-            return len(text) - begin
-        begin += 1
     return 0
 
 

@@ -35,7 +35,13 @@ def decode(path: Path, content: bytes) -> dict[str, JSON]:
     try:
         document: dict[str, JSON] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, text, error) from error
+        # Before Python 3.14 the position is part of the message only.
+        place = _PLACE.fullmatch(str(error))
+        reason = f"not TOML: {place['reason'] if place else error}"
+        if place and place["line"] is None:
+            raise corrupt_after(path, reason, text) from error
+        line, column = (int(place[key]) if place else 0 for key in ("line", "column"))
+        raise CorruptFile(path, reason, line=line, column=column) from error
     except RecursionError as error:
         raise CorruptFile(path, "nested too deeply") from error
     except ValueError as error:  # a number with thousands of digits
@@ -62,17 +68,6 @@ def _has_long_key(text: str) -> bool:
                 if dots > DEEPEST:
                     return True
     return False
-
-
-def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> CorruptFile:
-    # Before Python 3.14 the position is part of the message only.
-    place = _PLACE.fullmatch(str(error))
-    if place is None:
-        return CorruptFile(path, f"not TOML: {error}")
-    reason = f"not TOML: {place['reason']}"
-    if place["line"] is None:
-        return corrupt_after(path, reason, text)
-    return CorruptFile(path, reason, line=int(place["line"]), column=int(place["column"]))
 
 
 def encode(document: JSONObject) -> bytes:

@@ -130,9 +130,15 @@ def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterat
     """Yield a warning for each name that is another's too, or looks like another's."""
     given = list(dict.fromkeys(tools))
     for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
-        alike = _look_alike(named, names)
+        mine = named.tool or named.server
+        alike = [
+            other
+            for shape in sorted(shapes(mine))
+            for (is_tool, name), other in names.by_shape.get(shape, {}).items()
+            if name != mine and is_tool == bool(named.tool)
+        ]
         if alike:
-            yield _warning(*named, "look-alike", f"looks like {alike}, but is a different name")
+            yield _warning(*named, "look-alike", f"looks like {alike[0]}, but is a different name")
         other = _claimant(named, names) if named.tool else None
         if other:
             yield _warning(*named, "name-claimed-twice", f"claims the name of {other}")
@@ -144,16 +150,6 @@ def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterat
         more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
         message = f"have the same names as tools of other servers: {', '.join(both[:_NAMED])}{more}"
         yield _warning(server, "", "name-claimed-twice", message, "tools")
-
-
-def _look_alike(named: Named, names: NameIndex) -> Named | None:
-    """Return something with another name that looks the same."""
-    mine = named.tool or named.server
-    for shape in sorted(shapes(mine)):
-        for (is_tool, name), other in names.by_shape.get(shape, {}).items():
-            if name != mine and is_tool == bool(named.tool):
-                return other
-    return None
 
 
 def _claimant(named: Named, names: NameIndex) -> Named | None:

@@ -135,7 +135,12 @@ GUARDS = (
     Guard(54, "display.is_secret_only", instead("_SECRET_ONLY", code="return True"), "may_be_code"),
     Guard(54, "display.is_secret_only", instead("_SECRET_ONLY", code="return True"), "before_it_runs"),
     Guard(54, "display.arguments", gives("startable", ()), "may_be_code"),
-    Guard(54, "display._masked", never("decides_code"), "variables_and_headers"),
+    Guard(
+        54,
+        "display.masked",
+        instead("is_code", "decides_code", code="is_code = False"),
+        "variables_and_headers",
+    ),
     Guard(55, "launch_identity.same", never("any"), "another_script"),
     Guard(55, "launch_identity.same", never("any"), "code_runs"),
     Guard(55, "Runtime._ready", never("is_complete"), "older_version"),
