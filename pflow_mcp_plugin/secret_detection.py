@@ -72,10 +72,8 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def in_urls(text: str) -> Iterator[str]:
-    """Detect the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`.
-
-    A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
-    """
+    """Detect the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`."""
+    # A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
     found = _USER_INFO.finditer(text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
     yield from (each["token"] for each in _TOKEN_INFO.finditer(text))

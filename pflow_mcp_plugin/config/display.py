@@ -74,10 +74,7 @@ _NAMING = frozenset(["-c", "-e", "-m", "-jar", "--call", "--eval", "--module"])
 
 
 def command_line(server: Server) -> str:
-    """Return a server's shell command for display in one line, an empty string if it has none.
-
-    Its secrets are masked.
-    """
+    """Return a server's shell command for display in one line, its secrets masked; empty if it has none."""
     words = [server.command, *arguments(server.args, command=server.command)]
     return one_line(shlex.join(words)) if server.command else ""
 
@@ -149,10 +146,8 @@ def arguments(
 
 
 def startable(words: Sequence[str]) -> set[int]:
-    """Return the indexes of a command's arguments that may name what an interpreter or package runner starts.
-
-    These are all that follow it, up to the first that is surely no option's.
-    """
+    """Return the indexes of the arguments that may name what an interpreter or package runner starts."""
+    # These are all that follow it, up to the first that is surely not the value of an option.
     found: set[int] = set()
     pending = False
     for index, word in enumerate(words):
@@ -208,10 +203,8 @@ def shown(server: Server) -> dict[str, JSON]:
 
 
 def masked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return a table of variables or headers for display, with what looks like a secret masked.
-
-    Values that are only references stay readable, as does what decides the code that is run.
-    """
+    """Return a table of variables or headers for display, with what looks like a secret masked."""
+    # Values that are only references stay readable, as does what decides the code that is run.
     shown: dict[str, str] = {}
     for name, value in values.items():
         is_code = decides_code(name)

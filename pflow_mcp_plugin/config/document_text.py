@@ -274,11 +274,10 @@ class _Line(NamedTuple):
 
 
 class Layout:
-    """The text of a valid TOML document by statements, for editing.
+    """The text of a valid TOML document by statements, for editing."""
 
-    Parse the result of an edit before you trust it: a table inside an inline table cannot be
-    edited here.
-    """
+    # The result of an edit has to be parsed before it is trusted: a table inside an inline table cannot be
+    # edited here.
 
     def __init__(self, text: str) -> None:
         self._lines = list(_lines(text))

@@ -137,10 +137,7 @@ def expand(
 
 
 def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
-    """Return the variables that decide what is started or reached, as the launch has them.
-
-    Nothing is wrong if some have no value: they are empty.
-    """
+    """Return the variables that decide what is started or reached; those without a value are empty."""
     expansion = _Expansion(server, lookup)
     if server.transport in ("http", "sse"):
         expansion.env()
@@ -199,10 +196,8 @@ class _Expansion:
         return env
 
     def deciding(self) -> dict[str, str]:
-        """Return the variables that decide what is started or reached, with their values.
-
-        Of those that bring a secret only the reference counts, unless their value may be something else.
-        """
+        """Return the variables that decide what is started or reached, with their values."""
+        # Of those that bring a secret only the reference counts, unless their value may be something else.
         found: dict[str, str] = {}
         secret = {f"args[{index}]": start for index, start in secret_detection.in_arguments(self.server.args)}
         started = display.startable([self.server.command, *self.server.args])

@@ -257,10 +257,8 @@ _OTHERS = server_schema.FIELDS.keys() - {"type", "env", *server_schema.REACH}
 
 
 def notices(reading: ProjectReading) -> Iterator[Problem]:
-    """Yield the warnings about a project's file for any command: why it, or a server, is not used.
-
-    What is wrong with an approved file was said when it was approved, and `config check` says it.
-    """
+    """Yield the warnings about a project's file for any command: why it, or a server, is not used."""
+    # What is wrong with an approved file was said when it was approved, and `config check` says it.
     for problem in reading.problems:
         if reading.state != "approved" and (problem.severity == "error" or reading.state != "asked"):
             named = f"{reading.path}: " if problem.path else ""  # otherwise it names the file itself
@@ -286,10 +284,7 @@ def server_notices(reading: ProjectReading, own_file: Path, own: JSONObject) -> 
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines that show people a server of a project in full, before it is approved.
-
-    Secrets are masked, and characters that are not visible are escaped.
-    """
+    """Yield lines that show people a project's server in full, its secrets masked, before it is approved."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

@@ -26,11 +26,7 @@ def advise(server: Server) -> Problem | None:
 
 
 def require_url(server: Server, url: str) -> None:
-    """Refuse a URL that belongs to a server: its own, or one that it names, such as that of its metadata.
-
-    Raises:
-        McpError: pflow must not send anything there.
-    """
+    """Refuse a URL that belongs to a server, its own or one that it names, such as that of its metadata."""
     refusal = egress.refusal_of_url(server, url)
     if refusal is not None:
         raise McpError(

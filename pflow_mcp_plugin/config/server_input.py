@@ -90,10 +90,8 @@ def transport_named(spelling: object) -> str | None:
 
 
 def transport_of_url(url: object) -> str:
-    """Return the transport of a server that has a URL, but no type: clients then try both.
-
-    The URL of an event stream ends in `/sse`.
-    """
+    """Return the transport of a server that has a URL, but no type: clients then try both."""
+    # The URL of an event stream ends in `/sse`.
     is_stream = isinstance(url, str) and url.partition("?")[0].rstrip("/").endswith("/sse")
     return "sse" if is_stream else "http"
 
@@ -261,10 +259,7 @@ def from_file(path: Path) -> Fitted:
 
 
 def unmigrated(home: Path, configured: Collection[str]) -> Iterator[Problem]:
-    """Yield a warning for each file of an older pflow with servers that are not configured.
-
-    A file that cannot be read has none.
-    """
+    """Yield a warning for each readable file of an older pflow with servers that are not configured."""
     for path in (home / ".pflow" / name for name in _OLDER_FILES):
         try:
             missing = [name for name in from_file(path).tables if name not in configured]

@@ -124,10 +124,8 @@ def is_remote(table: JSON) -> bool:
 
 
 def check_flows(document: JSONObject) -> list[Problem]:
-    """Check that the document has no policy on data flows, which the schema has no place for.
-
-    An error, unlike other unknown tables: a policy must not be ignored.
-    """
+    """Check that the document has no policy on data flows, which the schema has no place for."""
+    # An error, unlike other unknown tables: a policy must not be ignored.
     if FLOWS not in document:
         return []
     step = f"Move [{FLOWS}] to the file pflow.toml in the same folder"
@@ -178,11 +176,8 @@ def check_serve(table: JSON) -> list[Problem]:
 
 
 def check_network(document: JSONObject) -> list[Problem]:
-    """Check the `[network]` table against the schema; return every problem.
-
-    An unknown field is an error, unlike elsewhere, and so is a table whose name is nearly `network`: a rule
-    must not be ignored.
-    """
+    """Return every problem of the `[network]` table, and of a table whose name is nearly `network`."""
+    # Unknown fields are errors, unlike elsewhere: a rule must not be ignored.
     misspelt = [key for key, value in document.items() if _is_meant_as_network(key, value)]
     return [
         *(unknown(join("", key), key, _TABLES, strict=True) for key in misspelt),

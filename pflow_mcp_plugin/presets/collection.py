@@ -227,10 +227,8 @@ _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
 
 
 def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the table of a server made from a preset, as the config file holds it.
-
-    An argument, variable or header is left out if it refers to an input that stands for nothing.
-    """
+    """Return the table of a server made from a preset, as the config file holds it."""
+    # An argument, variable or header is left out if it refers to an input that stands for nothing.
     table: dict[str, Any] = {} if preset.transport == "stdio" else {"type": preset.transport}
     table |= {key: _filled(getattr(preset, key), texts) for key in ("command", "url") if getattr(preset, key)}
     args = [_filled(value, texts) for value in preset.args if _is_complete(value, texts)]

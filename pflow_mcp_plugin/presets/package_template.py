@@ -153,11 +153,7 @@ _FILES: Mapping[str, str] = {
 
 
 def package_files(name: str) -> dict[str, str]:
-    """Return the files of a new package, relative path to text; its own tests pass once it is installed.
-
-    Args:
-        name: The name of the package and of its preset, `[a-z][a-z0-9-]*`.
-    """
+    """Return the files of a new package, relative path to text; its own tests pass once it is installed."""
     return {_renamed(path, name): _renamed(text, name) for path, text in _FILES.items()}
 
 

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 
 def advise(server: Server) -> Problem | None:
-    """Warn of a server whose program, or working folder, a start would not find; nothing is started.
-
-    A server with a variable that is not in the environment is not judged.
-    """
+    """Warn of a server whose program, or working folder, a start would not find; nothing is started."""
+    # A server with a variable that is not in the environment is not judged.
     if not server.command:
         return None
     try:

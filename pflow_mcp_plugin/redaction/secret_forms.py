@@ -83,10 +83,8 @@ class SecretForms:
         """What a cut may leave at the beginning or the end of a text."""
 
     def may_be_in(self, texts: Sequence[str]) -> bool:
-        """Return whether a secret, or a part of one beside a cut, may be in some of these texts.
-
-        It is much faster than to look at each text, and may say so wrongly.
-        """
+        """Return whether a secret, or a part of one beside a cut, may be in some of these texts."""
+        # This is much faster than to look at each text; it may be wrong in saying that there is one.
         whole = "".join(texts)
         if "..." in whole or "…" in whole or any(map(whole.__contains__, self._anchors)):
             return True
@@ -106,10 +104,8 @@ class SecretForms:
         return _compiled(tuple(dict.fromkeys(form for forms in found for form in forms))) if found else None
 
     def escaped_parts(self, text: str) -> list[Span]:
-        """Return the parts of a text that are secrets of which letters or digits are escaped, in order.
-
-        No program has to escape these, and none of the patterns expects it, so such a text is decoded.
-        """
+        """Return the parts of a text that are secrets of which letters or digits are escaped, in order."""
+        # No program has to escape these, and none of the patterns expects it, so such a text is decoded.
         found: list[Span] = []
         for run in _ESCAPED_RUN.finditer(text) if may_be_escaped(text) else ():
             if len(run[0]) < self._shortest or not _ESCAPED_WORD.search(run[0]):
@@ -265,10 +261,8 @@ def _hex(digits: str) -> str:
 
 
 def _base64_forms(secret: str) -> Iterator[str]:
-    """Yield the base64 of a secret, standard and for URLs, wherever it begins in what is encoded.
-
-    These are the characters that depend on the secret alone: its neighbours are encoded into the others.
-    """
+    """Yield the base64 of a secret, standard and for URLs, wherever it begins in what is encoded."""
+    # These are the characters that depend on the secret alone: its neighbours are encoded into the others.
     raw = secret.encode("utf-8", "surrogatepass")
     for encode in (b64encode, urlsafe_b64encode):
         for before in range(3):

@@ -81,10 +81,7 @@ class ToolSource(NodeSource):
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the names of a server's tools that begin so, of those that the source has entries of.
-
-        They are raw names; of a tool that nobody approved, it is its part of a node type.
-        """
+        """Return the names of tools that begin so and have entries; of a new one, its part of a node type."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []

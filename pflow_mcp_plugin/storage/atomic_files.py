@@ -175,10 +175,8 @@ def append_regular(path: Path, data: bytes) -> None:
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
-    """Write the content that a file had to `<name>.bak` and return that path.
-
-    A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
-    """
+    """Write the content that a file had to `<name>.bak` and return that path."""
+    # A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
     for number in count(1):
         backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
         if read_bytes(backup) in (None, content):

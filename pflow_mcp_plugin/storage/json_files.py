@@ -42,10 +42,7 @@ class JsonStore:
         return self._load_or_begin(is_locked=False)
 
     def update(self, change: Callable[[dict[str, JSON]], None]) -> dict[str, JSON]:
-        """Change the JSON object in the file in place under its lock, and return it as written.
-
-        If `change` raises, nothing is written.
-        """
+        """Change the JSON object in place under the file's lock, unless `change` raises, and return it."""
         with locked(self.path):
             data = self._load_or_begin(is_locked=True)
             change(data)

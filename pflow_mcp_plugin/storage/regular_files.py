@@ -188,10 +188,8 @@ _known: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
 
 
 def require_own(path: Path, descriptor: int | None = None) -> None:
-    """Refuse a file, or its folder, that others could have changed; the suggestion is what mends it.
-
-    `descriptor` is the file as it was opened, so that no other is read than was checked.
-    """
+    """Refuse a file, or its folder, that others could have changed; the suggestion is what mends it."""
+    # `descriptor` is the file as it was opened, so that no other is read than was checked.
     if os.name != "posix":
         return
     require_own_folder(path)

@@ -118,11 +118,9 @@ _SHOWN = 160
 
 
 def hidden_text(server: str, tool: str, texts: Iterable[Text]) -> Iterator[Finding]:
-    """Yield a finding for each text that holds hidden characters.
-
-    Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
-    anything hidden in a name are errors: no honest text has them.
-    """
+    """Yield a finding for each text that holds hidden characters."""
+    # Escape sequences of terminals, tag characters, overridden direction, rows of variation selectors and
+    # anything hidden in a name are errors: no honest text has them.
     for each in texts:
         text = each.text
         places = list(islice(hidden_places(text), _MOST))

@@ -106,10 +106,8 @@ def plain_form(name: str) -> str:
 
 
 def shapes(name: str) -> set[str]:
-    """Return the shapes of a name: two names that share one look alike.
-
-    The digit 1 counts as `l` and as `i`, 0 as `o`, capital I as `l`, `rn` as `m`.
-    """
+    """Return the shapes of a name: two names that share one look alike."""
+    # The digit 1 counts as `l` and as `i`, 0 as `o`, capital I as `l`, `rn` as `m`.
     shape = plain_form(name)
     for one, other in _SAME:
         shape = shape.replace(one, other)

@@ -64,10 +64,8 @@ class Pins:
             return after
 
     def keep_for(self, server: str, launch: JSONObject) -> None:
-        """Delete the pins of a server unless they hold for this launch, which the user has just approved.
-
-        Corrupt ones stay, and the next sync refuses them.
-        """
+        """Delete the pins of a server unless they hold for this launch, which the user has just approved."""
+        # Corrupt ones stay, and the next sync refuses them.
         try:
             pinned = self.read(server)
         except storage.CorruptFile:
@@ -150,10 +148,8 @@ class Comparison:
 
     @property
     def withheld(self) -> dict[str, str]:
-        """The tools that may not be used as of the comparison, by raw name, with the reason in short.
-
-        Models read the reason: it quotes nothing.
-        """
+        """The tools that may not be used as of the comparison, by raw name, with the reason in short."""
+        # Models read the reason: it quotes nothing.
         return {name: "hides text that nobody approved" for name, text in self.hidden.items() if text}
 
     @property

@@ -153,10 +153,8 @@ def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterat
 
 
 def _claimant(named: Named, names: NameIndex) -> Named | None:
-    """Return a tool whose node would have the same type, or one of another server that the name spells out.
-
-    The latter is `github_create_issue` of any server but `github`, if that has it.
-    """
+    """Return a tool whose node would have the same type, or another server's that the name spells out."""
+    # The latter is `github_create_issue` of any server but `github`, if that has it.
     slug = naming.slug(named.tool)
     words = slug.split("-")
     servers = ("-".join(words[:count]) for count in range(1, min(len(words), _MOST_WORDS)))

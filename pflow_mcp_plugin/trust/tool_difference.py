@@ -126,10 +126,8 @@ def _may_break(path: str, key: str, old: Any, new: Any) -> bool:
 
 
 def lines(name: str, found: Sequence[Difference]) -> Iterator[str]:
-    """Yield the differences of a tool, or of `instructions`, in printable lines of bounded number and length.
-
-    Those that may affect a use are marked with `!`, the others with `~`.
-    """
+    """Yield the differences of a tool, or of `instructions`, in printable lines of bounded length."""
+    # Those that may affect a use are marked with `!`, the others with `~`.
     yield f"{_cut(unmistakable(name), _LONGEST_FIELD)}: changed since it was approved"
     chosen = sorted(found, key=lambda each: not each.may_break)[:_MOST] if len(found) > _MOST else found
     for difference in chosen:

@@ -92,10 +92,7 @@ def put(
     tables: Mapping[str, Table],
     inputs: Sequence[VariableReference],
 ) -> dict[str, Any]:
-    """Return a client's document with servers added, or put in place of those of the same names.
-
-    Fields of a replaced server that we do not write, and everything else, stay.
-    """
+    """Return a client's document with servers added or replaced; all that we do not write stays."""
     place = place_in(document, client)
     written = dict(document)
     above = written

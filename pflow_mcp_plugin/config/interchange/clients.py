@@ -240,10 +240,8 @@ def found(machine: Machine, client: Client | None = None) -> list[FoundFile]:
 
 
 def written(client: Client, machine: Machine) -> Path | None:
-    """Return the user's own file into which a client's servers are written here; None if it has none.
-
-    It is the first that exists, or else the first of its places, which may not exist yet.
-    """
+    """Return the user's own file into which a client's servers are written here; None if it has none."""
+    # It is the first that exists, or else the first of its places, which may not exist yet.
     files = (file for file in client.files if not (file.is_project or file.read_only))
     paths = [path for path in (_path(file, machine) for file in files) if path]
     return next(filter(_exists, paths), paths[0] if paths else None)

@@ -33,10 +33,8 @@ def unwrapped(document: Any) -> Any:
 
 
 def registry_server(document: Mapping[str, Any]) -> tuple[str, Table, tuple[str, ...]]:
-    """Return the name and table of the server, and what of the file has no place in them.
-
-    The first package that a known runner can start is taken, otherwise the first remote.
-    """
+    """Return the name and table of the server, and what in the file has no place in them."""
+    # The first package that a known runner can start is taken, otherwise the first remote.
     name = document["name"].rpartition("/")[2]
     packages, remotes = _tables(document.get("packages")), _tables(document.get("remotes"))
     usable = [
