@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -62,13 +62,21 @@ def audit(host: Host, server: str | None) -> Report:
 def findings(host: Host, names: Sequence[str]) -> list[Finding]:
     """Return the findings about the last syncs of servers."""
     from pflow_mcp_plugin.trust import tool_checks
+    from pflow_mcp_plugin.trust.name_index import readings
 
-    filters = _filters(host)
+    known, filters = catalog(host), _filters(host)
 
     def allowed(server: str, tool: str) -> bool:
         return server in filters and filters[server].allows(tool)
 
-    return list(tool_checks.audit(catalog(host), names, nodes=_imitated(host, names), allowed=allowed))
+    # The node types that names of tools look like; few names look like anything but themselves.
+    named = (tool for server in names for tool in tool_checks.readable_names(known, server))
+    imitated = set()
+    for look in {reading.replace("_", "-") for tool in named for reading in readings(tool)}:
+        with suppress(PflowError):  # a source that cannot be read
+            if host.registry.find(look) is not None:
+                imitated.add(look)
+    return list(tool_checks.audit(known, names, nodes=imitated, allowed=allowed))
 
 
 def notes(host: Host, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -91,20 +99,6 @@ def _filters(host: Host) -> dict[str, ToolFilter]:
             except PflowError:  # `config check` reports mistakes in a config
                 filters[server] = ToolFilter()
     return filters
-
-
-def _imitated(host: Host, names: Iterable[str]) -> set[str]:
-    """Return the node types that names of tools look like; few names look like anything but themselves."""
-    from pflow_mcp_plugin.trust.name_index import readings
-    from pflow_mcp_plugin.trust.tool_checks import readable_names
-
-    tools = (tool for server in names for tool in readable_names(catalog(host), server))
-    found = set()
-    for look in {reading.replace("_", "-") for tool in tools for reading in readings(tool)}:
-        with suppress(PflowError):  # a source that cannot be read
-            if host.registry.find(look) is not None:
-                found.add(look)
-    return found
 
 
 def _lines(found: Sequence[Finding], servers: int, tools: int) -> Iterator[str]:

@@ -61,14 +61,17 @@ def auth(host: Host, name: str | None) -> Report:
 
 
 def _table(rows: Sequence[Access]) -> Table:
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        state = row.state.replace("_", " ")
-        note = "" if row.state == "has_mistakes" else row.note
-        cells.append((row.server or "(unreadable)", row.type, (state, _LOOKS.get(row.state, "")), note))
-    return Table(
-        columns=_COLUMNS, rows=cells, below={number: [*_below(row)] for number, row in enumerate(rows)}
-    )
+    cells: list[tuple[Cell, ...]] = [
+        (
+            row.server or "(unreadable)",
+            row.type,
+            (row.state.replace("_", " "), _LOOKS.get(row.state, "")),
+            "" if row.state == "has_mistakes" else row.note,
+        )
+        for row in rows
+    ]
+    below = {number: [*_below(row)] for number, row in enumerate(rows)}
+    return Table(columns=_COLUMNS, rows=cells, below=below)
 
 
 def _below(row: Access) -> Iterator[str]:

@@ -9,11 +9,10 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 from click.core import ParameterSource
 
@@ -153,76 +152,82 @@ def _reasons(plan: ExportPlan) -> Iterator[Problem]:
             yield advice(server_schema.server_path(server.name), message)
 
 
-@attrs.frozen(kw_only=True)
-class ClientSetup:
-    """How pflow is set up as the server `name` of a client; `path` is its config file on this machine."""
+def set_up_client(
+    context: click.Context, *, print_config: str, install: str, name: str, force: bool, quiet: bool
+) -> Report:
+    """Set up a client for the server that a command line of `pflow mcp serve` describes.
 
-    client: Client
-    name: str
-    plan: ExportPlan
-    path: Path | None
+    What belongs into the client's config is returned, or with `install` put there; with `force`, even in
+    place of another server. Where it belongs goes to stderr, unless `quiet`.
+    """
+    host: Host = context.obj
+    chosen = client(print_config or install)
+    plan = setup_plan(chosen, name, context)
+    path = clients.written(chosen, clients.this_machine())
+    text = document_text.dump(plan.document({}), chosen.form)
+    next_steps = [f"Then restart {chosen.title}."]
+    if TOKEN_VARIABLE in json.dumps(plan.document({})):
+        next_steps.insert(0, f"Set {TOKEN_VARIABLE} where {chosen.title} runs, to the token of the server.")
+    data: dict[str, Any] = {
+        "client": chosen.name,
+        "name": name,
+        "path": str(path) if path else None,
+        "cannot_say": list(plan.servers[0].writing.lost),
+        "text": text,
+    }
+    if install:
+        return _installed(host, plan, path, data, next_steps, force=force)
+    _warn(host, plan)
+    if not quiet and path is None:
+        tell(f"For any client that reads {chosen.title}.")
+    elif not quiet and path:
+        verb = "Merge this into" if path.exists() else "Put this into a new file,"
+        tell("\n".join([f"{verb} {path}", *next_steps]))
+    return Report(data=data, text=text.rstrip("\n"), is_data=True)
 
-    @classmethod
-    def of(cls, client: Client, name: str, context: click.Context) -> ClientSetup:
-        """Return the setup of a client for the server that a command line of `pflow mcp serve` describes."""
-        plan = transfer_plans.plan_export(client, {name: _server(context)})
-        if any(_reasons(plan)):
-            step = "Leave out --http: the client then starts pflow itself"
-            message = f"{client.title} cannot use this server: {plan.servers[0].writing.reason}"
-            raise PflowError(message, suggestions=(step,), kind="usage")
-        path = clients.written(client, clients.this_machine())
-        return cls(client=client, name=name, plan=plan, path=path)
 
-    def show(self, host: Host, *, quiet: bool | None = False) -> Report:
-        """Return what to put into the client's config; where it belongs goes to stderr."""
-        _warn(host, self.plan)
-        text = document_text.dump(self.plan.document({}), self.client.form)
-        if not quiet and self.path is None:
-            tell(f"For any client that reads {self.client.title}.")
-        elif not quiet and self.path:
-            verb = "Merge this into" if self.path.exists() else "Put this into a new file,"
-            tell("\n".join([f"{verb} {self.path}", *self._next_steps()]))
-        return Report(data={**self._data(), "text": text}, text=text.rstrip("\n"), is_data=True)
+def setup_plan(chosen: Client, name: str, context: click.Context) -> ExportPlan:
+    """Return what a client's config says of the server that a command line describes."""
+    plan = transfer_plans.plan_export(chosen, {name: _server(context)})
+    if any(_reasons(plan)):
+        step = "Leave out --http: the client then starts pflow itself"
+        message = f"{chosen.title} cannot use this server: {plan.servers[0].writing.reason}"
+        raise PflowError(message, suggestions=(step,), kind="usage")
+    return plan
 
-    def install(self, host: Host, *, force: bool = False) -> Report:
-        """Put the server into the client's own config file; with `force`, even in place of another server."""
-        if self.path is None:
-            step = f"Print it instead: pflow mcp serve --print-config {self.client.name}"
-            message = f"{self.client.title} has no config file of its own"
-            raise PflowError(message, suggestions=(step,), kind="usage")
-        document = {} if force else document_text.load(self.path)
-        there = None
-        if isinstance(document, Mapping):
-            there = client_documents.table_in(document, self.client, self.name)
-        if there is not None and not _is_pflow(there, self.client):
-            raise PflowError(
-                f"{self.path} has a server named {self.name} that is not pflow",
-                suggestions=("Choose another name: --name NAME", "Or replace it: --force"),
-                kind="config",
-                details={"path": str(self.path)},
-            )
-        made, backup = _put(host, self.plan, self.path)
-        _warn(host, self.plan)
-        changed = made.before != made.text.encode()
-        lines = [f"{'Wrote' if changed else 'Already there:'} {self.name} in {self.path}"]
-        lines += [f"The previous file: {backup}"] if backup else []
-        lines += list(self._next_steps()) if changed else []
-        data = {"changed": changed, "replaced": [*made.replaced], "backup": str(backup) if backup else None}
-        text = document_text.dump(self.plan.document({}), self.client.form)
-        return Report(data={**self._data(), "text": text, **data}, text="\n".join(lines))
 
-    def _next_steps(self) -> Iterator[str]:
-        if TOKEN_VARIABLE in json.dumps(self.plan.document({})):
-            yield f"Set {TOKEN_VARIABLE} where {self.client.title} runs, to the token of the server."
-        yield f"Then restart {self.client.title}."
-
-    def _data(self) -> dict[str, Any]:
-        return {
-            "client": self.client.name,
-            "name": self.name,
-            "path": str(self.path) if self.path else None,
-            "cannot_say": list(self.plan.servers[0].writing.lost),
-        }
+def _installed(
+    host: Host,
+    plan: ExportPlan,
+    path: Path | None,
+    data: Mapping[str, Any],
+    next_steps: Sequence[str],
+    *,
+    force: bool,
+) -> Report:
+    """Put the server into the client's own config file."""
+    name = data["name"]
+    if path is None:
+        step = f"Print it instead: pflow mcp serve --print-config {plan.client.name}"
+        message = f"{plan.client.title} has no config file of its own"
+        raise PflowError(message, suggestions=(step,), kind="usage")
+    document = {} if force else document_text.load(path)
+    there = client_documents.table_in(document, plan.client, name) if isinstance(document, Mapping) else None
+    if there is not None and not _is_pflow(there, plan.client):
+        raise PflowError(
+            f"{path} has a server named {name} that is not pflow",
+            suggestions=("Choose another name: --name NAME", "Or replace it: --force"),
+            kind="config",
+            details={"path": str(path)},
+        )
+    made, backup = _put(host, plan, path)
+    _warn(host, plan)
+    changed = made.before != made.text.encode()
+    lines = [f"{'Wrote' if changed else 'Already there:'} {name} in {path}"]
+    lines += [f"The previous file: {backup}"] if backup else []
+    lines += next_steps if changed else []
+    done = {"changed": changed, "replaced": [*made.replaced], "backup": str(backup) if backup else None}
+    return Report(data={**data, **done}, text="\n".join(lines))
 
 
 def _server(context: click.Context) -> dict[str, Any]:

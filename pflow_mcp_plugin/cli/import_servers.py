@@ -95,7 +95,16 @@ def import_servers(
     data = {
         "dry_run": dry_run,
         "config": str(store.path),
-        "files": [_file_data(file) for file in plan.files],
+        "files": [
+            {
+                "client": file.client,
+                "path": str(file.path),
+                "project": file.is_project,
+                "servers": len(file.servers),
+                **({"error": file.error.to_dict()} if file.error else {}),
+            }
+            for file in plan.files
+        ],
         **done,
         "servers": [_server_data(each, moved=moved) for each in plan.servers],
         "secrets": "settings" if moved else "kept" if plan.secrets else "none",
@@ -189,17 +198,6 @@ def _error(plan: ImportPlan) -> PflowError | None:
     if len(failures) > 1:
         return refusal("Files could not be read", problems)
     return failures[0] if failures else None
-
-
-def _file_data(file: FileContent) -> dict[str, Any]:
-    error = {"error": file.error.to_dict()} if file.error else {}
-    return {
-        "client": file.client,
-        "path": str(file.path),
-        "project": file.is_project,
-        "servers": len(file.servers),
-        **error,
-    }
 
 
 def _server_data(each: PlannedServer, *, moved: bool) -> dict[str, Any]:

@@ -49,15 +49,9 @@ def lock(host: Host, file: Path, *, workflows: tuple[str, ...], check: bool) -> 
     Commit it beside your workflows. `pflow run --locked`, `pflow validate --locked` and `pflow mcp sync
     --locked` refuse what differs from it. It contains no values of secrets or variables.
     """
-    return check_lock(host, file, workflows) if check else write_lock(host, file, workflows)
-
-
-def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
-    """Write a lock file with the tools of workflows, by name or file, or with all tools if none is given.
-
-    A file that exists is replaced only if it is a lock file.
-    """
     known = servers(host.paths)
+    if check:
+        return _checked(host, known, file, workflows)
     if workflows:
         used = _used_by(host, workflows)
         _refuse_outdated(known, used)
@@ -82,12 +76,9 @@ def write_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
     return Report(data=data, text=f"{'Wrote' if changed else 'Unchanged:'} {file}: {_counted(locked)}")
 
 
-def check_lock(host: Host, file: Path, workflows: Sequence[str] = ()) -> Report:
-    """Compare a lock file with the tools of workflows, by name or file, or with all servers that it locks.
-
-    Raises `PflowError` with every difference.
-    """
-    known, lock = servers(host.paths), lock_check.read_lock(file)
+def _checked(host: Host, known: Servers, file: Path, workflows: Sequence[str]) -> Report:
+    """Compare a lock file with the tools of workflows, or with all servers that it locks."""
+    lock = lock_check.read_lock(file)
     for warning in lock.warnings:
         host.report(warning)
     if workflows:
@@ -103,7 +94,11 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
     """Return the tools that workflows use; refuse one with mistakes, such as a server that is not synced."""
     types: dict[str, None] = {}
     for word in workflows:
-        workflow = _workflow(host, word)
+        library = host.library
+        if library is not None and word in library.names():
+            workflow = library.get(word)
+        else:
+            workflow = _workflow_in(host, word)
         problems = runner_of(host).validate(workflow)
         if errors := [problem for problem in problems if problem.severity == "error"]:
             raise _refusal(f"Workflow {word}", errors)
@@ -112,10 +107,7 @@ def _used_by(host: Host, workflows: Iterable[str]) -> Used:
     return _used(host, host.registry.describe(types))
 
 
-def _workflow(host: Host, word: str) -> JSONObject:
-    library = host.library
-    if library is not None and word in library.names():
-        return library.get(word)
+def _workflow_in(host: Host, word: str) -> JSONObject:
     try:
         text = storage.read_regular(Path(word)).decode()
     except (OSError, UnicodeDecodeError) as error:

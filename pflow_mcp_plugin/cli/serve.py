@@ -227,7 +227,12 @@ def serve(
     """
     setup = {key: options.pop(key) for key in ("print_config", "install", "name", "force")}
     if setup["print_config"] or setup["install"]:
-        return _set_up_client(context, **setup, quiet=as_json)
+        if setup["print_config"] and setup["install"]:
+            raise click.UsageError("--print-config and --install exclude each other")
+        from pflow_mcp_plugin.cli.client_setup import set_up_client
+
+        # The other options become those of the server that the client starts.
+        return set_up_client(context, **setup, quiet=as_json)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
     _require_http_options(context, options)
@@ -253,25 +258,15 @@ def serve(
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
+    folder = Path(os.path.realpath(root or Path.cwd()))
+    if not folder.is_dir():
+        raise PflowError(f"--root {root} is not a folder", kind="usage")
     served = attrs.evolve(
-        offer.options(_served_folder(root)),
+        offer.options(folder),
         show_secrets=show_secrets,
         secrets=frozenset({inherited} if inherited else ()),
     )
     return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
-
-
-def _set_up_client(
-    context: click.Context, *, print_config: str, install: str, name: str, force: bool, quiet: bool
-) -> Report:
-    """Set up a client instead of serving: the other options become those of the server that it starts."""
-    if print_config and install:
-        raise click.UsageError("--print-config and --install exclude each other")
-    from pflow_mcp_plugin.cli.client_setup import ClientSetup
-    from pflow_mcp_plugin.config.interchange.clients import client
-
-    setup = ClientSetup.of(client(print_config or install), name, context)
-    return setup.install(context.obj, force=force) if install else setup.show(context.obj, quiet=quiet)
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
@@ -291,14 +286,6 @@ def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
             return False
 
     return allowed
-
-
-def _served_folder(root: Path | None) -> Path:
-    """Return the folder whose files clients may name, as a real path."""
-    folder = Path(os.path.realpath(root or Path.cwd()))
-    if not folder.is_dir():
-        raise PflowError(f"--root {root} is not a folder", kind="usage")
-    return folder
 
 
 def taken_token() -> str | None:

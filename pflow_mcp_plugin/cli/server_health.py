@@ -42,15 +42,15 @@ def test_server(host: Host, name: str, *, insecure: bool, startup_timeout: float
     `startup_timeout` is in seconds; None stands for what the config says. A server that the config does not
     allow to be connected to raises `McpError`.
     """
-    try:
-        listing = _listing(host, name, insecure=insecure, startup_timeout=startup_timeout)
-    except ConnectionFailed as error:
-        if not logged_in(host, error):
-            return Report(error=error)
+    offered = False
+    while True:
         try:
             listing = _listing(host, name, insecure=insecure, startup_timeout=startup_timeout)
-        except ConnectionFailed as second:
-            return Report(error=second)
+            break
+        except ConnectionFailed as error:
+            if offered or not logged_in(host, error):
+                return Report(error=error)
+            offered = True
     before = catalog(host).file(name)
     info, timings = listing.info, listing.timings
     data = {

@@ -30,7 +30,6 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import starts_at_once
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
 from pflow_mcp_plugin.discovery.lock_file import LockFile
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
@@ -132,18 +131,13 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
             elif not same(pinned.launch, launch) and server.trust != "auto":
                 old, new = difference(pinned.launch, launch)
                 tell(f"Server {name} was approved as: {old}\n  It is now started by: {new}")
-                if is_interactive() and not _approved(host, name, launch):
+                if not is_interactive():
+                    continue
+                agreed = click.confirm("Approve this and start it?", default=False, err=True)
+                if agreed and current_launch(host, name) == launch:  # it may have changed meanwhile
+                    pins(host).keep_for(name, launch)
+                else:
                     yield name
-
-
-def _approved(host: Host, name: str, launch: JSONObject) -> bool:
-    """Ask whether to start a server by the launch that was shown; what is started is approved."""
-    if not click.confirm("Approve this and start it?", default=False, err=True):
-        return False
-    if current_launch(host, name) != launch:  # it changed during the question
-        return False
-    pins(host).keep_for(name, launch)
-    return True
 
 
 def _asked(

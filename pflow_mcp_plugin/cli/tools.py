@@ -144,11 +144,6 @@ def info(host: Host, node: str, *, new: bool) -> Report:
     The name of a tool alone will do if only one server has it. Of a tool that changed since it was approved,
     the approved version is shown.
     """
-    return describe(host, node, new=new)
-
-
-def describe(host: Host, node: str, *, new: bool = False) -> Report:
-    """Return the report of `pflow mcp info`; starts no server. With `new`, nobody approved what is shown."""
     known = catalog(host)
     entry = find_tool(host, node)
     if entry is None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.cli import client_setup
-from pflow_mcp_plugin.cli.client_setup import ClientSetup
 from pflow_mcp_plugin.cli.serve import serve as serve_command
 from pflow_mcp_plugin.config import document_text
 from pflow_mcp_plugin.config.interchange import clients
@@ -244,12 +243,12 @@ def test_the_users_file_is_written_where_a_project_or_an_older_file_exists_too(s
 
 def setup(name, *arguments):
     with serve_command.make_context("serve", list(arguments)) as context:
-        return ClientSetup.of(client(name), "pflow", context)
+        return client_setup.setup_plan(client(name), "pflow", context)
 
 
 def written(name, *arguments):
     made = setup(name, *arguments)
-    return document_text.dump(made.plan.document({}), made.client.form)
+    return document_text.dump(made.document({}), made.client.form)
 
 
 def test_a_client_gets_no_shell_if_the_command_line_says_so():
@@ -285,7 +284,7 @@ def test_with_a_certificate_the_client_reaches_it_over_tls(tmp_path):
 def test_what_serves_is_recognized_over_http_too():
     for name in ("vscode", "cursor", "codex", "opencode"):
         made = setup(name, "--http", "localhost:1")
-        (server,) = servers(made.plan.document({}), name).values()
+        (server,) = servers(made.document({}), name).values()
         assert client_setup._is_pflow(server, made.client)
 
 

@@ -17,7 +17,7 @@ from schema_values import from_schema
 
 from pflow_mcp_plugin import calls
 from pflow_mcp_plugin.catalog.json_values import is_same
-from pflow_mcp_plugin.cli.tools import describe
+from pflow_mcp_plugin.cli.tools import info
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for
@@ -286,11 +286,15 @@ def test_arguments_that_fit_reach_every_real_tool_by_every_way(server, pflow_hos
             check(pflow_host, answers, server, tool.name, tool.input_schema, EXAMPLES)
 
 
+def example(host, node):
+    return info.main([node], "pflow", obj=host, standalone_mode=False).data["example"]
+
+
 def test_the_example_of_every_real_tool_is_a_node_without_mistakes(pflow_host):
     for server, listed in SERVERS.items():
         tools = [Tool(name=it["name"], input_schema=it["inputSchema"]) for it in listed]
         pflow_host.stub(server, tools)
-    nodes = [describe(pflow_host.host, node).data["example"] for node in pflow_host.nodes()]
+    nodes = [example(pflow_host.host, node) for node in pflow_host.nodes()]
     assert len(nodes) == 527
     for node in nodes:
         node["id"] = "a"
@@ -304,6 +308,6 @@ def test_the_example_of_every_real_tool_is_a_node_without_mistakes(pflow_host):
 def test_the_example_of_a_nasty_tool_is_a_node_without_mistakes(name, pflow_host):
     pflow_host.stub("nasty", [Tool(name=name, input_schema={"type": "object", **NASTY[name]})])
     (node_type,) = pflow_host.nodes()
-    node = {**describe(pflow_host.host, node_type).data["example"], "id": "a"}
+    node = {**example(pflow_host.host, node_type), "id": "a"}
     problems = pflow_host.host.runner.validate({"nodes": [node]})
     assert not [str(it) for it in problems if it.severity == "error"], node
