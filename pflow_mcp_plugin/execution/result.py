@@ -367,22 +367,18 @@ class Artifacts:
     def write(self, content: bytes, mime_type: str) -> dict[str, JSON]:
         """Write content to a private file, unredacted; return its `path`, `mimeType`, `size` and `sha256`."""
         digest = sha256(content).hexdigest()
-        path = self.folder / f"{digest[:24]}{_extension(mime_type)}"
+        plain = mime_type.partition(";")[0].strip().lower()
+        extension = _KNOWN.get(plain)
+        if extension is None:
+            from mimetypes import MimeTypes
+
+            # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
+            extension = MimeTypes().guess_extension(plain) or ""
+        extension = extension if _EXTENSION.fullmatch(extension) else ".bin"
+        path = self.folder / f"{digest[:24]}{extension}"
         if path.is_file() and not path.is_symlink():
             with suppress(OSError):
                 path.touch()  # a host may remove files by their age
         else:
             storage.write_atomic(path, content, follow=False)
         return {"path": str(path), "mimeType": mime_type, "size": len(content), "sha256": digest}
-
-
-def _extension(mime_type: str) -> str:
-    """Return the usual extension of a MIME type, or `.bin`."""
-    plain = mime_type.partition(";")[0].strip().lower()
-    if plain in _KNOWN:
-        return _KNOWN[plain]
-    from mimetypes import MimeTypes
-
-    # MimeTypes() ignores the system's tables, which are slow to read and differ between machines
-    found = MimeTypes().guess_extension(plain) or ""
-    return found if _EXTENSION.fullmatch(found) else ".bin"

@@ -14,6 +14,7 @@ import attrs
 from pflow_mcp_plugin import workflow_chain
 from pflow_mcp_plugin.contract import Field, Host, Interface, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import Kind
 from pflow_mcp_plugin.server import envelopes
 from pflow_mcp_plugin.server.served_tool import (
     Answer,
@@ -76,14 +77,8 @@ class SavedWorkflowTools:
                 self._fingerprint = fingerprint
                 for pattern in self._patterns:
                     if not any(fnmatchcase(name, pattern) for name in names):
-                        problem = Problem(
-                            message=f"--workflows {pattern} matches no saved workflow yet",
-                            severity="warning",
-                            kind="not_found",
-                            suggestion="See: pflow workflow list",
-                            source="mcp",
-                        )
-                        self._host.report(problem)
+                        message = f"--workflows {pattern} matches no saved workflow yet"
+                        self._warn(message, "not_found", "See: pflow workflow list")
             return self._tools
 
     def _built(self, names: Sequence[str]) -> Iterator[ServedTool]:
@@ -95,15 +90,12 @@ class SavedWorkflowTools:
                 workflow = library_of(self._host).get(name)
                 yield workflow_tool(self._host, ToolWorkflow(name=name, workflow=workflow, tool=tool))
             except PflowError as error:
-                self._host.report(
-                    Problem(
-                        message=f"Workflow {name} is not served as a tool: {error.message}",
-                        severity="warning",
-                        kind=error.kind,
-                        suggestion=f"See: pflow validate {name}",
-                        source="mcp",
-                    )
-                )
+                message = f"Workflow {name} is not served as a tool: {error.message}"
+                self._warn(message, error.kind, f"See: pflow validate {name}")
+
+    def _warn(self, message: str, kind: Kind, step: str) -> None:
+        problem = Problem(message=message, severity="warning", kind=kind, suggestion=step, source="mcp")
+        self._host.report(problem)
 
 
 def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:

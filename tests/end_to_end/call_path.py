@@ -1,9 +1,9 @@
-"""Run a workflow and print the functions of the package that stand between `main` and the pipe.
+"""Run a command and print the functions of the package that stand between `main` and the pipe.
 
 What the main thread is in when the arguments of a call are written, then what the event loop's
 thread is in: one line each, outermost first.
 
-    python call_path.py WORKFLOW.json NEEDLE
+    python call_path.py NEEDLE run WORKFLOW.json
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pflow_mcp_plugin
 from pflow_mcp_plugin.host.cli.main import main
 
 PACKAGE = str(Path(pflow_mcp_plugin.__file__).parent)
-WORKFLOW, NEEDLE = sys.argv[1], sys.argv[2].encode()
+NEEDLE, WORDS = sys.argv[1].encode(), sys.argv[2:]
 path: list[str] = []
 
 
@@ -41,6 +41,6 @@ def watch(frame: FrameType, event: str, argument: object) -> None:
 
 
 threading.settrace(watch)
-code = main(["run", WORKFLOW, "--json"])
+code = main(WORDS)
 print("\n".join(path), file=sys.stderr)
 raise SystemExit(code)
