@@ -444,6 +444,16 @@ class NodeSource(ABC):
         """Any plugin's source: explain why a node type does not exist and the next step; None by default."""
         return None
 
+    def lacking(self, text: str) -> Iterable[Problem]:
+        """Any plugin's source: name what it could offer for a search once something is done; none by default.
+
+        Called for a filter, words or a task that the user typed, so it takes a few ms at most.
+
+        Args:
+            text: What the user typed.
+        """
+        return ()
+
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Any plugin's source: warn of what a workflow's nodes need and this machine lacks; none by default.
 

@@ -85,6 +85,10 @@ class LazyToolSource(NodeSource):
         """Explain why a node type does not exist, loading the source on first use."""
         return self._source.missing(node_type)
 
+    def lacking(self, text: str) -> Iterable[Problem]:
+        """Name the servers that a search means and that were never synced, loading the source."""
+        return self._source.lacking(text)
+
     def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
         """Warn of servers that cannot start here, loading the source on first use."""
         return self._source.unmet(node_types)

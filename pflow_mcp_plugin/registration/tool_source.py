@@ -122,6 +122,15 @@ class ToolSource(NodeSource):
         near = nearest(naming.tool_part(tool), spelled)
         return self._no_tool(server, tool, f"pflow mcp call {server} {quote(spelled[near])}" if near else "")
 
+    def lacking(self, text: str) -> Iterator[Problem]:
+        """Yield the problem of each server that a search names and that was never synced."""
+        wanted = text.lower().strip()
+        words = {*re.findall(r"[a-z0-9]+", wanted)}
+        for name in self._store.names():
+            is_meant = words.issuperset(name.split("-")) or (len(wanted) > 2 and wanted in name)
+            if is_meant and not self._unusable(name) and (problem := self.unsynced(name)):
+                yield problem
+
     def unsynced(self, server: str) -> Problem | None:
         """Return the problem that a source lacks the tools of a server that was never synced, else None."""
         if self._catalog.head(server) is not None:

@@ -75,6 +75,33 @@ def test_a_mistake_in_one_server_leaves_the_others_theirs(world):
     assert world.nodes() == ["mcp-time-now"]
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("github", ["github"]),
+        (" GitHub ", ["github"]),
+        ("hub", ["github"]),
+        ("mcp-github-nope", ["github"]),
+        ("create an issue on github", ["github"]),
+        ("the issues of my-team's server on GITHUB", ["github", "my-team"]),
+        ("my team", ["my-team"]),
+        ("team", ["my-team"]),
+        ("time off", []),
+        ("hu", []),
+        ("my github-like tool", ["github"]),
+        ("", []),
+    ],
+)
+def test_a_search_that_names_a_server_without_tools_is_told_to_sync_it(world, text, named):
+    world.add("github")
+    world.add("my-team")
+    world.add("off", disabled=True)
+    world.add("time", "now")
+    found = list(world.source.lacking(text))
+    assert [problem.message for problem in found] == [f"Server {name} is not synced" for name in named]
+    assert [problem.suggestion for problem in found] == [f"Run: pflow mcp sync {name}" for name in named]
+
+
 def test_an_entry_has_the_shape_that_is_specified(world):
     issue = Tool(
         name="create_issue",

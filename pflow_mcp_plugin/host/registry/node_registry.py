@@ -52,6 +52,7 @@ class NodeRegistry(Registry):
         self._plugins = plugins
         self._setting = setting
         self._report = plugins.report
+        self._told: set[str] = set()
         self._saved = SavedEntries(paths.data / SAVED, self._report)
         self._memory = Memory(paths.state / "sources.json", self._report)
         self._lock = threading.Lock()
@@ -108,6 +109,7 @@ class NodeRegistry(Registry):
 
     def rows(self, pattern: str = "") -> list[NodeRow]:
         """Return what `entries` lists as rows, read from the index, not from the sources."""
+        self._tell_lacking(pattern)
         return self._opened().rows(pattern)
 
     def beginning(self, prefix: str) -> list[tuple[str, str]]:
@@ -125,6 +127,7 @@ class NodeRegistry(Registry):
 
     def search_rows(self, words: str, limit: int = 20) -> list[NodeRow]:
         """Return what `search` finds as rows of the index."""
+        self._tell_lacking(words)
         return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
@@ -149,11 +152,22 @@ class NodeRegistry(Registry):
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.
         """
+        self._tell_lacking(task)
         return self._discovery().whole(task, limit)
 
     def discovered_by_clause(self, task: str, most: int, limit: int = 8) -> list[ClauseNodes]:
         """Return the nodes that fit each of the first `most` clauses of a task; no model is asked."""
+        self._tell_lacking(task)
         return self._discovery().by_clause(task, most, limit)
+
+    def _tell_lacking(self, text: str) -> None:
+        """Report once what sources could offer for a search, such as the tools of a server not yet synced."""
+        for origin in self.sources if text else ():
+            if not origin.plugin.own:
+                for problem in asked(partial(origin.lacking, text), self._report) or ():
+                    if problem.message not in self._told:
+                        self._told.add(problem.message)
+                        self._report(problem)
 
     def nearest(self, node_type: str, n: int = 3) -> list[str]:
         """Return the names closest to an unknown one, closest first."""

@@ -88,6 +88,17 @@ class Origin:
             step = next(iter(error.suggestions), "")
             return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
 
+    def lacking(self, text: str) -> list[Problem]:
+        """Return what the source could offer for a search, as warnings."""
+        try:
+            with self._asking("say what it lacks", passing=(PflowError,)):
+                found = _problems(self.source.lacking(text))
+                return [attrs.evolve(problem, severity="warning") for problem in found]
+        except PluginFailed:
+            raise
+        except PflowError:  # it cannot be read, which the search itself reports
+            return []
+
     def unmet(self, node_types: Sequence[str]) -> list[Problem]:
         """Return what nodes of these types need and this machine lacks, as warnings."""
         with self._asking("say what its nodes need"):

@@ -142,7 +142,7 @@ def test_a_corrupt_saved_registry_is_backed_up_and_named(open_with, saved):
     assert path.with_name("registry.json.corrupt-1").read_text() == "oops"
 
 
-@pytest.mark.parametrize("method", ["fingerprint", "get", "entries", "missing", "upgrade"])
+@pytest.mark.parametrize("method", ["fingerprint", "get", "entries", "missing", "lacking", "upgrade"])
 def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
     broken = Source("broken", entry("echo-broken"), prefixes=("",))
     setattr(broken, method, lambda *args: 1 / 0)
@@ -151,6 +151,7 @@ def test_a_broken_source_is_named_and_the_others_answer(open_with, method):
         assert registry.get("echo").source == "pflow"
         assert "echo" in [found.node for found in registry.entries()]
         registry.missing("nowhere")
+        registry.rows("nowhere")
         registry.upgrade({"type": "x"})
         assert "Plugin shout (node source broken)" in opened.messages
 
@@ -210,6 +211,36 @@ def test_a_source_that_cannot_say_what_is_missing_is_no_broken_plugin(open_with)
     with open_with(plugin(source)) as opened:
         problem = opened.host.registry.missing("shout-loud")
         assert (problem.message, problem.suggestion) == ("The config is not TOML", "Correct it")
+        assert "shout" not in opened.messages
+
+
+@pytest.mark.parametrize("ask", ["rows", "search_rows", "discovered", "discover"])
+def test_what_a_source_could_offer_for_a_search_is_told_once_and_for_no_list_of_all(open_with, ask):
+    asked, source = [], Source("shout")
+
+    def lacking(text):
+        asked.append(text)
+        return (Problem(message="Nobody has shouted yet", suggestion="Shout", severity="error"),)
+
+    source.lacking = lacking
+    with open_with(plugin(source)) as opened:
+        registry = opened.host.registry
+        registry.rows()
+        assert (asked, opened.messages) == ([], "")
+        for _ in range(2):
+            getattr(registry, ask)("say it loud")
+        assert asked == ["say it loud"] * 2
+        assert opened.messages.count("Nobody has shouted yet") == 1
+
+
+def test_a_source_that_cannot_say_what_it_lacks_is_no_broken_plugin(open_with):
+    def refuse(text):
+        raise PflowError("The config is not TOML", kind="config")
+
+    source = Source("shout")
+    source.lacking = refuse
+    with open_with(plugin(source)) as opened:
+        assert opened.host.registry.search_rows("loud") == []
         assert "shout" not in opened.messages
 
 
