@@ -25,11 +25,8 @@ _NAME = re.compile(r"(?!__)\w[\w-]*")
 class NodeLink:
     """A link of a chain, once its node type is known and its flags are read.
 
-    Attributes:
-        entry: The node type.
-        given: The values of its flags, by the key of the parameter.
-        asked: The keys of its parameters that become inputs of the workflow.
-        is_whole: Whether every flag could be read; else what the node lacks is unknown.
+    `given` has the values of its flags by the key of the parameter, and `asked` the keys of those that become
+    inputs of the workflow. Unless every flag could be read, and it `is_whole`, what it lacks is unknown.
     """
 
     entry: Entry
@@ -63,13 +60,7 @@ class NodeLink:
 
 @attrs.frozen(kw_only=True)
 class ChainWorkflow:
-    """The workflow that a chain stands for.
-
-    Attributes:
-        workflow: The workflow, as a file would contain it.
-        problems: What its nodes lack.
-        piped: Which flags and nodes refer to what is piped in.
-    """
+    """The workflow that a chain stands for, what its nodes lack, and the flags that take what is piped in."""
 
     workflow: dict[str, JSON]
     problems: tuple[Problem, ...]
@@ -92,6 +83,7 @@ def chain_workflow(
     builder = _Builder(links, has_stdin=has_stdin)
     workflow: dict[str, Any] = {"ir_version": IR_VERSION}
     workflow |= {"description": description} if description else {}
+    # Each node finds what those before it wrote under the names that the user sees.
     workflow["enable_namespacing"] = False
     nodes = [node | ({EXTRA: True} if allows_extra else {}) for node in builder.nodes()]
     workflow |= {"inputs": builder.inputs} if builder.inputs else {}
@@ -149,7 +141,8 @@ class _Builder:
             return False
         if key in self.inputs and self.inputs[key].get("default") != given.value:
             return False
-        return not any(_may_write(it.interface, key) for it in self._links[:place])
+        # Data at the root of the shared store would be lost if an earlier node wrote there.
+        return all(it.interface.open_outputs is False and key not in it.outputs for it in self._links[:place])
 
     def _inputs_asked_for(self, place: int) -> dict[str, Any]:
         """Declare the inputs that the user asked for; return the params of the node that refer to them."""
@@ -168,18 +161,14 @@ class _Builder:
             is_piped = place == 0 and given is None and key == link.interface.piped_key(set(link.given))
             if is_stdin or is_piped:
                 self.inputs[name]["stdin"] = True
-            self._keep_apart(place, name)
+            # Earlier nodes write elsewhere what would replace it.
+            for node_id, link_before in zip(self._ids, self._links[:place], strict=False):
+                if name in link_before.outputs or link_before.interface.open_outputs is True:
+                    mapping = self.mappings.setdefault(node_id, {"output_mappings": {}})
+                    mapping["output_mappings"][name] = f"{node_id}-{name}"
             if name != key or key not in link.interface.inputs:
                 params[key] = f"${{{name}}}"
         return params
-
-    def _keep_apart(self, place: int, name: str) -> None:
-        """Have earlier nodes write elsewhere what would replace an input of the same name."""
-        for earlier in range(place):
-            interface = self._links[earlier].interface
-            if name in self._links[earlier].outputs or interface.open_outputs is True:
-                mapping = self.mappings.setdefault(self._ids[earlier], {"output_mappings": {}})
-                mapping["output_mappings"][name] = f"{self._ids[earlier]}-{name}"
 
     def _piped(self, place: int, params: Mapping[str, object]) -> dict[str, Any]:
         """Return the param of a node that takes what the node before it, or standard input, gives."""
@@ -191,7 +180,8 @@ class _Builder:
         if not key or key in params:
             return {}
         if place == 0:
-            return {key: STDIN} if self._has_stdin and not self._reads_stdin(link) else {}
+            is_taken = any(given.is_template for given in link.given.values())  # what is piped in, by a flag
+            return {key: STDIN} if self._has_stdin and not is_taken else {}
         before = self._links[place - 1]
         # An output of the same name fits better than the result.
         source = key if key in before.outputs else before.result_for(_field(link.entry, key))
@@ -203,10 +193,6 @@ class _Builder:
             return f"${{{key}}}"
         quoted = f"'{key}'" if '"' in key else f'"{key}"'
         return f"${{{self._ids[place]}[{quoted}]}}"
-
-    def _reads_stdin(self, link: NodeLink) -> bool:
-        """Return whether a flag of the first node has taken what is piped in."""
-        return any(given.is_template for given in link.given.values())
 
     def _known(self, place: int) -> set[str]:
         """Return the keys that a node finds in the shared store."""
@@ -229,11 +215,11 @@ class _Builder:
             if any(part.text == STDIN for _, part in references(value)):
                 self.piped.append(f"{shown_flag(_field(link.entry, key))} of {link.entry.node}")
                 is_needed = key in link.given or _field(link.entry, key).required
-                self._declare_stdin(is_needed=is_needed, fields=[_field(link.entry, key)])
+                self._declare_stdin(_field(link.entry, key).types, is_needed=is_needed)
         if self._has_stdin and _STDIN in link.interface.inputs and _STDIN not in {*params, *link.valued}:
-            self._declare_stdin(is_needed=False, fields=[])
+            self._declare_stdin(("any",), is_needed=False)
 
-    def _declare_stdin(self, *, is_needed: bool, fields: Iterable[Field]) -> None:
+    def _declare_stdin(self, types: Iterable[str], *, is_needed: bool) -> None:
         spec = self.inputs.setdefault(
             _STDIN, {"type": "str", "description": "What is piped in", "required": False, "stdin": True}
         )
@@ -241,16 +227,11 @@ class _Builder:
             return
         if is_needed:
             spec.pop("required", None)
-        if any({"str", "any"}.isdisjoint(map(type_name, field.types)) for field in fields):
+        if {"str", "any"}.isdisjoint(map(type_name, types)):
             spec["type"] = "any"
 
     def _lacks(self, message: str, suggestion: str) -> None:
         self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
-
-
-def _may_write(interface: Interface, key: str) -> bool:
-    """Return whether a node may write a key, so that data which a flag put there would be lost."""
-    return interface.open_outputs is not False or any(field.key == key for field in interface.outputs)
 
 
 def _refusal_as_input(field: Field, given: Given | None) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from textwrap import wrap
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, Host, Library, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Entry, Field, Host, Library, PflowError, Problem, Report
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
 from pflow_mcp_plugin.host.direct.link_words import (
     OPTIONS,
@@ -42,12 +42,8 @@ from pflow_mcp_plugin.terminal.printable_text import one_line
 class DirectRun:
     """Runs chains of nodes as typed on a command line.
 
-    Attributes:
-        host: The host, which saves workflows.
-        registry: Its registry.
-        runner: Its runner.
-        prog_name: The words before those of the chain, for messages.
-        around: Coordinates warnings with what a run shows.
+    `prog_name` has the words before those of the chain, for messages, and `around` coordinates warnings with
+    what a run shows.
     """
 
     host: Host
@@ -69,17 +65,28 @@ class DirectRun:
         names = [node.ref.id for node in compiled.every()]
         with shown_run(names, "brief", self.around) as (watcher, _):
             outcome = self.runner.run_compiled(compiled, inputs, watcher=watcher)
-        return _report(outcome, links[-1].entry)
+        outputs = dict(outcome.outputs)
+        # For people the result of the last node, which scripts can use.
+        result = outputs.get(links[-1].interface.result_key, outputs)
+        return attrs.evolve(
+            outcome_report(outcome),
+            data={"outputs": outputs, "result": result, "run_id": outcome.run_id},
+            text=lambda: printed(result) if outputs else "",
+            is_data=True,
+        )
 
     def _compiled(self, chain: Chain, links: Sequence[NodeLink]) -> tuple[Compiled, dict[str, object]]:
         """Return the plan of the run and its inputs; standard input is read only if it is wanted."""
         built = chain_workflow(links, has_stdin=True, is_kept=False, allows_extra=chain.allows_extra)
-        if not _takes_stdin(built):
+        inputs = built.workflow.get("inputs")
+        spec = inputs.get("stdin") if isinstance(inputs, dict) else None
+        if not (isinstance(spec, dict) and spec.get("stdin") is True):
             return self._plan(chain, built), {}
         plan = self._plan(chain, built, {"stdin": STILL_TO_COME})
         text = piped_text()
         if text:
             return plan, {"stdin": text}
+        # Nothing is piped in: the chain is another one, if it can do without.
         built = chain_workflow(links, has_stdin=False, is_kept=False, allows_extra=chain.allows_extra)
         step = "Pipe something in, or write a value in place of -"
         nothing = (f"{user} is read from standard input, but nothing is piped in" for user in built.piped)
@@ -130,25 +137,6 @@ class DirectRun:
         return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
 
 
-def _takes_stdin(built: ChainWorkflow) -> bool:
-    inputs = built.workflow.get("inputs")
-    spec = inputs.get("stdin") if isinstance(inputs, dict) else None
-    return isinstance(spec, dict) and spec.get("stdin") is True
-
-
-def _report(outcome: Outcome, last: Entry) -> Report:
-    """Return the report of a run: for people the result of the last node, which scripts can use."""
-    key = last.interface.result_key
-    outputs = dict(outcome.outputs)
-    result = outputs.get(key, outputs)
-    return attrs.evolve(
-        outcome_report(outcome),
-        data={"outputs": outputs, "result": result, "run_id": outcome.run_id},
-        text=lambda: printed(result) if outputs else "",
-        is_data=True,
-    )
-
-
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:
     """Read the links of a chain; raises one error with all that is wrong with the line."""
     problems = list(chain.problems)
@@ -159,6 +147,7 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
         entry = registry.find(link.node) if link.node else None
         entry = opened(entry) if entry and chain.allows_extra else entry
         if entry is not None:
+            # The first node has nothing before it to refer to: `${` is text there.
             readers.append(FlagReader(entry, templates=place > 0))
             given = readers[-1].read(link.words)
             links.append(NodeLink(entry=entry, given=given, is_whole=not readers[-1].problems))
@@ -167,10 +156,14 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
             problems.append(missing(link.node, place, registry, library))
             unknown = unknown if place else link.node
     if len(links) == len(chain.links):
-        asked = _Asked(links, readers)
-        links = asked.links(chain.inputs)
-        built = chain_workflow(links, has_stdin=True, is_kept=chain.is_kept)
-        problems += [*asked.problems, *_pointless(chain), *built.problems]
+        links, lacking = _with_inputs(links, readers, chain.inputs)
+        problems += lacking
+        for option, value in (("--input", chain.inputs), ("--description", chain.description)):
+            if value and not chain.is_kept:
+                message = f"{option} is for a workflow that is saved or printed"
+                step = f"Add --save NAME or --print, or leave out {option}"
+                problems.append(Problem(message=message, suggestion=step, kind="usage"))
+        problems += chain_workflow(links, has_stdin=True, is_kept=chain.is_kept).problems
     refuse(problems, unknown)
     return links
 
@@ -208,48 +201,32 @@ def refused(problems: Sequence[Problem], unknown: str = "") -> PflowError:
     )
 
 
-class _Asked:
-    """Finds the flags that become inputs of the workflow of a chain.
+def _with_inputs(
+    links: Sequence[NodeLink], readers: Sequence[FlagReader], names: Sequence[str]
+) -> tuple[list[NodeLink], list[Problem]]:
+    """Return the links with the flags that become inputs of the workflow, and a problem for each unknown one.
 
     `--input title` is the flag of the first node that was given a value for it, else of the first that
     has it; `--input NODE.title` names the node.
     """
-
-    def __init__(self, links: Sequence[NodeLink], readers: Sequence[FlagReader]) -> None:
-        self._links = links
-        self._readers = readers
-        self.problems: list[Problem] = []
-
-    def links(self, names: Sequence[str]) -> list[NodeLink]:
-        """Return the links with the keys of those flags."""
-        asked: list[dict[str, None]] = [{} for _ in self._links]
-        for name in names:
-            found = list(self._find(name))
-            typed = [(place, key) for place, key in found if key in self._links[place].given]
-            for place, key in (typed or found)[:1]:
-                asked[place][key] = None
-            if not found:
-                step = "Name a flag of a node; to set a parameter that is called input: --param input=TEXT"
-                message = f"--input {name}: no node has this flag"
-                self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
-        pairs = zip(self._links, asked, strict=True)
-        return [attrs.evolve(link, asked=tuple(keys)) for link, keys in pairs]
-
-    def _find(self, name: str) -> Iterator[tuple[int, str]]:
+    asked: list[dict[str, None]] = [{} for _ in links]
+    problems: list[Problem] = []
+    for name in names:
         node, _, flag = name.rpartition(".")
-        for place, (link, reader) in enumerate(zip(self._links, self._readers, strict=True)):
+        found: list[tuple[int, str]] = []
+        for place, (link, reader) in enumerate(zip(links, readers, strict=True)):
             field = reader.names.find(flag.removeprefix("--"))
             if field and node in ("", link.entry.node):
-                yield place, field.key
-
-
-def _pointless(chain: Chain) -> Iterator[Problem]:
-    """Yield a problem for each option that describes a workflow, of a chain that becomes none."""
-    for option, value in (("--input", chain.inputs), ("--description", chain.description)):
-        if value and not chain.is_kept:
-            message = f"{option} is for a workflow that is saved or printed"
-            step = f"Add --save NAME or --print, or leave out {option}"
-            yield Problem(message=message, suggestion=step, kind="usage")
+                found.append((place, field.key))
+        given = [(place, key) for place, key in found if key in links[place].given]
+        for place, key in (given or found)[:1]:
+            asked[place][key] = None
+        if not found:
+            step = "Name a flag of a node; to set a parameter that is called input: --param input=TEXT"
+            message = f"--input {name}: no node has this flag"
+            problems.append(Problem(message=message, suggestion=step, kind="usage"))
+    pairs = zip(links, asked, strict=True)
+    return [attrs.evolve(link, asked=tuple(keys)) for link, keys in pairs], problems
 
 
 _STDOUT = 1
@@ -282,19 +259,13 @@ def _appended_file() -> Path | None:
         is_appended = fcntl.fcntl(_STDOUT, fcntl.F_GETFL) & os.O_APPEND
         if not is_appended or not stat.S_ISREG(os.fstat(_STDOUT).st_mode):
             return None
-        return _path(_STDOUT)
-    except OSError:  # it is closed
-        return None
-
-
-def _path(descriptor: int) -> Path | None:
-    """Return the path of an open file; raises OSError if the system does not tell it."""
-    if sys.platform == "linux":
-        return Path(f"/proc/self/fd/{descriptor}").readlink()
-    if sys.platform == "darwin":
-        import fcntl
-
-        return Path(os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).partition(b"\0")[0]))
+        if sys.platform == "linux":
+            return Path(f"/proc/self/fd/{_STDOUT}").readlink()
+        if sys.platform == "darwin":
+            found = fcntl.fcntl(_STDOUT, fcntl.F_GETPATH, bytes(1024))
+            return Path(os.fsdecode(found.partition(b"\0")[0]))
+    except OSError:  # it is closed, or the system does not tell
+        pass
     return None
 
 
@@ -339,7 +310,9 @@ def node_help(entry: Entry, prog_name: str) -> str:
         lines += _table([("--OTHER VALUE", "Any other parameter")])
     piped = _piped(entry)
     lines += ["", piped] if piped else []
-    lines += ["", "Outputs:", *_table((it.key, _output(entry, it)) for it in interface.outputs)]
+    marks = {interface.result_key: ", the result"}
+    outputs = [(it.key, f"({it.type}{marks.get(it.key, '')}) {it.description}") for it in interface.outputs]
+    lines += ["", "Outputs:", *_table(outputs)]
     lines += ["", "Options of pflow:", *_table(_OPTIONS)]
     example = " ".join([call, *(flag_with(field, _sample(field)) for field in needed)])
     return "\n".join(map(one_line, [*lines, "", f"Example: {example}"]))
@@ -382,11 +355,6 @@ def _piped(entry: Entry) -> str:
     if len(texts) > 1:
         return "Piped input, or the result of the node before, becomes the required text that no flag sets."
     return ""
-
-
-def _output(entry: Entry, field: Field) -> str:
-    mark = ", the result" if field.key == entry.interface.result_key else ""
-    return f"({field.type}{mark}) {field.description}"
 
 
 def _sample(field: Field) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -25,26 +25,19 @@ from pflow_mcp_plugin.host.direct.link_words import (
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in, type_name, typed
 from pflow_mcp_plugin.host.workflow.findings import cut, listing
-from pflow_mcp_plugin.host.workflow.templates import lone
+from pflow_mcp_plugin.host.workflow.templates import item_of, lone
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
 _DASHES = "-\u2013\u2014"
-"""The most flags that a mistake suggests for an abbreviation."""
 _LONGEST_CHOICES = 60
 """Characters of a list of values that still stands for the value of a flag."""
 
 
 @attrs.frozen(kw_only=True)
 class Given:
-    """A value that a flag gives to a parameter of a node.
-
-    Attributes:
-        field: The parameter.
-        value: The value, in its declared type.
-        is_template: Whether `${...}` in the value is to be filled in.
-    """
+    """A value, in its declared type, that a flag gives to a parameter; a template is to be filled in."""
 
     field: Field
     value: object
@@ -63,15 +56,9 @@ class _Typed:
 
 
 class FlagReader:
-    """Reads the flags of one link of a chain.
+    """Reads the flags of one link of a chain, and collects the `problems` of its words.
 
-    Args:
-        entry: The node type.
-        templates: Whether `${...}` in a value refers to what an earlier node has written.
-
-    Attributes:
-        names: The names of its flags.
-        problems: What is wrong with the words read so far.
+    With `templates`, `${...}` in a value refers to what an earlier node has written.
     """
 
     def __init__(self, entry: Entry, *, templates: bool) -> None:
@@ -122,10 +109,12 @@ class FlagReader:
             word = words[place]
             if not _is_dashed(word):
                 end = next((at for at in range(place, len(words)) if _is_dashed(words[at])), len(words))
-                pairs = list(self._pairs(words[place:end]))
-                if len(pairs) < end - place:
+                # Words of the form `NAME=VALUE` set parameters as `--NAME=VALUE` would.
+                pairs = [self._pair(word) for word in words[place:end]]
+                if all(pairs):
+                    yield from filter(None, pairs)
+                else:
                     self._unexpected(words[place:end], before)
-                yield from pairs if len(pairs) == end - place else ()
                 place = end
                 continue
             place += 1
@@ -134,7 +123,11 @@ class FlagReader:
                 place += place < len(words) and not _is_dashed(words[place])
                 continue
             if item.text is None and not is_switch(item.field):
-                if place >= len(words) or self._is_flag(words[place]):
+                name = words[place].partition("=")[0] if place < len(words) else "--"
+                is_flag = name.startswith("--") and any(
+                    map(self.names.find, (name[2:], name[2:].removeprefix("no-")))
+                )
+                if place >= len(words) or is_flag:
                     self._wrong(f"{item.flag} of {self._entry.node} needs a value", self._form(item.field))
                     continue
                 item = attrs.evolve(item, text=words[place])
@@ -142,15 +135,12 @@ class FlagReader:
             before = item
             yield item
 
-    def _pairs(self, words: Sequence[str]) -> Iterator[_Typed]:
-        """Yield the parameters that words of the form `NAME=VALUE` set, as `--NAME=VALUE` would."""
-        for word in words:
-            name, equals, text = word.partition("=")
-            field = self.names.find(name) if equals else None
-            if equals and field is None and self._entry.interface.open and name.isidentifier():
-                field = Field(key=name)
-            if field is not None:
-                yield _Typed(flag=flag_of(field), field=field, text=text)
+    def _pair(self, word: str) -> _Typed | None:
+        name, equals, text = word.partition("=")
+        field = self.names.find(name) if equals else None
+        if equals and field is None and self._entry.interface.open and name.isidentifier():
+            field = Field(key=name)
+        return _Typed(flag=flag_of(field), field=field, text=text) if field else None
 
     def _named(self, word: str) -> _Typed | None:
         """Return the flag that a word names, with the text after its `=`; None, and a problem, if none."""
@@ -164,7 +154,7 @@ class FlagReader:
             return self._param(text)
         name = flag.removeprefix("--")
         field = self.names.find(name)
-        if field is None and name.startswith("no-"):
+        if field is None and name.startswith("no-"):  # else its own name begins so
             negated = self.names.find(name.removeprefix("no-"))
             if negated and is_switch(negated):
                 if equals:
@@ -209,14 +199,6 @@ class FlagReader:
             return ""
         flags = [shown_flag(field) for field in self.names.shown]
         return f"Its flags are {listing(flags)}" if flags else "It takes no flags"
-
-    def _is_flag(self, word: str) -> bool:
-        name = word.partition("=")[0]
-        if not name.startswith("--"):
-            return False
-        name = name.removeprefix("--")
-        find = self.names.find
-        return find(name) is not None or (name.startswith("no-") and find(name[3:]) is not None)
 
     def _unexpected(self, words: Sequence[str], before: _Typed | None) -> None:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
@@ -270,7 +252,11 @@ class FlagReader:
             return Given(field=item.field, value=STDIN, is_template=True)
         text = self._text(item)
         if self._templates and "${" in text:
-            return Given(field=item.field, value=_with_templates(text, item.field), is_template=True)
+            value = typed(text, item.field)
+            structured = {*map(type_name, item.field.types)} - {"None"} <= {"list", "dict"}
+            if structured and isinstance(value, str) and not lone(text):  # a lone template may stand for any
+                raise TypeMismatch(item.field.type, text)
+            return Given(field=item.field, value=value, is_template=True)
         if is_switch(item.field):
             text = text.strip().lower()
         elif {"str", "any"}.isdisjoint(map(type_name, item.field.types)):
@@ -284,7 +270,7 @@ class FlagReader:
         is_template = False
         for item in items:
             text = "" if item.text is None else self._text(item)
-            if item.text == "-" and not item.is_plain and len(items) == 1:
+            if item.text == "-" and not item.is_plain and len(items) == 1:  # the whole list is piped in
                 return Given(field=field, value=STDIN, is_template=True)
             if self._templates and "${" in text:
                 is_template = True
@@ -332,33 +318,15 @@ def _is_dashed(word: str) -> bool:
     return word.startswith("--") or (bare != word and (bare[:1].isalpha()))
 
 
-def _with_templates(text: str, field: Field) -> object:
-    """Return a value with `${...}` in it, filled in later; a lone template may stand for anything."""
-    value = typed(text, field)
-    structured = {*map(type_name, field.types)} - {"None"} <= {"list", "dict"}
-    if structured and isinstance(value, str) and not lone(text):
-        raise TypeMismatch(field.type, text)
-    return value
-
-
 def _items_in(text: str, field: Field) -> list[object]:
     """Return the items that a text adds to a list: those of a JSON list, else the text itself."""
     listed = json_in(text, exact=True)
     if isinstance(listed, list):
         return [*listed]
-    item = _item(field)
+    item = item_of(field, field.key)
     if text.strip()[:1] == "[":
         raise TypeMismatch("a JSON list", text)
     try:
         return [coerce(typed(text, item), item)]
     except TypeMismatch as error:
         raise TypeMismatch(f"a list of {error.expected}", text) from error
-
-
-def _item(field: Field) -> Field:
-    """Return the declaration of an item of a list."""
-    stated = field.schema.get("items") if isinstance(field.schema, Mapping) else None
-    schema = stated if isinstance(stated, dict) else {}
-    kinds = schema.get("type", "any")
-    kind = " | ".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
-    return Field(key=field.key, type=kind or "any", schema=schema)

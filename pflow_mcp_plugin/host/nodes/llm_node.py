@@ -9,7 +9,6 @@ from typing import Any
 import pocketflow
 
 from pflow_mcp_plugin.contract import PflowError, Run
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.language_model import (
     kept_key,
     llm_library,
@@ -62,7 +61,7 @@ class Llm(pocketflow.Node):
             options["temperature"] = self.params["temperature"]
         key = kept_key(model, run.host.settings.get) if run and run.host.settings else None
         if run and key is not None:
-            run.add_secrets([key])
+            run.add_secrets([key])  # the library's errors may show it
             options["key"] = key
         system, schema = self.params.get("system"), self.params.get("schema")
         try:
@@ -79,14 +78,11 @@ class Llm(pocketflow.Node):
 
     def post(self, shared: MutableMapping[str, Any], prep_res: object, exec_res: dict[str, Any]) -> str:
         """Write the language model's `response`, its name as `model`, and `usage`."""
-        text = exec_res["response"]
-        shared.update(exec_res, response=text if self.params.get("schema") is None else _parsed(text))
+        shared.update(exec_res)
+        if self.params.get("schema") is not None:
+            text = exec_res["response"]
+            try:
+                shared["response"] = json.loads(text)
+            except ValueError as error:
+                raise PflowError(f"The model's answer is not JSON: {abbreviated(text, _SHOWN)}") from error
         return "default"
-
-
-def _parsed(text: str) -> JSON:
-    try:
-        answer: JSON = json.loads(text)
-    except ValueError as error:
-        raise PflowError(f"The model's answer is not JSON: {abbreviated(text, _SHOWN)}") from error
-    return answer

@@ -147,7 +147,7 @@ class Processes:
                 self._changed.notify_all()
 
     def _start(self, command: ChildCommand) -> subprocess.Popen[bytes]:
-        with self._changed:
+        with self._changed:  # so that `__exit__` misses no process that is being started
             if self._closed:
                 raise OSError("the run has ended")
             if self._reaper is None:
@@ -160,7 +160,7 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,
+                start_new_session=True,  # in a group of its own, which can be ended as a whole
             )
             self._running.add(process)
             self._reaper.register(process.pid)
@@ -180,6 +180,7 @@ class _Pipes:
         self._unsent = memoryview(command.stdin.encode("utf-8", "replace"))
         self._outputs = {process.stdout: command.stdout, process.stderr: command.stderr}
         self._selector = selectors.DefaultSelector()
+        # A process reads and writes in any order: waiting for one pipe could block both sides.
         for pipe in (self._stdin, *self._outputs):
             os.set_blocking(pipe.fileno(), False)
             event = selectors.EVENT_WRITE if pipe is self._stdin else selectors.EVENT_READ
@@ -274,7 +275,7 @@ class Shell(pocketflow.Node):
         most = int(positive(self.params, "max_output_mb", MOST_OUTPUT, "MiB") * (1 << 20))
         made = ChildCommand(
             arguments=arguments,
-            env={**env, **variables},
+            env={**env, **variables},  # the line refers to its variables, whatever `env` says
             cwd=self.params.get("cwd"),
             stdin=as_text(argument(self.params, shared, "stdin", default="")),
             timeout=positive(self.params, "timeout", TIMEOUT, "seconds"),
@@ -286,6 +287,7 @@ class Shell(pocketflow.Node):
     def exec(self, prep_res: tuple[ChildCommand, Any]) -> tuple[int, bool]:
         """Run the command of a `shell` node."""
         command, run = prep_res
+        # In a plain pocketflow program nothing else ends the processes.
         kept = run.resources.get(RESOURCE) if run else None
         try:
             with Processes() if kept is None else nullcontext(kept) as processes:
@@ -309,6 +311,7 @@ class Shell(pocketflow.Node):
             shared["lines"] = lines_of(stdout)
             if (found := any_json_in(stdout)) is not None:
                 shared["json"] = found
+        # Redacted before it is cut: a part of a secret would not be found.
         end = redact(stderr[-_REDACTED:]).strip()
         failure = self._failure(command, exec_res, end if len(end) <= _TAIL else f"...{end[-_TAIL:]}")
         shared["error"] = None if failure is None else failure.message

@@ -47,6 +47,7 @@ def evaluator(params: Mapping[str, Any], shared: Mapping[str, Any]) -> Evaluate:
     given: Evaluate | None = params.get(EVALUATE)
     if given:
         return given
+    # Imported late, as it imports jmespath.
     from pflow_mcp_plugin.host.workflow.expressions import parsed
 
     everything = {key: value for key, value in shared.items() if not is_reserved(key)}
