@@ -422,11 +422,6 @@ class Constructs:
             found = [inner for outer in found for inner in it.read_of_one(outer)]
         return found
 
-    def known_runs(self, known: Known) -> Iterator[KnownRun]:
-        """Yield the runs of the node whose values are known before."""
-        for it in self:
-            yield from it.known_runs(known)
-
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
         """Report which constructs do not fit the entry of the node."""
         for it in self:
@@ -491,18 +486,11 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(_NAME.fullmatch(value)) and not value.startswith("__")
 
 
-def _whole(least: int, most: int) -> Callable[[object], bool]:
+def _between(least: float, most: float, what: str, *, whole: bool = False) -> Rule:
     def accepts(value: object) -> bool:
-        return _is_number(value) and least <= value <= most and float(value).is_integer()
+        return _is_number(value) and least <= value <= most and (not whole or float(value).is_integer())
 
-    return accepts
-
-
-def _between(least: float, most: float) -> Callable[[object], bool]:
-    def accepts(value: object) -> bool:
-        return _is_number(value) and least <= value <= most
-
-    return accepts
+    return Rule(accepts, f"{what} from {least} to {most}")
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -511,13 +499,13 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 _HANDLING = ("fail_fast", "continue")
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
-_RETRIES = Rule(_whole(0, MOST_RETRIES), f"a whole number from 0 to {MOST_RETRIES}")
-_SECONDS = Rule(_between(0, LONGEST_WAIT), f"seconds from 0 to {LONGEST_WAIT}")
+_RETRIES = _between(0, MOST_RETRIES, "a whole number", whole=True)
+_SECONDS = _between(0, LONGEST_WAIT, "seconds")
 BATCH: Mapping[str, Rule] = {
     "items": Rule(_is_list, 'a list or a template such as "${list.files}"'),
     "as": Rule(_is_name, "a name of letters, digits, _ and -"),
     "parallel": _FLAG,
-    "max_concurrent": Rule(_whole(1, MOST_CONCURRENT), f"a whole number from 1 to {MOST_CONCURRENT}"),
+    "max_concurrent": _between(1, MOST_CONCURRENT, "a whole number", whole=True),
     "error_handling": Rule(lambda value: value in _HANDLING, "fail_fast or continue"),
     "max_retries": _RETRIES,
     "retry_wait": _SECONDS,
@@ -525,6 +513,6 @@ BATCH: Mapping[str, Rule] = {
 RETRY: Mapping[str, Rule] = {
     "max": _RETRIES,
     "wait": _SECONDS,
-    "backoff": Rule(_between(1, 10), "a number from 1 to 10"),
+    "backoff": _between(1, 10, "a number"),
 }
-CACHE: Mapping[str, Rule] = {"ttl": Rule(_between(0, LONGEST_TTL), f"seconds from 0 to {LONGEST_TTL}")}
+CACHE: Mapping[str, Rule] = {"ttl": _between(0, LONGEST_TTL, "seconds")}

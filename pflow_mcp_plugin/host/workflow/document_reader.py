@@ -32,23 +32,9 @@ T = TypeVar("T")
 SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
 """The JSON Schema of workflow files, for editors: it and this reader accept the same workflows."""
 
-_KEYS = frozenset(
-    {
-        "$schema",
-        "ir_version",
-        "nodes",
-        "edges",
-        "start_node",
-        "inputs",
-        "outputs",
-        "mappings",
-        "enable_namespacing",
-        "template_resolution_mode",
-        "metadata",
-        "name",
-        "description",
-    }
-)
+_PARTS = frozenset({"nodes", "edges", "start_node", "inputs", "outputs", "mappings"})
+_MODES = frozenset({"ir_version", "enable_namespacing", "template_resolution_mode"})
+_KEYS = _PARTS | _MODES | {"$schema", "metadata", "name", "description"}
 NODE_KEYS = frozenset({"id", "type", "params", "purpose", "version", EXTRA, *CONSTRUCT_KEYS})
 EDGE_KEYS = frozenset({"from", "to", "action", "when"})
 MAPPING_KEYS = frozenset({"input_mappings", "output_mappings"})
@@ -93,10 +79,10 @@ def read_document(workflow: JSON, findings: Findings) -> WorkflowDocument:
     )
 
 
-def is_deep(value: JSON) -> bool:
+def is_deep(value: JSON, most: int = _DEEPEST) -> bool:
     """Return whether a value is nested too deeply for a reader that recurses; this one does not."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(most):
         members = [it.values() if isinstance(it, dict) else it for it in level if isinstance(it, dict | list)]
         level = [item for items in members for item in items if isinstance(item, dict | list)]
         if not level:
@@ -283,17 +269,13 @@ class _Reader:
             setting=setting,
             secret=self.get(item, "secret", bool, path, bool(setting)),
         )
-        self.check_default(spec)
-        return spec
-
-    def check_default(self, spec: InputSpec) -> None:
-        if not spec.has_default or spec.default is None:
-            return
         try:
-            coerce(spec.default, spec.field)
+            if spec.default is not None:
+                coerce(spec.default, spec.field)
         except TypeMismatch as error:
             message = f"The default of input {spec.name} must be {error.expected}, got {error.given}"
             self.findings.error(f"{spec.path}.default", message, "Write one, or change the type")
+        return spec
 
     def outputs(self, workflow: JSONObject) -> dict[str, OutputSpec]:
         items = self.get(workflow, "outputs", dict, "$", {})

@@ -113,7 +113,7 @@ class Graph:
         """Follow the default edges from each trapped node, and return the loops found."""
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
-        for node_id in sorted(self.trapped()):
+        for node_id in sorted(self.trapped()):  # a set has no order of its own to report them in
             walked = self._walk(node_id, known)
             following = self.successors[walked[-1]].get("default") if walked else None
             if following in walked:
@@ -309,16 +309,16 @@ class RouteCheck:
 
     def _check_loops(self) -> None:
         for loop in self.graph.default_loops():
+            # A node may end the flow by an action of its own that no edge takes. The default action has an
+            # edge in a loop, and a failure that no edge takes fails the run.
+            may_end = any(
+                entry is None
+                or set(entry.interface.actions) - {"default"} - FAILURES - self.graph.actions(node_id)
+                for node_id, entry in ((node_id, self.entries[node_id]) for node_id in loop)
+            )
             self.findings.add(
                 self.nodes[loop[0]].path,
                 f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
                 "Add an edge that leaves it",
-                severity="warning" if any(map(self._may_end, loop)) else "error",
+                severity="warning" if may_end else "error",
             )
-
-    def _may_end(self, node_id: str) -> bool:
-        """Return whether a node may end the flow by an action of its own that no edge takes."""
-        entry = self.entries[node_id]
-        routed = self.graph.actions(node_id)
-        # The default action has an edge in a loop, and a failure that no edge takes fails the run.
-        return entry is None or bool(set(entry.interface.actions) - {"default"} - FAILURES - routed)

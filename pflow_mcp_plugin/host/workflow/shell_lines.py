@@ -18,7 +18,7 @@ programs interpret their arguments is outside of this: `sh -c ${a}` runs the val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypedDict, TypeGuard
 
@@ -38,53 +38,20 @@ _WORD_ENDS = frozenset(" \t\n;&|(")
 MARK = "\0"
 """What stands in a line for a template."""
 
-_EVALUATING = frozenset(
-    [
-        "eval",
-        "let",
-        "source",
-        ".",
-        "trap",
-        "alias",
-        "read",
-        "unset",
-        "mapfile",
-        "readarray",
-        "enable",
-        "compgen",
-        "complete",
-        "getopts",
-        "fc",
-        "bind",
-    ]
-)
-"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
-_DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
 _RUNNING = frozenset(["eval", "trap"])
 """Builtins whose arguments are a line of their own."""
-_STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
 _READING = frozenset(["read", "mapfile", "readarray", "getopts"])
+_OTHERS = frozenset(["let", "source", ".", "alias", "unset", "enable", "compgen", "complete", "fc", "bind"])
+_EVALUATING = _RUNNING | _READING | _OTHERS
+"""Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
+_DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+_STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
 _RESERVED = frozenset(["if", "then", "elif", "else", "do", "while", "until", "!", "{", "time", "coproc"])
 _COMPOUND = frozenset(["for", "case", "select"])
 _PREFIXES = frozenset(["command", "builtin", "exec"])
-_EVALUATED_NAMES = frozenset(
-    [
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS4",
-        "PROMPT_COMMAND",
-        "ENV",
-        "BASH_ENV",
-        "RANDOM",
-        "SRANDOM",
-        "SECONDS",
-        "LINENO",
-        "HISTCMD",
-        "OPTIND",
-    ]
-)
-"""Variables whose value a shell evaluates: prompts, files that it runs, and integers."""
+_INTEGERS = frozenset(["RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "OPTIND"])
+_EVALUATED_NAMES = _INTEGERS | {"PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "ENV", "BASH_ENV"}
+"""Variables whose value a shell evaluates: integers, prompts, and files that it runs."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*\])?\+?=", re.DOTALL)
 _DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
 _COMPUTED_CODE = re.compile(r"\b(?:eval|let|declare|typeset|source)\b")
@@ -190,10 +157,11 @@ class _Scanner:
                 self._open.pop()
         elif before == "\\":
             return
-        elif char == "`":
-            self._toggle("`")
-        elif char == '"':
-            self._toggle('"')
+        elif char in '`"':
+            if inside == char:
+                self._open.pop()
+            else:
+                self._open.append(char)
         elif char == "(" and before == "$":  # parsed on its own by a shell, even inside double quotes
             self._open.append("(")
         elif before + char in _REFUSED:
@@ -210,12 +178,6 @@ class _Scanner:
             self._open.append("(")
         elif char == "#" and self._before in _WORD_ENDS:
             self._open.append("#")
-
-    def _toggle(self, quote: str) -> None:
-        if self._open[-1] == quote:
-            self._open.pop()
-        else:
-            self._open.append(quote)
 
 
 @attrs.define
@@ -245,8 +207,12 @@ def evaluated_value(line: str) -> str:
     except RecursionError:
         return "a bracket in many others"
     tainted = _tainted(commands, line.count(MARK))
-    integers = _evaluated_names(commands)
-    if held := sorted(tainted & integers):
+    evaluated = set(_EVALUATED_NAMES)
+    for texts in ([word.text for word in words] for words in commands):
+        # Declared integers and references are evaluated too.
+        if not _DECLARING.isdisjoint(texts) and any(re.match(r"-\w*[in]", text) for text in texts):
+            evaluated.update(name for text in texts for name in _NAME.findall(text.partition("=")[0]))
+    if held := sorted(tainted & evaluated):
         return f"the variable {held[0]}"
     if any(found[1] is None or found[1] in tainted for found in _DUPLICATED.finditer(line)):
         return "a redirection"
@@ -365,14 +331,13 @@ def _tainted(commands: Sequence[Sequence[_Word]], templates: int) -> set[str]:
 
 
 def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
+    """Yield the variables that a simple command gives a tainted value."""
     for word in words:
-        found = _ASSIGNMENT.match(word.text)
+        found, is_dirty = _ASSIGNMENT.match(word.text), _is_dirty(word, tainted)
         # A name is enough: arithmetic follows it.
-        if found and (
-            _is_dirty(word, tainted) or tainted.intersection(_NAME.findall(word.text[found.end() :]))
-        ):
+        if found and (is_dirty or tainted.intersection(_NAME.findall(word.text[found.end() :]))):
             yield found[1]
-        if _is_dirty(word, tainted):
+        if is_dirty:
             yield from word.defaults
     texts = [word.text for word in words]
     if any(text in _READING for text in texts):
@@ -382,16 +347,6 @@ def _tainted_by(words: Sequence[_Word], tainted: set[str]) -> Iterator[str]:
             yield texts[texts.index(keyword) + 1]
     if "printf" in texts and "-v" in texts[:-1]:
         yield texts[texts.index("-v") + 1]
-
-
-def _evaluated_names(commands: Iterable[Sequence[_Word]]) -> set[str]:
-    """Return the variables whose values a shell evaluates: its own, and declared integers and references."""
-    found = set(_EVALUATED_NAMES)
-    for words in commands:
-        texts = [word.text for word in words]
-        if any(text in _DECLARING for text in texts) and any(re.match(r"-\w*[in]", it) for it in texts):
-            found.update(name for text in texts for name in _NAME.findall(text.partition("=")[0]))
-    return found
 
 
 class _Reader:

@@ -176,29 +176,30 @@ def resolve(value: object, lookup: Lookup, *, keep_missing: bool = False) -> Any
 
     A template without a value is left as text with `keep_missing`, else `MissingValue` is raised.
     """
-    if isinstance(value, str):
-        if "${" not in value:
-            return value
-        parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(value)]
-        if lone(value):
+
+    def filled(text: str) -> Any:
+        if "${" not in text:
+            return text
+        parts = [_resolve_part(part, lookup, keep_missing=keep_missing) for part in parse(text)]
+        if lone(text):
             return None if isinstance(parts[0], Absent) else parts[0]
         return "".join(map(_inserted, parts))
-    if isinstance(value, dict):
-        return {key: resolve(item, lookup, keep_missing=keep_missing) for key, item in value.items()}
-    if isinstance(value, list):
-        return [resolve(item, lookup, keep_missing=keep_missing) for item in value]
-    return value
+
+    return with_strings(value, filled)
 
 
 def literal(value: Any) -> Any:
     """Return `value` with its `${` escaped at any depth, so that it resolves to itself."""
+    return with_strings(value, lambda text: text.replace("${", "$${"))
+
+
+def with_strings(value: object, change: Callable[[str], Any]) -> Any:
+    """Return a JSON value with each of its strings changed; keys of objects stay as they are."""
     if isinstance(value, str):
-        return value.replace("${", "$${")
+        return change(value)
     if isinstance(value, dict):
-        return {key: literal(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [literal(item) for item in value]
-    return value
+        return {key: with_strings(item, change) for key, item in value.items()}
+    return [with_strings(item, change) for item in value] if isinstance(value, list) else value
 
 
 def text_of(reference: TemplateReference, lookup: Lookup, *, keep_missing: bool = False) -> str:
@@ -237,7 +238,11 @@ def follow(value: object, path: Sequence[str | int], reached: str = "") -> Any:
             # The value at `reached`, in words, if it has no members.
             leaf = "" if isinstance(value, dict | list | tuple) else shown(value)
             leaf = "a string that is not JSON" if isinstance(value, str) else leaf
-            raise MissingValue(reached, _steps_of(value), leaf)
+            names = list(map(str, value)) if isinstance(value, dict) else []
+            if isinstance(value, list | tuple):
+                names = [f"[{index}]" for index in range(len(value))]
+                names = names if len(names) <= _SHOWN else [names[0], "...", names[-1]]
+            raise MissingValue(reached, names, leaf)
         dotted = f"{reached}.{step}" if reached else str(step)
         reached = f"{reached}[{step}]" if isinstance(step, int) else dotted
     return value
@@ -251,15 +256,6 @@ def _step(value: object, step: str | int) -> tuple[bool, object]:
         index = int(step) if str(step).removeprefix("-").isdecimal() else len(value)
         return (True, value[index]) if -len(value) <= index < len(value) else (False, value)
     return False, value
-
-
-def _steps_of(value: object) -> list[str]:
-    if isinstance(value, dict):
-        return [str(key) for key in value]
-    if isinstance(value, (list, tuple)):
-        names = [f"[{index}]" for index in range(len(value))]
-        return names if len(names) <= _SHOWN else [names[0], "...", names[-1]]
-    return []
 
 
 def as_text(value: object) -> str:

@@ -460,7 +460,8 @@ class _Check:
         found = list(self.types.check_use(use))
         self.report_use(node, found)
         known = partial(known_value, lookup=values_of(values))
-        for run in node.constructs.known_runs(known) if has_template(node.params) else ():
+        runs = (run for construct in node.constructs for run in construct.known_runs(known))
+        for run in runs if has_template(node.params) else ():
             lookup = values_of({**values, **run.values})
             of_run = attrs.evolve(use, params=natural | known_params(node, entry, lookup, of_item=True))
             if of_run.params != use.params:

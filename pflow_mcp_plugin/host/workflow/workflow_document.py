@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, TypeGuard
+from typing import Any
 
 import attrs
 
@@ -182,7 +182,14 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
     if isinstance(given, list):
         nodes: list[Any] = []
         for node in given:
-            newer = upgrade(node) if upgrade and _is_node(node) else None
+            # Sources are asked about well-formed nodes only, so they need not check the shape.
+            is_well_formed = (
+                isinstance(node, dict)
+                and isinstance(node.get("id"), str)
+                and isinstance(node.get("type", ""), str)
+                and isinstance(node.get("params", {}), dict)
+            )
+            newer = upgrade(node) if upgrade and is_well_formed else None
             if newer is not None:
                 normal.setdefault("enable_namespacing", False)
             current = node if newer is None else dict(newer)
@@ -196,13 +203,6 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
             distinct = list(dict.fromkeys(ids))
             normal["edges"] = [{"from": one, "to": other} for one, other in pairwise(distinct)]
     return normal
-
-
-def _is_node(node: JSON) -> TypeGuard[JSONObject]:
-    # Sources are asked about well-formed nodes only, so they need not check the shape.
-    if not isinstance(node, dict) or not isinstance(node.get("id"), str):
-        return False
-    return isinstance(node.get("type", ""), str) and isinstance(node.get("params", {}), dict)
 
 
 def bind_inputs(

@@ -25,6 +25,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     parse,
     parse_path,
     resolve,
+    with_strings,
 )
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, WorkflowDocument
 
@@ -142,13 +143,8 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
     return tuple(outputs)
 
 
-def nothing_known(_: TemplateReference) -> object:
-    """Return `UNKNOWN`: before a run, a use knows none of the values that templates name."""
-    return UNKNOWN
-
-
 def known_params(
-    node: NodeSpec, entry: Entry, lookup: KnownValue = nothing_known, *, of_item: bool = False
+    node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
     """Return the params of a use of a node, coerced, with `UNKNOWN` where only the run knows the value.
 
@@ -182,23 +178,23 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
     return lookup
 
 
-def known_value(value: object, lookup: KnownValue = nothing_known) -> Any:
+def known_value(value: object, lookup: KnownValue) -> Any:
     """Return a value of a use with its templates filled in, `UNKNOWN` in place of what they leave open."""
-    if isinstance(value, dict):
-        return {key: known_value(item, lookup) for key, item in value.items()}
-    if isinstance(value, list):
-        return [known_value(item, lookup) for item in value]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    parts = [part for part in parse(value) if not isinstance(part, str)]
-    try:
-        found = [lookup(part) if isinstance(part, TemplateReference) else UNKNOWN for part in parts]
-        # A value with gaps can stand for itself, but not inside other text.
-        if len(found) == 1 and parts[0].text == value:
-            return found[0]
-        return UNKNOWN if any(map(_has_gap, found)) else resolve(value, lookup)
-    except (MissingValue, PflowError):
-        return UNKNOWN
+
+    def known(text: str) -> Any:
+        if "${" not in text:
+            return text
+        parts = [part for part in parse(text) if not isinstance(part, str)]
+        try:
+            found = [lookup(part) if isinstance(part, TemplateReference) else UNKNOWN for part in parts]
+            # A value with gaps can stand for itself, but not inside other text.
+            if len(found) == 1 and parts[0].text == text:
+                return found[0]
+            return UNKNOWN if any(map(_has_gap, found)) else resolve(text, lookup)
+        except (MissingValue, PflowError):
+            return UNKNOWN
+
+    return with_strings(value, known)
 
 
 def _has_gap(value: object) -> bool:

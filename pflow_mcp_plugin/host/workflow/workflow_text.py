@@ -12,7 +12,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
@@ -260,27 +260,22 @@ def _paths(text: str) -> Iterator[tuple[str, int]]:
     yield "$", len(text) - len(text.lstrip("\ufeff \t\r\n"))
     for match in _TOKEN.finditer(text):
         part, offset = match[1], match.start(1)
+        holder, key = around[-1] if around else ("$", None)
         if part in ("}", "]"):
             around = around[:-1]
         elif part == ",":
-            holder, key = around[-1] if around else ("$", None)
             around[-1:] = [(holder, key + 1 if isinstance(key, int) else None)]
         elif part != ":":
-            path = _here(around, part)
+            is_key = bool(around) and key is None
+            if isinstance(key, int):
+                path = f"{holder}[{key}]"
+            else:
+                path = at(holder, _name(part) if key is None else key) if around else holder
             yield path, offset
             if part in ("{", "["):
                 around.append((path, 0 if part == "[" else None))
-            elif around and around[-1][1] is None:
-                around[-1] = (around[-1][0], _name(part))
-
-
-def _here(around: Sequence[tuple[str, int | str | None]], part: str) -> str:
-    if not around:
-        return "$"
-    holder, key = around[-1]
-    if isinstance(key, int):
-        return f"{holder}[{key}]"
-    return at(holder, _name(part) if key is None else key)
+            elif is_key:
+                around[-1] = (holder, _name(part))
 
 
 def _name(part: str) -> str:

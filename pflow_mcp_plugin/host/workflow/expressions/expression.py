@@ -13,7 +13,7 @@ memory and may be huge in a trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from jmespath import ast, exceptions, lexer, parser, visitor
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.workflow.coercion import json_in, refuse_number
+from pflow_mcp_plugin.host.workflow.document_reader import is_deep
 from pflow_mcp_plugin.host.workflow.expressions.functions import (
     ExpressionFunctions,
     NullArgument,
@@ -54,20 +55,9 @@ MOST_WORK = 2_000_000
 LARGEST = 2_000_000
 """The values in anything that an expression makes; sixteen characters count as one."""
 
-_MAKING = frozenset(
-    {
-        "filter_projection",
-        "flatten",
-        "function_expression",
-        "multi_select_dict",
-        "multi_select_list",
-        "projection",
-        "slice",
-        "value_projection",
-    }
-)
+_MAKING = _PROJECTIONS | {"function_expression", "multi_select_dict", "multi_select_list", "slice"}
 _STEPS = frozenset({"field", "index", "slice"})
-_OF_ITEMS = frozenset({"filter_projection", "flatten", "pipe", "projection", "value_projection"})
+_OF_ITEMS = _PROJECTIONS | {"pipe"}
 """What takes something of each item of its first child, or of what that makes."""
 
 
@@ -99,7 +89,7 @@ def read_syntax(text: str) -> Syntax:
         tree = None
     except ValueError as error:  # an integer of thousands of digits
         raise _refused(text, cut(str(error))) from error
-    if tree is None or _is_deep(tree):
+    if tree is None or is_deep(tree, 2 * DEEPEST):  # each level is an object and a list
         raise _refused(text, f"it is nested deeper than {DEEPEST} levels", "Split it up")
     _check_calls(text, tree)
     for node in nodes_in(tree):
@@ -133,30 +123,26 @@ def _tokens(text: str) -> list[Token]:
     found = list(_Lexer().tokenize(text))
     tokens: list[Token] = []
     for token, following in pairwise([*found, {"type": ""}]):
-        if _is_constant(tokens, token, following):
+        kind, before = token["type"], [it["type"] for it in tokens[-2:]]
+        # Not a member, a key or a function of that name.
+        is_value = before[-1:] != ["dot"] and following["type"] not in ("colon", "lparen")
+        if kind == "unquoted_identifier" and token["value"] in _CONSTANTS and is_value:
             tokens.append({**token, "type": "literal", "value": _CONSTANTS[token["value"]]})
-        elif token["type"] == "number" and _continues_number(tokens, token):
+        elif (
+            kind == "number"
+            and before == ["number", "dot"]
+            and token["value"] >= 0
+            and tokens[-2]["end"] == tokens[-1]["start"]
+            and tokens[-1]["end"] == token["start"]
+        ):
             whole = tokens[-2]["start"]
             number = float(text[whole : token["end"]])
             tokens[-2:] = [{**token, "type": "literal", "value": number, "start": whole}]
-        elif token["type"] == "number" and following["type"] == "comma":  # in a list, so not an index
+        elif kind == "number" and following["type"] == "comma":  # in a list, so not an index
             tokens.append({**token, "type": "literal"})
         else:
             tokens.append(token)
     return tokens
-
-
-def _is_constant(tokens: Sequence[Token], token: Token, following: Token) -> bool:
-    if token["type"] != "unquoted_identifier" or token["value"] not in _CONSTANTS:
-        return False
-    is_member = bool(tokens) and tokens[-1]["type"] == "dot"
-    return not is_member and following["type"] not in ("colon", "lparen")
-
-
-def _continues_number(tokens: Sequence[Token], token: Token) -> bool:
-    if len(tokens) < 2 or [it["type"] for it in tokens[-2:]] != ["number", "dot"] or token["value"] < 0:
-        return False
-    return bool(tokens[-2]["end"] == tokens[-1]["start"] and tokens[-1]["end"] == token["start"])
 
 
 class _Parser(parser.Parser):
@@ -209,15 +195,6 @@ def nodes_in(tree: Node) -> Iterator[Node]:
 
 def _children(node: Node) -> list[Node]:
     return [child for child in node["children"] if isinstance(child, dict)]  # those of a slice are numbers
-
-
-def _is_deep(tree: Node) -> bool:
-    level = [tree]
-    for _ in range(DEEPEST):
-        level = [child for node in level for child in _children(node)]
-        if not level:
-            return False
-    return True
 
 
 def _check_calls(text: str, tree: Node) -> None:

@@ -201,19 +201,13 @@ class Reading:
 
     def _projection(self, node: Node, current: Shape) -> Shape:
         base = self._used(node["children"][0], current)
+        for condition in node["children"][2:]:  # of a filter
+            self._shape(condition, self._item(base))
         item = self._shape(node["children"][1], self._item(base))
-        return Shape(types=self._list_types(base), item=self._kept(item))
+        kept = attrs.evolve(item, types=self._types(item) - {"None"})  # null is dropped
+        return Shape(types=self._list_types(base), item=kept)
 
-    def _filter_projection(self, node: Node, current: Shape) -> Shape:
-        base = self._used(node["children"][0], current)
-        self._shape(node["children"][2], self._item(base))
-        item = self._shape(node["children"][1], self._item(base))
-        return Shape(types=self._list_types(base), item=self._kept(item))
-
-    def _kept(self, item: Shape) -> Shape:
-        """Return the shape of an item of a projection, which drops null."""
-        types = self._types(item) - {"None"}
-        return attrs.evolve(item, types=types)
+    _filter_projection = _projection
 
     def _value_projection(self, node: Node, current: Shape) -> Shape:
         self._used(node["children"][0], current)
@@ -224,8 +218,12 @@ class Reading:
         base = self._used(node["children"][0], current)
         item = self._item(base)
         types = self._types(item)
-        flat = item if item.members is not None or (types and "list" not in types) else Shape()
-        return Shape(types=self._list_types(base), item=flat if types or item.members else _undeclared(item))
+        if not types and not item.members:
+            # The items may be lists, which `[]` merges, so a path is a guess that only names values.
+            flat = Shape(path=item.path or None)
+        else:
+            flat = item if item.members is not None or "list" not in types else Shape()
+        return Shape(types=self._list_types(base), item=flat)
 
     def _multi_select_list(self, node: Node, current: Shape) -> Shape:
         for child in node["children"]:
@@ -301,11 +299,6 @@ class Reading:
 
 def _is_ref(node: Node) -> bool:
     return bool(node["type"] == "expref")
-
-
-def _undeclared(item: Shape) -> Shape:
-    # Where the items are lists themselves, `[]` merges them, so a path is a guess that only names values.
-    return Shape(path=item.path) if item.path else Shape()
 
 
 def _loose(types: frozenset[str]) -> frozenset[str]:
