@@ -57,6 +57,9 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 _NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?([eE][-+]?\d{1,3})?\s*", re.ASCII)
 
 
+_TEXT: dict[str, Any] = {"types": ["string"]}
+
+
 class Limits(Protocol):
     """What functions ask before they work."""
 
@@ -158,6 +161,15 @@ class ExpressionFunctions(functions.Functions):
         except OverflowError as error:
             raise _problem(f"{name}() was given a number that is too large") from error
 
+    # Those that are one step in Python; `call_function` counts their work.
+    _func_lower = functions.signature(_TEXT)(lambda _, text: text.lower())
+    _func_upper = functions.signature(_TEXT)(lambda _, text: text.upper())
+    _func_trim = functions.signature(_TEXT)(lambda _, text: text.strip())
+    _func_remove_prefix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removeprefix(part))
+    _func_remove_suffix = functions.signature(_TEXT, _TEXT)(lambda _, text, part: text.removesuffix(part))
+    _func_to_json = functions.signature({"types": []})(lambda _, value: _json(value))
+    _func_items = functions.signature({"types": ["object"]})(lambda _, value: list(map(list, value.items())))
+
     @functions.signature({"types": ["string"]}, {"types": ["array-string"]})
     def _func_join(self, separator: str, array: list[str]) -> str:
         self._limits.require_length(sum(map(len, array)) + len(separator) * len(array))
@@ -192,11 +204,7 @@ class ExpressionFunctions(functions.Functions):
     def _func_to_string(self, arg: Any) -> str:
         return arg if isinstance(arg, str) else _json(arg)
 
-    @functions.signature({"types": []})
-    def _func_to_json(self, arg: Any) -> str:
-        return _json(arg)
-
-    @functions.signature({"types": ["string"]})
+    @functions.signature(_TEXT)
     def _func_from_json(self, text: str) -> Any:
         found = json_in(text)
         if found is not None:
@@ -208,7 +216,7 @@ class ExpressionFunctions(functions.Functions):
             where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
             raise _problem(f"from_json() was given a string that is not JSON{where}") from error
 
-    @functions.signature({"types": ["string"]})
+    @functions.signature(_TEXT)
     def _func_from_csv(self, text: str) -> list[dict[str, Any]]:
         self._limits.spend(text.count(",") + text.count("\n"))
         text = text.removeprefix("\ufeff")
@@ -244,45 +252,25 @@ class ExpressionFunctions(functions.Functions):
         csv.writer(written, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in table)
         return written.getvalue()
 
-    @functions.signature({"types": ["string"]}, {"types": ["string"]})
+    @functions.signature(_TEXT, _TEXT)
     def _func_split(self, text: str, separator: str) -> list[str]:
         self._limits.spend(text.count(separator))
         return text.split(separator) if separator else list(text)
 
-    @functions.signature({"types": ["string"]})
+    @functions.signature(_TEXT)
     def _func_lines(self, text: str) -> list[str]:
         self._limits.spend(text.count("\n") + text.count("\r"))
         return lines_of(text)
 
-    @functions.signature({"types": ["string"]})
+    @functions.signature(_TEXT)
     def _func_words(self, text: str) -> list[str]:
         self._limits.spend(len(text) // 2)
         return text.split()
 
-    @functions.signature({"types": ["string"]}, {"types": ["string"]}, {"types": ["string"]})
+    @functions.signature(_TEXT, _TEXT, _TEXT)
     def _func_replace(self, text: str, old: str, new: str) -> str:
         self._limits.require_length(len(text) + text.count(old) * len(new))
         return text.replace(old, new)
-
-    @functions.signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_remove_prefix(self, text: str, prefix: str) -> str:
-        return text.removeprefix(prefix)
-
-    @functions.signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_remove_suffix(self, text: str, suffix: str) -> str:
-        return text.removesuffix(suffix)
-
-    @functions.signature({"types": ["string"]})
-    def _func_trim(self, text: str) -> str:
-        return text.strip()
-
-    @functions.signature({"types": ["string"]})
-    def _func_lower(self, text: str) -> str:
-        return text.lower()
-
-    @functions.signature({"types": ["string"]})
-    def _func_upper(self, text: str) -> str:
-        return text.upper()
 
     @functions.signature({"types": ["number"]})
     def _func_range(self, count: float) -> list[int]:
@@ -305,10 +293,6 @@ class ExpressionFunctions(functions.Functions):
                 raise _problem(f"group_by() groups by a string or a number, and was given {shown(group)}")
             groups.setdefault(self._func_to_string(group), []).append(item)
         return groups
-
-    @functions.signature({"types": ["object"]})
-    def _func_items(self, value: dict[str, Any]) -> list[list[Any]]:
-        return [[key, item] for key, item in value.items()]
 
     @functions.signature({"types": ["array"]})
     def _func_from_items(self, pairs: list[Any]) -> dict[str, Any]:
