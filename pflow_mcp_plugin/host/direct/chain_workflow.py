@@ -101,7 +101,11 @@ class _Builder:
     def __init__(self, links: Sequence[NodeLink], *, has_stdin: bool) -> None:
         self._links = links
         self._has_stdin = has_stdin
-        self._ids = _ids([link.entry.node for link in links])
+        self._ids: list[str] = []
+        for link in links:  # its type is the id of a node, with a number if it is repeated
+            base = _as_name(link.entry.node)
+            names = (base, *(f"{base}-{number}" for number in range(2, len(links) + 2)))
+            self._ids.append(next(name for name in names if name not in self._ids))
         self.inputs: dict[str, dict[str, Any]] = {}
         self.mappings: dict[str, dict[str, dict[str, str]]] = {}
         self.problems: list[Problem] = []
@@ -152,7 +156,7 @@ class _Builder:
             field, given = _field(link.entry, key), link.given.get(key)
             refusal = _refusal_as_input(field, given)
             if refusal:
-                self._lacks(*refusal)
+                self.problems.append(refusal)
                 continue
             is_stdin = given is not None and given.value == STDIN
             name = key if _NAME.fullmatch(key) else _as_name(key)
@@ -206,7 +210,8 @@ class _Builder:
             flags = ", ".join(map(shown_flag, lacking))
             can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
             step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
-            self._lacks(f"{link.entry.node} needs {flags}", step)
+            message = f"{link.entry.node} needs {flags}"
+            self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
 
     def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
         """Declare the input `stdin` if a node refers to it, or reads its key by itself."""
@@ -230,19 +235,18 @@ class _Builder:
         if {"str", "any"}.isdisjoint(map(type_name, types)):
             spec["type"] = "any"
 
-    def _lacks(self, message: str, suggestion: str) -> None:
-        self.problems.append(Problem(message=message, suggestion=suggestion, kind="usage"))
 
-
-def _refusal_as_input(field: Field, given: Given | None) -> tuple[str, str] | None:
-    """Return why a parameter cannot become an input of the workflow, and the next step; None if it can."""
+def _refusal_as_input(field: Field, given: Given | None) -> Problem | None:
+    """Return why a parameter cannot become an input of the workflow; None if it can."""
     if given is not None and given.is_template and given.value != STDIN:
-        message = f"--input {field.key}: a value with a template cannot be a default"
-        return message, f"Leave out {shown_flag(field)}, or --input"
-    if field.shell_line:
-        message = f"--input {field.key}: a shell command cannot be an input"
-        return message, "Write a workflow, with inputs for the values in the command"
-    return None
+        reason = "a value with a template cannot be a default"
+        step = f"Leave out {shown_flag(field)}, or --input"
+    elif field.shell_line:
+        reason = "a shell command cannot be an input"
+        step = "Write a workflow, with inputs for the values in the command"
+    else:
+        return None
+    return Problem(message=f"--input {field.key}: {reason}", suggestion=step, kind="usage")
 
 
 def _declaration(field: Field, given: Given | None) -> dict[str, Any]:
@@ -256,16 +260,6 @@ def _declaration(field: Field, given: Given | None) -> dict[str, Any]:
 
 def _field(entry: Entry, key: str) -> Field:
     return next((field for field in entry.interface.params if field.key == key), Field(key=key))
-
-
-def _ids(types: Sequence[str]) -> list[str]:
-    """Return an id for each node: its type, with a number if it is repeated."""
-    ids: list[str] = []
-    for node_type in types:
-        base = _as_name(node_type)
-        numbered = (f"{base}-{number}" for number in range(2, len(types) + 2))
-        ids.append(next(name for name in (base, *numbered) if name not in ids))
-    return ids
 
 
 def _as_name(text: str) -> str:

@@ -103,13 +103,8 @@ class DirectRun:
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
         """Save the chain as a workflow, or show it."""
-        built = chain_workflow(
-            links,
-            has_stdin=True,
-            is_kept=True,
-            description=chain.description,
-            allows_extra=chain.allows_extra,
-        )
+        about, extra = chain.description, chain.allows_extra
+        built = chain_workflow(links, has_stdin=True, is_kept=True, description=about, allows_extra=extra)
         workflow = built.workflow
         with unwritten("The command line"):
             compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
@@ -131,9 +126,8 @@ class DirectRun:
             return Report(text=chain_help(self.prog_name))
         entry = self.registry.find(node)
         if entry is None:
-            raise refused(
-                [missing(node, place, self.registry, self.host.library)], node if place == 0 else ""
-            )
+            problem = missing(node, place, self.registry, self.host.library)
+            raise refused([problem], node if place == 0 else "")
         return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
 
 

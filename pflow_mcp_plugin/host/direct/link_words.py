@@ -17,10 +17,8 @@ SEPARATORS = ("then", ">>")
 
 PARAM = "--param"
 """The option that sets a parameter by its exact name, to text as it stands; it stays among a link's words."""
-
 PARAMS = "--params"
 """The option that sets parameters by their exact names, to the values of a JSON object; it stays too."""
-
 _FORMS = {
     "--save": "NAME",
     "--input": "NAME",
@@ -88,7 +86,7 @@ class _Reader:
         place = 0
         while place < len(self._words):
             place = self._read(place)
-        links = tuple(self._link(place) for place in range(len(self._links)))
+        links = tuple(self._link(place, words) for place, words in enumerate(self._links))
         return Chain(
             links=links,
             save=self._only("--save"),
@@ -146,8 +144,7 @@ class _Reader:
             self._wrong(f"{name} is given twice", "Remove one")
         return values[-1] if values else ""
 
-    def _link(self, place: int) -> Link:
-        words = self._links[place]
+    def _link(self, place: int, words: Sequence[str]) -> Link:
         node = words[0] if words else ""
         if not node and len(self._links) == 1:
             self._wrong("A node is missing", "See: pflow registry list")

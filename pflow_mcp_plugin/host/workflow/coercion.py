@@ -176,7 +176,7 @@ def coerce(value: object, field: Field) -> Any:
     if any(_fits(value, name) for name in alternatives):
         return value
     for name in alternatives:
-        converted = _CONVERSIONS.get(name, _no_conversion)(value)
+        converted = _converted(value, name)
         if converted is not _MISFIT:
             return converted
     structured = {"list", "dict"} & {*alternatives}
@@ -239,7 +239,7 @@ def typed(text: str, field: Field) -> object:
 
 
 def _choose(value: object, alternatives: list[str], choices: Sequence[JSON]) -> object:
-    candidates = [value] + [_CONVERSIONS.get(name, _no_conversion)(value) for name in alternatives]
+    candidates = [value] + [_converted(value, name) for name in alternatives]
     for candidate in candidates:
         # 1 == True in Python, not in JSON.
         if any(isinstance(candidate, bool) == isinstance(it, bool) and candidate == it for it in choices):
@@ -280,10 +280,6 @@ def _to_float(value: object) -> object:
         return _MISFIT
 
 
-def _to_bool(value: object) -> object:
-    return {"true": True, "false": False}.get(value, _MISFIT) if isinstance(value, str) else _MISFIT
-
-
 def _to_str(value: object) -> object:
     if not isinstance(value, (bool, int, float)):
         return _MISFIT
@@ -301,8 +297,8 @@ def _from_json(kind: type) -> Callable[[object], object]:
     return convert
 
 
-def _no_conversion(_: object) -> object:
-    return _MISFIT
+def _converted(value: object, name: str) -> object:
+    return _CONVERSIONS[name](value) if name in _CONVERSIONS else _MISFIT
 
 
 _TYPES: Mapping[str, type | tuple[type, ...] | None] = {
@@ -328,7 +324,9 @@ _CONVERSIONS: Mapping[str, Callable[[object], object]] = {
     "str": _to_str,
     "int": _to_int,
     "float": _to_float,
-    "bool": _to_bool,
+    "bool": lambda value: (
+        {"true": True, "false": False}.get(value, _MISFIT) if isinstance(value, str) else _MISFIT
+    ),
     "list": _from_json(list),
     "dict": _from_json(dict),
 }

@@ -41,7 +41,7 @@ LONGEST_WAIT = 3_600
 """Seconds of the longest wait between two attempts."""
 LONGEST_TTL = 31_536_000
 """Seconds, a year: older results are never used."""
-_NAME = re.compile(r"[^\W\d][\w-]*")
+_NAME = re.compile(r"(?!__)[^\W\d][\w-]*")
 
 Path = tuple[str | int, ...]
 Declared = Callable[[TemplateReference], Field | None]
@@ -478,14 +478,6 @@ def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings:
     return members
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) or (isinstance(value, str) and "${" in value)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(_NAME.fullmatch(value)) and not value.startswith("__")
-
-
 def _between(least: float, most: float, what: str, *, whole: bool = False) -> Rule:
     def accepts(value: object) -> bool:
         return _is_number(value) and least <= value <= most and (not whole or float(value).is_integer())
@@ -502,8 +494,14 @@ _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _RETRIES = _between(0, MOST_RETRIES, "a whole number", whole=True)
 _SECONDS = _between(0, LONGEST_WAIT, "seconds")
 BATCH: Mapping[str, Rule] = {
-    "items": Rule(_is_list, 'a list or a template such as "${list.files}"'),
-    "as": Rule(_is_name, "a name of letters, digits, _ and -"),
+    "items": Rule(
+        lambda value: isinstance(value, list) or (isinstance(value, str) and "${" in value),
+        'a list or a template such as "${list.files}"',
+    ),
+    "as": Rule(
+        lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
+        "a name of letters, digits, _ and -",
+    ),
     "parallel": _FLAG,
     "max_concurrent": _between(1, MOST_CONCURRENT, "a whole number", whole=True),
     "error_handling": Rule(lambda value: value in _HANDLING, "fail_fast or continue"),
