@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeGuard
+from urllib.parse import quote
 
 import attrs
 
@@ -25,6 +26,7 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
+from pflow_mcp_plugin.schemas.schema_document import DEEPEST
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 USUAL_TTL = 3_600.0
@@ -259,11 +261,9 @@ class Batch(Construct):
 
     def gathered(self, entry: Entry) -> Entry:
         """Return the entry of its node with lists and counts as outputs."""
-        known = {it.key: it.schema or {"type": list(it.types)} for it in entry.interface.outputs}
-        item: dict[str, JSON] = {"properties": {"error": {}, **known}}
-        if entry.interface.open_outputs:
-            item["additionalProperties"] = True
-        given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": item}
+        item = _outputs_at("#/items/properties", entry)
+        result = _outputs_at("#/items/properties/result/properties", entry)
+        given: dict[str, JSON] = {"item": {}, "index": {"type": "integer"}, "error": {}, "result": result}
         outputs = (
             Field(key="results", type="list", description="Outputs by item", schema={"items": item}),
             Field(key="errors", type="list", description="`{index, item, error}` of each failed item"),
@@ -308,6 +308,28 @@ class Batch(Construct):
         """Return how many items there are, or that there are some."""
         count = self.count(known)
         return "for each item" if count is None else f"for each of {count:,} item{'' if count == 1 else 's'}"
+
+
+def _outputs_at(place: str, entry: Entry) -> dict[str, JSON]:
+    """Return the schema of all outputs of a node, whose properties stand at a place of a document."""
+    known: dict[str, JSON] = {}
+    for field in entry.interface.outputs:
+        key = quote(field.key.replace("~", "~0").replace("/", "~1"), safe="~")
+        known[field.key] = _moved(field.schema, f"{place}/{key}") or {"type": list(field.types)}
+    more: dict[str, JSON] = {"additionalProperties": True} if entry.interface.open_outputs else {}
+    return {"properties": {"error": {}, **known}, **more}
+
+
+def _moved(schema: JSON, place: str, depth: int = DEEPEST) -> JSON:
+    """Return a schema that becomes a part of another, with its references to its own parts."""
+    if depth == 0 or not isinstance(schema, dict | list):
+        return schema
+    if isinstance(schema, list):
+        return [_moved(part, place, depth - 1) for part in schema]
+    moved = {key: _moved(part, place, depth - 1) for key, part in schema.items()}
+    ref = schema.get("$ref")
+    is_own = isinstance(ref, str) and ref.startswith("#")
+    return {**moved, "$ref": f"{place}{str(ref)[1:]}"} if is_own else moved
 
 
 @attrs.frozen(kw_only=True)
