@@ -67,6 +67,7 @@ class Launch:
         era: Protocol era of the last connection with this config: `modern`, `handshake`, or None if unknown.
         sign_in_folder: Where sign-ins are kept; None for the usual folder.
         config_file: The file with the server's config, for messages; None if it is in none.
+        program: Where the last sync found the program of its command, tried if `PATH` has none.
         variables: The variables that decide what is started or reached, with their values; those that only
             bring a secret are left out.
         report: Called with secrets that are learned during the exchange, such as a new access token.
@@ -81,6 +82,7 @@ class Launch:
     era: Literal["modern", "handshake"] | None = None
     sign_in_folder: Path | None = None
     config_file: Path | None = None
+    program: str = ""
     variables: Mapping[str, str] = attrs.field(factory=dict)
     report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
     redactor: Redactor = attrs.field(

@@ -224,6 +224,11 @@ class Catalog:
         same = head is not None and head.config_fingerprint == config_fingerprint
         return head.info.era if head and same else None
 
+    def program(self, server: str, config_fingerprint: str) -> str:
+        """Return where a server's last sync found its program; empty if its config has changed since."""
+        head = self.head(server)
+        return head.program if head and head.config_fingerprint == config_fingerprint else ""
+
     def fingerprint_of(self, server: str) -> str:
         """Return the fingerprint of a server's config at its last sync, empty if it was never synced."""
         head = self.head(server)

@@ -49,6 +49,7 @@ class Head:
         gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
         has_resources: Whether it lists resources that can be read.
         launch: Identity of the launch at the sync; None in a file of an older version.
+        program: Where the sync found the program of a command that is no path; empty if it did not look.
         new: The tools that nobody approved, by raw name.
         withheld: The tools that may not be used before they are approved: raw name to the reason.
         unapproved: Why no tool of the server may be used before it is approved; empty if that is not so.
@@ -63,6 +64,7 @@ class Head:
     gone: Mapping[str, str] = attrs.field(factory=dict)
     has_resources: bool = False
     launch: JSONObject | None = None
+    program: str = ""
     new: frozenset[str] = frozenset()
     withheld: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
@@ -154,6 +156,7 @@ def encode(content: ToolFile) -> bytes:
         "gone": dict(content.gone),
         "has_resources": content.has_resources,
         "launch": content.launch,
+        "program": content.program,
         "new": sorted(content.new),
         "withheld": dict(content.withheld),
         "unapproved": content.unapproved,
@@ -190,6 +193,7 @@ def _head_fields(data: Mapping[str, Any]) -> dict[str, Any]:
         "gone": as_strings(data["gone"]),
         "has_resources": data.get("has_resources", False) is True,
         "launch": None if launch is None else as_table(launch),
+        "program": as_string(data.get("program", "")),
         # An older version kept no approved text beside that of a withheld tool: nothing of it is shown.
         "new": frozenset(as_string(name) for name in data.get("new", data.get("withheld", ()))),
         "withheld": as_strings(data.get("withheld", {})),

@@ -332,7 +332,7 @@ class Pool:
                     raise ConnectionFailed(message, where=where) from error
             reaper = self._reaper
         try:
-            return spawn(launch.server, self._marked(reaper), reaper)
+            return spawn(launch.server, self._marked(reaper), reaper, launch.program)
         except ConnectionFailed as error:
             from pflow_mcp_plugin.client.failures import fit_to_show
 

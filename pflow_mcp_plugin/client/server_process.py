@@ -74,10 +74,14 @@ def require_processes(server: Server) -> None:
     )
 
 
-def spawn(server: Server, marker: str, reaper: Reaper) -> ProcessGroup:
+def spawn(server: Server, marker: str, reaper: Reaper, known_program: str = "") -> ProcessGroup:
     """Spawn the process of a server in a session of its own."""
     environment = child_environment(server.env, marker)
-    program = find_program(server, environment)
+    program = find_program(server, environment, known_program)
+    folder, path = os.path.dirname(program), environment.get("PATH", "")  # noqa: PTH120 - an entry of PATH
+    if os.sep not in server.command and folder not in path.split(os.pathsep):
+        # It was found elsewhere, and may need what lies beside it, as npx needs node.
+        environment["PATH"] = os.pathsep.join(filter(None, (folder, path)))
     try:
         popen = subprocess.Popen(  # noqa: S603 - the command is the user's own config
             [program, *server.args],

@@ -118,7 +118,8 @@ def launch(name: str, store: ServerStore, catalog: Catalog, lookup: Lookup) -> L
     from pflow_mcp_plugin.config.expansion import expand
 
     ready = expand(server, lookup, fingerprint=fingerprint, era=catalog.era(name, fingerprint))
-    return attrs.evolve(ready, config_file=store.file_of(name))
+    program = catalog.program(name, fingerprint)
+    return attrs.evolve(ready, config_file=store.file_of(name), program=program)
 
 
 def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:

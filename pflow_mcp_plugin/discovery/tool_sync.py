@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Launch, Listing, setting
+from pflow_mcp_plugin.presets.server_program import kept_program
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.trust import pins as approvals
 from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity
@@ -181,7 +182,11 @@ class _Approval:
                 next_step=f"Run again: pflow mcp sync {name}",
                 kind="config",
             )
-        found = attrs.evolve(found, launch=launch_identity(server, self.launch.variables))
+        found = attrs.evolve(
+            found,
+            launch=launch_identity(server, self.launch.variables),
+            program=kept_program(self.launch.server, self.launch.program),
+        )
 
         def pinned_now(pinned: Pinned | None) -> Pinned:
             if pinned:

@@ -6,6 +6,7 @@ Importing this loads nothing that starts a process, so that lists and checks can
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -51,9 +52,20 @@ def _expanded(text: str) -> str:
     return substitute(text, value)
 
 
-def find_program(server: Server, environment: Mapping[str, str]) -> str:
+def kept_program(server: Server, before: str) -> str:
+    """Return where a program is found now, for starts with a shorter `PATH`; empty for a path."""
+    if not server.command or os.sep in server.command:
+        return ""
+    try:
+        return find_program(server, {"PATH": server.env.get("PATH", os.environ.get("PATH", ""))}, before)
+    except ConnectionFailed:  # it was started with the `PATH` of another process
+        return before
+
+
+def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
     """Return the path of the program that starts a server with expanded values, in this environment.
 
+    What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
     """
     where = Where(server=server.name, phase="start")
@@ -71,6 +83,9 @@ def find_program(server: Server, environment: Mapping[str, str]) -> str:
     not_executable = shutil.which(server.command, mode=os.F_OK, path=environment.get("PATH"))
     if not_executable is not None:
         raise _denied(not_executable, server, where)
+    elsewhere = shutil.which(server.command, path=str(Path(sys.executable).parent)) or shutil.which(known)
+    if elsewhere:
+        return elsewhere
     from pflow_mcp_plugin.presets import missing_programs
 
     # The login shell is not asked: other servers' connections would wait for it.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from pflow_mcp_plugin.presets.server_program import advise
+from pflow_mcp_plugin.errors import ConnectionFailed
+from pflow_mcp_plugin.presets.server_program import advise, find_program
 from pflow_mcp_plugin.types import Server
 
 
@@ -30,6 +33,26 @@ def test_a_program_on_the_path_of_its_server_is_found(tool):
     assert advise(Server(name="a", command="acme"))
     for path in (str(tool.parent), f"{tool.parent}:${{PATH}}", f"${{NOT_SET:-{tool.parent}}}"):
         assert advise(Server(name="a", command="acme", env={"PATH": path})) is None
+
+
+def test_what_path_lacks_is_looked_for_beside_the_running_python_and_where_it_was(tool, monkeypatch):
+    server, short, other = (
+        Server(name="a", command="acme"),
+        {"PATH": "/usr/bin"},
+        str(tool.with_name("other")),
+    )
+    assert find_program(server, short, str(tool)) == str(tool)
+    for known in ("", other):
+        with pytest.raises(ConnectionFailed, match="Command not found: acme"):
+            find_program(server, short, known)
+    monkeypatch.setattr(sys, "executable", other)
+    assert find_program(server, short) == str(tool)
+    newer = tool.parents[1] / "acme"
+    tool.replace(newer)
+    tool.write_text("")  # there, but not to be run
+    assert find_program(server, {"PATH": str(newer.parent)}, other) == str(newer)
+    with pytest.raises(ConnectionFailed, match="Command not found: acme"):
+        find_program(server, short)
 
 
 def test_a_path_is_looked_for_in_the_working_folder_of_its_server(tool):
