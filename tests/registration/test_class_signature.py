@@ -28,7 +28,8 @@ def test_a_node_type_and_its_class_name_lead_to_each_other():
     assert class_signature.class_name("mcp-github-search-code") == "McpGithubSearchCodeNode"
     assert class_signature.class_name("mcp-12306-get-2x") == "Mcp_12306Get_2xNode"
     assert class_signature.node_type("Mcp_12306Get_2xNode") == "mcp-12306-get-2x"
-    for name in ("Node", "McpNode", "GithubSearchNode", "McpGithubSearch", "Mcp__XNode", "mcpXNode"):
+    assert class_signature.node_type("McpGithubSearchCode") == "mcp-github-search-code"
+    for name in ("Node", "McpNode", "Mcp", "GithubSearchNode", "GithubSearch", "Mcp__XNode", "mcpXNode"):
         assert class_signature.node_type(name) is None
 
 
