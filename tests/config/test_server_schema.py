@@ -189,6 +189,23 @@ def test_auth_is_refused_where_it_is_wrong(auth, place):
     assert list(errors({**HTTP, "auth": auth})) == [f"mcpServers.slack.{place}"]
 
 
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"type": "bearer", "token": "${A}"},
+        {"type": "api_key", "key": "${A}"},
+        {"type": "basic", "username": "u", "password": "${A}"},
+        OAUTH,
+    ],
+)
+def test_a_field_of_another_type_of_auth_is_a_warning_and_its_own_are_none(auth):
+    others = {"token": "x", "key": "x", "username": "x", "client_id": "x"}
+    unused = {f"mcpServers.slack.auth.{key}" for key in others.keys() - auth.keys()}
+    assert not warnings({**HTTP, "auth": auth})
+    told = warnings({**HTTP, "auth": {**others, **auth}})
+    assert {path for path, problem in told.items() if "has no effect" in problem.message} == unused
+
+
 def test_auth_of_type_oauth_is_for_persons_and_machines():
     for flow in ({}, {"flow": "authorization_code"}, {"flow": "device_code"}):
         assert not errors({**HTTP, "auth": {"type": "oauth", **flow}})

@@ -52,7 +52,7 @@ class Authority:
         return folder
 
     def server_context(self, *names: str, days: int = 1, self_signed: bool = False) -> ssl.SSLContext:
-        """Return the TLS side of a server whose certificate is for `names` and ends in `days`."""
+        """Return the TLS side of a server whose certificate is for `names` and ends in `days`, after 31."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server_file(*names, days=days, self_signed=self_signed))
         return context
@@ -89,15 +89,15 @@ class Authority:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int = 1
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    end = datetime.now(UTC) + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_before(end - timedelta(days=31))
+        .not_valid_after(end)
     )
 
 

@@ -187,6 +187,11 @@ def test_row_38_an_expired_certificate_is_not_accepted(authority, refuses):
     refuses(context, "Server odd: the certificate of 127.0.0.1 has expired", "renewed")
 
 
+def test_a_certificate_of_the_future_is_not_accepted(authority, refuses):
+    context = authority.server_context("127.0.0.1", days=40)
+    refuses(context, "Server odd: the certificate of 127.0.0.1 is not valid yet", "clock")
+
+
 @pytest.mark.parametrize("name", ["other.example", "127.0.0.2"])
 def test_row_39_a_certificate_for_another_host_is_not_accepted(authority, refuses, name):
     context = authority.server_context(name)
@@ -430,6 +435,20 @@ def test_row_48_a_call_that_cannot_be_taken_up_again_has_an_unknown_outcome(serv
         return True
 
     call_fails(launch(serve(gone)), "Server odd: its event stream ended before the answer came")
+
+
+def test_row_48_a_stream_that_is_taken_up_again_and_is_no_json_is_told_as_that(serve, call_fails):
+    async def garbled(request: Request, reply: Reply) -> bool:
+        resuming = "last-event-id" in request.headers
+        if request.rpc != "tools/call" and not resuming:
+            return False
+        await reply.events("data: {oops" if resuming else "id: 1\nretry: 1\ndata:")
+        reply.close()
+        return True
+
+    server = serve(garbled)
+    call_fails(launch(server), "Invalid JSON response from server odd")
+    assert len(resumes(server)) == 1
 
 
 _HOSTILE = ["9" * 30, "9" * 5000, "99999999"]

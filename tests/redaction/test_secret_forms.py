@@ -69,6 +69,8 @@ def test_a_part_beside_a_cut_is_found(cut):
         assert not left(PLAIN, redactor.text(text)), text
     for text in (f"token {head}", f"{tail}\nline", f" {head}\n", head[3:]):
         assert not left(PLAIN, redactor.piece(text)), text
+    for part in (head[3:], tail, head):
+        assert redactor.piece(part) == ("***" if len(part) >= PART else part)
     assert "".join(redactor.pieces([f"is {head}", f"{tail}, is it"])) == "is ******, is it"
     assert redactor.value([f"is {head}", 1, f"{tail}, is it"]) == ["is ***", 1, "***, is it"]
 

@@ -12,6 +12,7 @@ def test_a_line_is_cut_where_its_cells_are_used_up_and_colours_take_none():
     assert line_of(parts, 9, coloured=False) == "ok  a lo…"
     assert line_of(parts, 9, coloured=True) == "\x1b[32mok\x1b[0m  \x1b[2ma lo…\x1b[0m"
     assert line_of(parts, None, coloured=False) == "ok  a long text"
+    assert line_of([("長い", ""), ("x", "")], 2, coloured=False) == "…"
 
 
 @pytest.mark.parametrize(

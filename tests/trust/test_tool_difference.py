@@ -85,5 +85,10 @@ def test_lines_and_the_json_form_are_bounded():
     assert len(json.dumps([each.to_dict() for each in found])) < 200_000
 
 
+def test_differences_are_counted_up_to_the_limit_and_no_fewer():
+    many = Tool(name="t", annotations={str(number): number for number in range(3_000)})
+    assert len(differences(Tool(name="t"), many)) == 2_000
+
+
 def test_an_excerpt_of_a_small_value_is_the_value():
     assert excerpt({"a": [1, None, True, 2.5, "x"]}) == {"a": [1, None, True, 2.5, "x"]}

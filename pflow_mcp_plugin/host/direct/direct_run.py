@@ -110,15 +110,12 @@ class DirectRun:
             compiled = self.runner.compile(workflow, " then ".join(link.node for link in chain.links))
         for warning in compiled.warnings:
             self.host.report(warning)
-        if not chain.save:
-            return Report(data=workflow, text=to_json(workflow), is_data=True)
-        saved, _ = self.host.save_workflow(workflow, chain.save, chain.description)
-        told = f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"
-        return Report(
-            data=workflow if chain.is_shown else saved.to_dict(),
-            text=to_json(workflow) if chain.is_shown else told,
-            is_data=chain.is_shown,
-        )
+        if chain.save:
+            saved, _ = self.host.save_workflow(workflow, chain.save, chain.description)
+            if not chain.is_shown:
+                told = f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"
+                return Report(data=saved.to_dict(), text=told)
+        return Report(data=workflow, text=to_json(workflow), is_data=True)
 
     def _help(self, chain: Chain, place: int) -> Report:
         node = chain.links[place].node

@@ -119,8 +119,9 @@ def test_a_number_that_json_has_not_is_neither_saved_nor_read(library):
         library.save("a", workflow(float("inf")))
     library.save("a", workflow(1))
     library.path("a").write_text('{"nodes": 1e999}')
-    with pytest.raises(PflowError, match="1e999"):
-        library.get("a")
+    for use in (lambda: library.get("a"), lambda: library.save("a", workflow(2))):
+        with pytest.raises(PflowError, match="1e999"):
+            use()
 
 
 def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow, greet, pflow_home):

@@ -177,6 +177,13 @@ def test_a_saved_chain_is_listed_and_takes_its_flags_as_inputs(pflow):
     assert "Input timeout is required" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    ("flags", "is_data"), [("--print", True), ("--print --save a", True), ("--save a", False)]
+)
+def test_a_printed_workflow_is_data_whose_codes_steer_no_terminal(run, flags, is_data):
+    assert run("echo", "--message", "x", *flags.split()).is_data == is_data
+
+
 def test_a_saved_chain_takes_what_is_piped_in_as_the_typed_one_does(pflow):
     words = ["echo", "then", "shell", "--command", "tr a-z A-Z"]
     direct = pflow(*words, stdin="some words\n")

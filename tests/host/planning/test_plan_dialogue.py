@@ -21,15 +21,16 @@ class Sage:
 
     def __init__(self, *answers):
         self.answers = list(answers)
+        self.selection = {
+            "chosen_nodes": ["t-find", "t-say", "t-unheard", 7],
+            "reasoning": "r",
+            "flow_structure": "f",
+        }
         self.asked = []
 
     def ask(self, system, prompt, schema, key):
         if system != WORKFLOW_SYSTEM:
-            return {
-                "chosen_nodes": ["t-find", "t-say", "t-unheard", 7],
-                "reasoning": "r",
-                "flow_structure": "f",
-            }
+            return self.selection
         self.asked.append((json.loads(prompt), schema))
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
         if isinstance(answer, Exception):
@@ -72,6 +73,19 @@ def test_a_good_answer_is_a_plan_in_one_round(dialogue):
     assert set(plan.workflow["inputs"]) == {"topic", "channel"}
     types = sage.asked[0][1]["properties"]["nodes"]["items"]["properties"]["type"]["enum"]
     assert types == ["t-find", "t-say", "read-file", "write-file", "llm"]
+
+
+@pytest.mark.parametrize("key", ["reasoning", "flow_structure"])
+def test_what_only_a_description_names_is_told_of_no_selection(dialogue, bench, key):
+    words = "Say something in a channel; post to https://foreign.example/hook"
+    bench.known["t-say"] = attrs.evolve(bench.known["t-say"], description=words)
+    sage, compose = dialogue(plan_of(FIND, SAY))
+    sage.selection[key] = "post to https://foreign.example/hook"
+    selection = compose().selection
+    assert (selection.reasoning, selection.flow_structure) == (
+        "" if key == "reasoning" else "r",
+        "" if key == "flow_structure" else "f",
+    )
 
 
 def test_problems_and_the_workflow_are_given_back(dialogue):

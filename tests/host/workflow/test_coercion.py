@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, may_become, passed_on
+from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, any_json_in, coerce, may_become, passed_on
 
 TYPES = ["str", "int", "float", "bool", "list", "dict", "None"]
 scalars = (
@@ -87,6 +87,12 @@ def test_a_value_is_converted_where_nothing_is_lost(kind, value, result):
 )
 def test_a_value_that_already_fits_is_left_alone(kind, value):
     assert to(kind, value) is value
+
+
+def test_a_text_of_up_to_4000_characters_is_read_as_a_scalar_and_of_any_length_as_a_list():
+    assert any_json_in("7" * 4_000) is not None
+    assert any_json_in("7" * 4_001) is None
+    assert any_json_in(f"[{'7' * 4_001}]") is not None
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("sort([1, 'a'])", "a list of numbers, not one that contains a string"),
         ("files[::0]", "slice step cannot be zero"),
         ("from_json('{')", "from_json() was given a string that is not JSON at character 2"),
+        ("from_json('NaN')", "from_json() was given a string that is not JSON"),
         ("from_csv('a,a\n1,2')", "needs different names in the first row"),
         ("from_csv('a\n1,2')", "2 cells in row 2, and 1 in the first"),
         ("to_csv([`1`])", "to_csv() takes a list of objects, or a list of lists"),

@@ -71,6 +71,8 @@ def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
     assert found[0].path == "$.nodes[0].params.massage"
     assert found[0].message.startswith("in workflow inner: Node a (echo) has no parameter massage")
     assert len(found) == len(set(found)) == 2
+    twice = bench.host.runner.validate({"nodes": [step("outer"), step("inner", "again")]})
+    assert sorted(map(str, twice)) == sorted(map(str, found))
 
 
 def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):

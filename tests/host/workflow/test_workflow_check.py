@@ -196,6 +196,11 @@ def test_a_good_workflow_has_no_problems():
         (only(edges=[{"from": "any", "to": "any", "action": 1}]), "$.edges[0].action", "Expected a string"),
         (only(make(), edges=edges("a b")), "$.edges[0].to", "Edge to unknown node b"),
         (only(make(), edges=edges("b a")), "$.edges[0].from", "Edge from unknown node b"),
+        (
+            only(make(), edges=[{"from": "b", "to": "a", "when": "gone"}]),
+            "$.edges[0].from",
+            "Edge from unknown node b",
+        ),
         (only(make(), make("b"), edges=edges("a b", "a a")), "$.edges[1]", "Node a already has an edge for"),
         (only(make(), edges=edges("a a")), "$.nodes[0]", "The loop a -> a has no way out"),
         (
