@@ -160,6 +160,16 @@ def test_a_host_saves_what_is_valid_in_normal_form():
     assert keeper.library.names() == ["a", "unchecked"]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "not valid JSON: "), ("[" * 100_000, "not valid JSON: "), ("[]", "must be")]
+)
+def test_a_runner_reads_json_objects_and_says_what_else_is_wrong(text, message):
+    assert Runner.read(None, '{"nodes": []}', "wf") == {"nodes": []}
+    with pytest.raises(PflowError, match=message) as caught:
+        Runner.read(None, text, "wf")
+    assert caught.value.kind == "validation"
+
+
 def test_settings_that_cannot_be_changed_say_so():
     assert (Fixed().names(), Fixed().unset("KEY")) == ({}, False)
     with pytest.raises(PflowError, match="does not save settings") as caught:
