@@ -238,9 +238,11 @@ def test_row_37_no_secret_is_left_where_no_token_can_be_had(signed_in):
         assert desk.run("run", desk.workflow, "--json").exit_code == 3
         desk.issuer.mend()
         file.write_text(before)
-    desk.issuer.fail("token", status=400, body={"error": "invalid_grant"})
-    assert desk.run("mcp", "login", "notes").exit_code
-    desk.issuer.mend()
+    for failure in failures(text):
+        desk.issuer.fail("token", **failure)
+        assert desk.run("mcp", "login", "notes").exit_code
+        desk.issuer.mend()
+        file.write_text(before)
     desk.issuer.fail("metadata", status=500, body=text)
     desk.issuer.revoke_tokens()
     for arguments in (("mcp", "test", "notes"), ("mcp", "sync", "--json"), ("run", desk.workflow)):

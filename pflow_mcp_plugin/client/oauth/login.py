@@ -140,6 +140,8 @@ async def login(launch: Launch, person: Person, scopes: Sequence[str] = ()) -> S
     async with AuthorizationRequests(launch.server) as requests:
         found = await discovered(requests)
         former = await in_daemon_thread(_stored, store, key, found.authorization_server.issuer)
+        if former:  # an authorization server may repeat in an error what it knows
+            launch.learn(former.secrets)
         granted = former.tokens.scopes if former and former.tokens else ()
         # In the order of MCP 2025-11-25, "Scope Selection Strategy", but those of the config come first. More
         # are added to what was granted before, so that nothing gets lost.
