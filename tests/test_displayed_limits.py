@@ -53,7 +53,9 @@ def output_of_a_trace(text):
 
 def answer_of_a_model(text):
     with pytest.raises(PflowError) as caught:
-        llm_node._parsed(text)
+        node = llm_node.Llm()
+        node.set_params({"schema": {}})
+        node.post({}, None, {"response": text, "model": "m", "usage": {}})
     return caught.value.message.partition(": ")[2]
 
 
