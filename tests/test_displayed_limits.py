@@ -52,9 +52,9 @@ def output_of_a_trace(text):
 
 
 def answer_of_a_model(text):
+    node = llm_node.Llm()
+    node.set_params({"schema": {}})
     with pytest.raises(PflowError) as caught:
-        node = llm_node.Llm()
-        node.set_params({"schema": {}})
         node.post({}, None, {"response": text, "model": "m", "usage": {}})
     return caught.value.message.partition(": ")[2]
 
