@@ -45,6 +45,7 @@ def test_a_sample_has_all_that_is_required_to_its_innermost_properties():
         ({"type": "null"}, None),
         ({"type": "string", "default": "x"}, "x"),
         ({"const": 0}, 0),
+        ({"type": "string", "minLength": 10**12}, "." * 200),
         ({"$ref": "#/$defs/loop"}, "..."),
         (True, "..."),
     ],

@@ -194,12 +194,14 @@ def check_workflow(
 
 
 def _node_types(checked: Checked) -> Iterator[str]:
-    """Yield the known types of the nodes of a workflow, and of those that it runs."""
-    known = {key: entry for key, entry in checked.entries.items() if key not in checked.called}
-    yield from dict.fromkeys(entry.node for entry in known.values() if entry)
-    for called in checked.called.values():
-        if called.checked:
-            yield from _node_types(called.checked)
+    """Yield the known types of the nodes of a workflow, and of those that it runs, each read once."""
+    waiting, met = [checked], {id(checked)}
+    for each in waiting:
+        known = {key: entry for key, entry in each.entries.items() if key not in each.called}
+        yield from dict.fromkeys(entry.node for entry in known.values() if entry)
+        inner = {id(called.checked): called.checked for called in each.called.values() if called.checked}
+        waiting += [it for key, it in inner.items() if key not in met]
+        met |= inner.keys()
 
 
 class _SubWorkflows:

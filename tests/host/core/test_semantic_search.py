@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from tiny_model import write_model
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Sketch, hookimpl
+from pflow_mcp_plugin.host.matching.sentence_model import ModelFiles, SentenceModel
 from pflow_mcp_plugin.host.registry import semantic_search
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -269,6 +270,13 @@ def test_a_model_that_cannot_be_used_is_said_and_the_words_decide(opened, model,
     opened.host.refresh("t")
     assert "Discovery goes by words only: " in opened.messages
     assert str(model) in opened.messages
+
+
+def test_files_of_a_model_that_cannot_be_read_are_named(tmp_path):
+    model = SentenceModel(ModelFiles(weights=tmp_path / "model.onnx", tokenizer=tmp_path / "vocab.txt"))
+    with pytest.raises(PflowError, match=r"model\.onnx cannot be used: FileNotFoundError") as caught:
+        assert model.identity
+    assert caught.value.kind == "config"
 
 
 def test_without_the_extra_one_question_is_asked_and_nothing_changes(opened, monkeypatch):

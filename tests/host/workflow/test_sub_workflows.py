@@ -71,8 +71,6 @@ def test_problems_in_a_saved_workflow_name_it_and_its_file(bench):
     assert found[0].path == "$.nodes[0].params.massage"
     assert found[0].message.startswith("in workflow inner: Node a (echo) has no parameter massage")
     assert len(found) == len(set(found)) == 2
-    twice = bench.host.runner.validate({"nodes": [step("outer"), step("inner", "again")]})
-    assert sorted(map(str, twice)) == sorted(map(str, found))
 
 
 def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
@@ -149,14 +147,18 @@ def test_the_depth_counts_from_the_top_for_a_workflow_that_was_checked_before(be
 
 def test_workflows_that_multiply_are_refused_quickly(bench):
     library = bench.host.library
-    library.save("w0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
+    for name in ("a", "b", "c", "d"):
+        library.save(f"{name}-0", {"nodes": [{"id": "e", "type": "echo", "params": {"message": 1}}]})
     for level in range(1, DEEPEST):
-        library.save(f"w{level}", {"nodes": [step(f"w{level - 1}", f"n{copy}") for copy in range(10)]})
-    found = bench.host.runner.validate(library.get(f"w{DEEPEST - 1}"))
+        below = {"nodes": [step(f"{name}-{level - 1}", f"n{name}") for name in ("a", "b", "c", "d")]}
+        for name in ("a", "b", "c", "d"):
+            library.save(f"{name}-{level}", below)
+    top = library.get(f"a-{DEEPEST - 1}")
+    found = bench.host.runner.validate(top)
     assert any(f"more than {MOST_NODES:,}" in problem.message for problem in found)
     with pytest.raises(PflowError):
-        bench.host.runner.run(library.get(f"w{DEEPEST - 1}"), {})
-    found, _ = bench.host.runner.validate_flows(library.get(f"w{DEEPEST - 1}"))
+        bench.host.runner.run(top, {})
+    found, _ = bench.host.runner.validate_flows(top)
     assert found
 
 
