@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.cli.tools import call_of, find_tool, list_tools, nearest_tools
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
@@ -133,7 +134,9 @@ def _named_apart(host: Host, words: Sequence[str], *, alone: bool) -> Sequence[s
         return [server, tool, *rest]
     known = not first or first.startswith("-") or first in store.names()
     entry = None if known else find_tool(host, first, alone=alone)
-    return words if entry is None else [entry.labels["server"], entry.labels["tool"], *rest]
+    if entry is not None:
+        return [entry.labels["server"], entry.labels["tool"], *rest]
+    return [server, tool, *rest] if tool and not known and naming.is_server_name(server) else words
 
 
 def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:

@@ -85,6 +85,8 @@ def test_an_unknown_server_names_the_nearest_and_the_next_step(hub):
     assert error.message.startswith("Server githb not configured in ")
     assert error.suggestions == ("Did you mean git-hub?",)
     assert (error.kind, error.exit_code, error.details["unknown"]) == ("not_found", 2, "githb")
+    for word in ("nothere.tool", "nothere.a.b"):
+        assert refused(hub, word).message.startswith("Server nothere not configured in ")
     hub.write("")
     assert refused(hub, "github", "x").suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
 

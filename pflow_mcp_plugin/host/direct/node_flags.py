@@ -204,7 +204,9 @@ class FlagReader:
         """Report words that belong to no flag, with the flag that they may have been meant for."""
         names = [word.partition("=")[0] for word in words if "=" in word]
         unknown = [name for name in names if self.names.find(name) is None]
-        if unknown and len(names) == len(words) and len(words) > 1:
+        # A single word may be a text with an equals sign, such as a URL.
+        is_named = len(words) > 1 or words[0].partition("=")[0].replace("-", "_").isidentifier()
+        if unknown and len(names) == len(words) and is_named:
             self._unknown(f"--{unknown[0]}")
             return
         node, shown = self._entry.node, cut(" ".join(words))
