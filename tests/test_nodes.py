@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 from pocketflow import BatchFlow, Flow, Node
@@ -14,7 +15,7 @@ from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import server_file, tool_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import CallFailed, McpError, Where
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.execution.node import MCPNode
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -166,6 +167,22 @@ def test_what_was_set_on_a_node_survives_a_flow_that_loops_and_has_params_of_its
     with nodes.session():
         flow.run(shared)
     assert shared["totals"] == [7, 7, 7]
+
+
+def test_in_a_test_the_call_of_a_node_is_patched_also_in_a_flow(demo, no_leftovers):
+    add, keep = nodes.McpDemoAdd(a=2), Keep()
+    add >> keep
+    shared = {"b": 3}
+    answer = {"sum": [5], "error": "none"}
+    busy = CallFailed("Too many requests", where=Where(tool="add"), action="rate_limited")
+    with patch.object(add, "call_tool", side_effect=[answer, busy]) as call_tool:
+        Flow(start=add).run(shared)
+        assert (shared["sum"], shared["result"], shared["error"]) == ([5], answer, None)
+        assert shared["kept"] == answer
+        add - "rate_limited" >> keep
+        Flow(start=add).run(shared)
+    assert "Too many requests" in shared["error"]
+    assert [call.args for call in call_tool.call_args_list] == [({"a": 2, "b": 3},)] * 2
 
 
 def test_a_class_has_a_short_name_too(demo):
