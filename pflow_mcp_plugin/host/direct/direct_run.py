@@ -54,7 +54,14 @@ class DirectRun:
 
     def report(self, words: Sequence[str]) -> Report:
         """Run, save or show the chain that the words describe; reports all mistakes before it runs."""
-        refuse_redirection(words, self.prog_name, lambda name: self.registry.find(name) is not None)
+        note = refuse_redirection(
+            words,
+            self.prog_name,
+            lambda name: self.registry.find(name) is not None,
+            self.registry.nearest,
+        )
+        if note is not None:
+            self.host.report(note)
         chain = read_chain(words)
         if chain.help_of is not None:
             return self._help(chain, chain.help_of)
@@ -223,14 +230,32 @@ def _with_inputs(
 _STDOUT = 1
 
 
-def refuse_redirection(words: Sequence[str], program: str, is_node: Callable[[str], bool]) -> None:
-    """Refuse to run if the output is appended to a file named as a node: a `>>` was not quoted."""
+def refuse_redirection(
+    words: Sequence[str],
+    program: str,
+    is_node: Callable[[str], bool],
+    nearest: Callable[[str], Sequence[str]],
+) -> Problem | None:
+    """Refuse to run if the output is appended to a file named as a node: a `>>` was not quoted.
+
+    A file that the shell made for it may also be named as one of the `nearest` nodes; else a note on it is
+    returned, unless its name has a suffix.
+    """
     file = _appended_file()
-    if file is None or not (file.name == "then" or is_node(file.name)):
-        return
-    first = " ".join(map(quote, [program, *takewhile(lambda word: not word.startswith("-"), words)]))
-    following = "" if file.name == "then" else f" {file.name}"
+    if file is None:
+        return None
     is_new = file.is_file() and not file.stat().st_size
+    node = "" if file.name == "then" else file.name
+    if node and not is_node(node):
+        if not is_new or file.suffix:
+            return None
+        node = next(iter(nearest(node)), "")
+        if not node:
+            message = f"The output is appended to the file {file}: `>>` is the shell's own"
+            step = "To pass it on to a node, write `then` in place of it"
+            return Problem(message=message, suggestion=step, severity="warning", kind="usage")
+    first = " ".join(map(quote, [program, *takewhile(lambda word: not word.startswith("-"), words)]))
+    following = f" {node}" if node else ""
     steps = (
         f"Write: {first} ... then{following} ..., or quote it: '>>'",
         *((f"Remove the file that the shell made: rm {quote(str(file))}",) if is_new else ()),

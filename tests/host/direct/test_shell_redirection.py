@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 
 import pytest
 
@@ -23,10 +24,15 @@ def check(tmp_path, monkeypatch):
         descriptor = os.open(tmp_path / name, os.O_WRONLY | os.O_CREAT | flags)
         monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
         try:
-            refuse_redirection(words, "pflow", lambda word: asked.append(word) or word in ("echo", "a b"))
+            note = refuse_redirection(
+                words,
+                "pflow",
+                lambda word: asked.append(word) or word in ("echo", "a b"),
+                lambda word: get_close_matches(word, ["echo", "write-file"], 3),
+            )
         finally:
             os.close(descriptor)
-        return asked
+        return asked, note and note.message
 
     return checked
 
@@ -64,8 +70,20 @@ def test_the_word_then_is_refused_as_well_and_names_are_quoted(check):
 
 
 def test_other_files_are_left_alone_and_nothing_is_looked_up_without_append(check):
-    assert check("notes.txt") == ["notes.txt"]
-    assert check("echo", flags=0) == []
+    assert check("notes.txt") == (["notes.txt"], None)
+    assert check("echo", flags=0) == ([], None)
+
+
+def test_a_new_file_that_is_nearly_named_as_a_node_is_refused_and_any_other_noted(check, tmp_path):
+    with pytest.raises(PflowError) as failure:
+        check("write-fle")
+    assert failure.value.suggestions[0].startswith("Write: pflow read-file ... then write-file ...")
+    asked, note = check("results")
+    assert (asked, str(tmp_path / "results") in note) == (["results"], True)
+    for name in ("write-fle", "results"):
+        (tmp_path / name).write_text("kept", encoding="utf-8")
+        assert check(name) == ([name], None)
+    assert check("write-file.txt") == (["write-file.txt"], None)
 
 
 def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypatch):
@@ -74,7 +92,7 @@ def test_a_pipe_a_terminal_a_device_and_a_closed_output_are_left_alone(monkeypat
     device = os.open(os.devnull, os.O_WRONLY | os.O_APPEND)
     for descriptor in (writing, terminal, device):
         monkeypatch.setattr(direct_run, "_STDOUT", descriptor)
-        refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"))
+        refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"), list)
     for descriptor in (reading, writing, leader, terminal, device):
         os.close(descriptor)
-    refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"))
+    refuse_redirection(WORDS, "pflow", lambda _: pytest.fail("looked up"), list)
