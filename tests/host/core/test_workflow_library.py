@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -219,6 +220,23 @@ def test_inputs_outputs_and_nodes_count_for_a_task(library):
         assert words in match.reason
 
 
+def test_a_model_may_order_the_saved_workflows_of_a_task(library, monkeypatch):
+    for name, description in (("one", "Post the news"), ("two", "Post the news and the weather")):
+        library.save(name, workflow("x"), description)
+    model = SimpleNamespace(key_env_var=None, needs_key=None)
+    asked = []
+    model.prompt = lambda text, **_: asked.append(text) or SimpleNamespace(text=lambda: "two")
+    monkeypatch.setitem(sys.modules, "llm", SimpleNamespace(get_model=lambda name: model))
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    found = library.discover("post the news")
+    assert ([match.item.name for match in found.matches], found.ranked_by) == (["two", "one"], "sage")
+    assert "- one: Post the news\n" in asked[0]
+    monkeypatch.setitem(sys.modules, "llm", None)
+    found = library.discover("post the news")
+    assert ([match.item.name for match in found.matches], found.ranked_by) == (["one", "two"], "words")
+    assert "sage cannot be asked" in found.note
+
+
 def test_a_broken_workflow_is_not_found_for_a_task(library):
     library.save("a", workflow("x"), "Say x aloud")
     library.path("b").write_text("{")
@@ -287,6 +305,31 @@ def test_saves_at_the_same_time_lose_no_version(library):
         list(threads.map(lambda number: library.save("a", workflow(number)), range(16)))
     kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 17)}
     assert kept == set(range(16))
+
+
+SAVER = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
+
+library = WorkflowLibrary(Path(sys.argv[1]))
+for number in range(50):
+    message = f"{sys.argv[2]} {number}"
+    print(library.save("a", {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}).version)
+"""
+
+
+def test_two_processes_that_save_the_same_name_lose_no_version(library):
+    command = [sys.executable, "-c", SAVER, str(library.folder)]
+    savers = [
+        subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("left", "right")
+    ]
+    told = [int(line) for saver in savers for line in saver.communicate(timeout=60)[0].split()]
+    assert [saver.returncode for saver in savers] == [0, 0]
+    assert sorted(told) == list(range(1, 101))  # each is told its own version
+    kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 101)}
+    assert kept == {f"{name} {number}" for name in ("left", "right") for number in range(50)}
 
 
 def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_is(pflow, tmp_path):
