@@ -130,6 +130,17 @@ class KeepsInjectionToItself(WithRunner):
             return attrs.evolve(super()._compile(node), injected={})
 
 
+class TellsContextsOfWhatDoesNotCompile(WithRunner):
+    class runner_class(ForeignRunner):  # noqa: N801 - the same
+        def _compile(self, node):
+            try:
+                return super()._compile(node)
+            except contract.PflowError:
+                for _, context in self._host.ask("pflow_run_context", None):
+                    context.__enter__()
+                raise
+
+
 class LetsPluginsSetAnyParameter(WithRunner):
     class runner_class(ForeignRunner):  # noqa: N801 - the same
         def _compile(self, node):
@@ -215,6 +226,7 @@ MISTAKES = {
     ChecksConfigAtTheStart: "config_is_checked_only_when_asked",
     InjectsTwice: "each_node_is_injected_once_and_knows_its_host",
     KeepsInjectionToItself: "each_node_is_injected_once_and_knows_its_host",
+    TellsContextsOfWhatDoesNotCompile: "a_plugin_that_fails_to_inject_stops_the_compilation",
     LetsPluginsSetAnyParameter: "a_parameter_that_is_not_special_is_refused",
     TellsContextsNothing: "a_failure_reaches_every_context_and_none_can_undo_it",
     LetsContextsUndoAFailure: "a_context_that_fails_to_close_is_reported_and_changes_nothing",

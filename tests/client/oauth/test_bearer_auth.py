@@ -48,6 +48,22 @@ def test_a_missing_scope_is_named_with_how_to_get_it(realm, pool, is_machine, sc
     assert realm.count("tools/call") == 1
 
 
+@pytest.mark.parametrize(
+    ("challenge", "offered"), [({}, False), ({"www_authenticate": "Bearer scope=a"}, True)]
+)
+def test_a_login_is_offered_for_a_refusal_only_if_a_scope_is_missing(realm, pool, challenge, offered):
+    async def refuse(request, reply):
+        if request.rpc != "tools/call":
+            return await realm.server._answer(request, reply)
+        return await reply.status(403, **challenge)
+
+    realm.sign_in()
+    realm.scripts["/mcp"] = refuse
+    with pytest.raises(McpError, match="access denied") as failure:
+        pool.call(realm.launch(), ACT)
+    assert failure.value.details.get("login", False) is offered
+
+
 @pytest.mark.parametrize("is_machine", [True, False])
 def test_a_scope_that_the_token_has_already_leads_to_no_further_login(realm, pool, is_machine):
     async def never(request, reply):

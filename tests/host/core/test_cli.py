@@ -283,6 +283,13 @@ def test_wrong_usage_is_one_object_and_exit_code_2(pflow, shouting, arguments, m
     assert message in err
 
 
+@pytest.mark.parametrize("words", ["voice shout --loud", "registry describe", "registry search x --limit 0"])
+def test_wrong_usage_of_a_command_leads_to_its_help(pflow, shouting, words):
+    group, command, *_ = words.split()
+    _, _, err = pflow(*words.split(), plugins=[shouting])
+    assert err.endswith(f"  -> See: pflow {group} {command} --help\n")
+
+
 def test_words_that_name_no_command_of_a_group_go_to_its_fallback(pflow, singing):
     assert pflow("voice", "la", "--la", "x y", plugins=[singing]) == (0, "la --la x y\n", "")
     assert pflow("voice", "sing", "la", plugins=[singing]) == (0, "la\n", "")
@@ -689,6 +696,18 @@ def test_output_that_cannot_be_written_is_a_failure(words, unbuffered):
     with Path("/dev/full").open("wb") as full:
         to = {"stdout": full, "stderr": subprocess.PIPE, "env": environment}
         done = subprocess.run([*PROGRAM, *words.split()], timeout=60, check=False, **to)
+    assert done.returncode == 1
+    assert done.stderr == b"Error: the output could not be written: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("how", ["sys.stdout.close()", "sys.stdout = None"])
+def test_a_full_disk_is_told_where_a_plugin_took_the_stream_away(how):
+    code = "from pflow_mcp_plugin.host.standard_streams import Streams"
+    code = f"import sys; {code}; streams = Streams(); {how}; sys.exit(streams.answer('x'))"
+    with Path("/dev/full").open("wb") as full:
+        to = {"stdout": full, "stderr": subprocess.PIPE}
+        done = subprocess.run([sys.executable, "-P", "-c", code], timeout=60, check=False, **to)
     assert done.returncode == 1
     assert done.stderr == b"Error: the output could not be written: No space left on device\n"
 

@@ -433,6 +433,9 @@ def test_each_edge_of_a_drawing_leads_from_the_border_of_its_node_to_that_of_the
     box = r'<g[^>]*><title>(\w+): .*?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"'
     boxes = re.findall(box, drawing)
     spots = {name: tuple(map(int, numbers)) for name, *numbers in boxes}
+    wide, high = map(int, re.search(r'<svg [^>]*width="(\d+)" height="(\d+)"', drawing).groups())
+    right, bottom = (max(spot[axis] + spot[axis + 2] for spot in spots.values()) for axis in (0, 1))
+    assert spots["n0"][:2] == (wide - right, high - bottom)  # it starts in the corner, within even margins
     lines = re.findall(r'class="edge[^"]*" [^>]* d="([^"]+)"', drawing)
     ends = [(one, other) for one, routes in drawn.graph.successors.items() for other in routes.values()]
     assert len(lines) == len(ends) == len(onwards) + len(back)
