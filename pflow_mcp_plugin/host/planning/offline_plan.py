@@ -133,8 +133,6 @@ _SURE = 0.5
 """The confidence from which a tool does what an own node would do too, and that of an own node."""
 _FAIR = 0.35
 _FAR, _TELLING = 3, 0.3
-_FAIR = 0.35
-_FAR, _TELLING = 3, 0.3
 _CLAUSES, _LOOKED_AT, _RIVALS = 50, 30, 5
 """How many clauses are read, nodes of each looked at, and compared."""
 _NODE = re.compile(r"\$\.nodes\[(\d+)\]")
