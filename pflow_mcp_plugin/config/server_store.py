@@ -266,10 +266,17 @@ class ServerStore:
         )
 
     def differing(self, tables: JSONObject) -> tuple[str, ...]:
-        """Return the names of those servers that the user's config has with another table."""
+        """Return the names of those servers that the user's config has with another table.
+
+        Which preset a table came from makes no difference.
+        """
         own = self._read().own
-        cleaned = {name: server_schema.clean(table) for name, table in tables.items() if name in own}
-        return tuple(name for name, table in cleaned.items() if not _is_same(own[name], table))
+        pairs = {name: (own[name], server_schema.clean(tables[name])) for name in tables if name in own}
+        return tuple(
+            name
+            for name, pair in pairs.items()
+            if not _is_same(*({**mapping(table), "preset": ""} for table in pair))
+        )
 
     def switch(self, names: Iterable[str], *, disabled: bool) -> StoreChange:
         """Enable or disable servers; all of them or none."""

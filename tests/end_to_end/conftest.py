@@ -46,7 +46,7 @@ def configured(pflow, pflow_home, homes) -> Callable[..., None]:
 
 
 def _configure(pflow: Callable[..., Any], server: str, document: str, *, sync: bool) -> None:
-    assert pflow("mcp", "add", document).exit_code == 0
+    assert pflow("mcp", "add", "--replace", document).exit_code == 0
     if sync:
         synced = pflow("mcp", "sync", server)
         assert synced.exit_code == 0, synced.stderr

@@ -175,7 +175,7 @@ def test_a_variable_that_is_not_set_stops_a_header_and_starts_nothing(refused, p
     scripted("one")
     auth = {"type": "bearer", "token": "${NOT_SET_AT_ALL}"}
     table = {"type": "http", "url": "http://127.0.0.1:9/mcp", "auth": auth, "trust": "auto"}
-    pflow("mcp", "add", json.dumps({"odd": table}))
+    pflow("mcp", "add", "--replace", json.dumps({"odd": table}))
     refused(2, ["NOT_SET_AT_ALL"], "run", workflow(("a", "mcp-odd-one", {})))
 
 

@@ -130,7 +130,7 @@ def hanging(pflow, started, workflow, tmp_path):
     log = tmp_path / "log"
     assert pflow("mcp", "add", _table("Plain", log)).exit_code == 0
     assert pflow("mcp", "sync", "odd").exit_code == 0
-    assert pflow("mcp", "add", _table("HangsWithAFamily", log)).exit_code == 0
+    assert pflow("mcp", "add", "--replace", _table("HangsWithAFamily", log)).exit_code == 0
     run = started("run", workflow(("a", "mcp-odd-act", {"value": "x"})), start_new_session=True)
     until(lambda: "call x" in log.read_text(encoding="utf-8"), 20)
     until(lambda: len(marked_processes(f"{run.pid}-")) == _FAMILY, 5)
