@@ -57,7 +57,8 @@ def kept_program(server: Server, before: str) -> str:
     if not server.command or os.sep in server.command:
         return ""
     try:
-        return find_program(server, {"PATH": server.env.get("PATH", os.environ.get("PATH", ""))}, before)
+        found = find_program(server, {"PATH": server.env.get("PATH", os.environ.get("PATH", ""))}, before)
+        return str(Path(found).absolute())  # a relative folder in `PATH` means another one elsewhere
     except ConnectionFailed:  # it was started with the `PATH` of another process
         return before
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pflow_mcp_plugin.errors import ConnectionFailed
-from pflow_mcp_plugin.presets.server_program import advise, find_program
+from pflow_mcp_plugin.presets.server_program import advise, find_program, kept_program
 from pflow_mcp_plugin.types import Server
 
 
@@ -53,6 +53,14 @@ def test_what_path_lacks_is_looked_for_beside_the_running_python_and_where_it_wa
     assert find_program(server, {"PATH": str(newer.parent)}, other) == str(newer)
     with pytest.raises(ConnectionFailed, match="Command not found: acme"):
         find_program(server, short)
+
+
+def test_what_is_kept_is_no_path_from_the_current_folder(tool, monkeypatch):
+    monkeypatch.chdir(tool.parents[1])
+    for path in (tool.parent.name, f"./{tool.parent.name}"):
+        assert kept_program(Server(name="a", command="acme", env={"PATH": path}), "") == str(tool)
+    assert kept_program(Server(name="a", command="acme"), "/before/acme") == "/before/acme"
+    assert kept_program(Server(name="a", command="./acme"), "/before/acme") == ""
 
 
 def test_a_path_is_looked_for_in_the_working_folder_of_its_server(tool):
