@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
@@ -261,12 +262,14 @@ def serve(
     folder = Path(os.path.realpath(root or Path.cwd()))
     if not folder.is_dir():
         raise PflowError(f"--root {root} is not a folder", kind="usage")
-    served = attrs.evolve(
-        offer.options(folder),
-        show_secrets=show_secrets,
-        secrets=frozenset({inherited} if inherited else ()),
-    )
-    return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+    with closing(Keeper()) as keeper:
+        served = attrs.evolve(
+            offer.options(folder),
+            keeper=lambda: keeper,
+            show_secrets=show_secrets,
+            secrets=frozenset({inherited} if inherited else ()),
+        )
+        return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
@@ -319,7 +322,7 @@ def _serve_http(
     from pflow_mcp_plugin.server.http.http_app import AppOptions, build_app
     from pflow_mcp_plugin.server.http.http_server import HttpServer, Tls
     from pflow_mcp_plugin.server.http.listening_address import listen, parse_address
-    from pflow_mcp_plugin.server.http.request_tokens import http_caller
+    from pflow_mcp_plugin.server.http.request_tokens import KeptByToken, http_caller
     from pflow_mcp_plugin.server.pflow_server import build_server
 
     tls = Tls(certificate=options["tls_cert"], key=options["tls_key"]) if options["tls_cert"] else None
@@ -328,9 +331,11 @@ def _serve_http(
     check, made = _token_check(options, inherited)
     token = getattr(check, "value", "")
     listening, address = listen(parse_address(options["http_address"]), shared=options["reuse_port"])
+    kept = KeptByToken()
     served = attrs.evolve(
         offer.options(),
         caller=http_caller,
+        keeper=kept.keeper,
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         show_secrets=show_secrets if options["issuer"] is None else lambda: False,
         secrets=frozenset({token, inherited or ""} - {""}),
@@ -355,7 +360,8 @@ def _serve_http(
     if made:
         tell(f"Token, shown only now: {made}")
     tell(f"Serving pflow on {app_options.url} (Ctrl-C ends it)")
-    return HttpServer(app, limits, listening, tls=tls, grace=options["grace"]).run(Redactor([token]))
+    with closing(kept):
+        return HttpServer(app, limits, listening, tls=tls, grace=options["grace"]).run(Redactor([token]))
 
 
 def _token_check(options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:

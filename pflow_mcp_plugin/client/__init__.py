@@ -1,6 +1,7 @@
 """The only room that talks to servers.
 
 - `pool`: what the other rooms use; one `Pool` for each run. Start reading here.
+- `kept_servers`: a pool that outlives a run, shared by the runs of one caller
 - `supervisor`: one server of a pool: started, connected to, and reconnected when it is lost, a few times
 - `connection`: one task opens, serves and closes a connection
 - `session`, `sdk_internals`: the SDK's session, answers to what servers ask during a call, and the private

@@ -278,6 +278,7 @@ class Connection:
         whole = Deadline(self._server.list_timeout, "list_timeout")
         async with self._request("list", Bounds(whole, whole)) as bounds:
             session = self._live_session()
+            self.list_changed = False  # what changes from here on is news
             pages = await self._pages(bounds)
             try:
                 async with asyncio.timeout(min(_RESOURCE_SECONDS, self._server.list_timeout / 2)):

@@ -20,7 +20,7 @@ import attrs
 
 from pflow_mcp_plugin.client.background_loop import LoopThread, awaited, background_loop
 from pflow_mcp_plugin.client.server_process import StderrFiles, spawn
-from pflow_mcp_plugin.client.supervisor import OnStart, Supervisor, closed
+from pflow_mcp_plugin.client.supervisor import OnStart, RestartLimit, Supervisor, closed
 from pflow_mcp_plugin.config.server_egress import require_url
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
@@ -61,20 +61,18 @@ class Pool:
         ask: Answers what servers ask during a call; see `session.Ask`. None declines.
         stderr_folder: Where the full stderr of failing servers is saved if an error shows only a part
             of it; None saves nothing.
-        chain: Returns the chain of workflows that leads to the pool's calls, see `workflow_chain`.
         sign_in_folder: Where sign-ins at servers are kept; None for the usual folder.
         starts_at_once: The most servers that `prepare` starts at the same time; None for any number.
         on_start: Called with the name of each server of the pool that begins to start, from any thread;
             returns what is called with the error, or the empty string, when the start has ended.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the first by keyword
+    def __init__(
         self,
         warn: Callable[[str], None],
         ask: Ask | None = None,
         *,
         stderr_folder: Path | None = None,
-        chain: Callable[[], Sequence[str]] = tuple,
         sign_in_folder: Path | None = None,
         starts_at_once: int | None = None,
         on_start: OnStart = lambda _: lambda _: None,
@@ -84,7 +82,6 @@ class Pool:
         self._prepared: deque[Supervisor] = deque()
         self._on_start = on_start
         self._answer_questions = ask
-        self._chain = chain
         self._sign_in_folder = sign_in_folder
         self._files = StderrFiles(stderr_folder)
         self._pid = os.getpid()
@@ -146,11 +143,15 @@ class Pool:
         on_progress: OnProgress | None = None,
         *,
         safe_to_repeat: bool = False,
+        chain: Callable[[], Sequence[str]] = tuple,
     ) -> CallResult:
-        """Call a tool over the pool's connection to its server, once; block until it answers."""
+        """Call a tool over the pool's connection to its server, once; block until it answers.
+
+        `chain` returns the chain of workflows that leads to the call, see `workflow_chain`.
+        """
 
         def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
-            return connection.call(call, on_progress, self._chain)
+            return connection.call(call, on_progress, chain)
 
         with call_span(launch, call) as record:
             answer = self._request(launch, run, safe_to_repeat=safe_to_repeat)
@@ -173,6 +174,25 @@ class Pool:
         """Return the pool's servers that have reported a changed tool list since they were connected."""
         with self._lock:
             return [supervisor.launch for supervisor in self._supervisors.values() if supervisor.list_changed]
+
+    def renew(self, launch: Launch) -> None:
+        """Forget how often a server has been started: another run begins to use it."""
+        with self._lock:
+            if (supervisor := self._supervisors.get(launch.key)) is not None:
+                supervisor.restarts = RestartLimit()
+
+    def end(self, launch: Launch) -> None:
+        """End one server of the pool, without waiting for it; its next use starts it again."""
+        with self._lock:
+            supervisor = self._supervisors.pop(launch.key, None)
+        if supervisor is None:
+            return
+        supervisor.shut()
+        if self._loop is None:
+            supervisor.abandon()
+            return
+        with suppress(McpError):  # the pool is being closed, which ends the processes of all its servers
+            self._submit(supervisor.close(), launch)
 
     def cancel(self) -> None:
         """Let the pool's running calls fail at once, and accept no more; `close` then ends the servers.

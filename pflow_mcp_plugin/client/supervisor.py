@@ -56,6 +56,7 @@ class Supervisor:
 
     Attributes:
         launch: The server, with the era of its last connection.
+        restarts: Counts the starts of the server.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Supervisor:
         self._waiting = 0
         self._connection: Connection | None = None
         self._former: list[Connection] = []
-        self._restarts = RestartLimit()
+        self.restarts = RestartLimit()
         self._reinstalled = False
 
     @property
@@ -257,7 +258,7 @@ class Supervisor:
         if server.is_remote or (server.transport != "stdio" and not server.command):
             return None
         require_processes(server)
-        self._restarts.start(server.name)
+        self.restarts.start(server.name)
         return self._start_process(self.launch)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import attrs
 
@@ -17,6 +17,47 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.progress import Progress
 
 
+class Closeable(Protocol):
+    """An object that a plugin keeps between runs."""
+
+    def close(self) -> object:
+        """Free what it holds as soon as no run uses it; must not raise. It may still be used afterwards."""
+        ...
+
+
+T = TypeVar("T", bound=Closeable)
+
+
+class Keeper:
+    """Keeps what plugins need again in further runs of one caller; safe to use from any thread.
+
+    Whoever starts the runs of a caller makes it, and closes it when no more are to come.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, Closeable] = {}
+        self._closed = False
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """Return the object that is kept under a key, a plugin's own, and make it if there is none."""
+        with self._lock:
+            if key in self._kept:
+                return cast("T", self._kept[key])
+            made = self._kept[key] = make()
+            if self._closed:  # a run that began just before
+                made.close()
+            return made
+
+    def close(self) -> None:
+        """Close everything that is kept; safe to call twice."""
+        with self._lock:
+            self._closed = True
+            kept = list(self._kept.values())
+        for each in kept:
+            each.close()
+
+
 @attrs.frozen(kw_only=True)
 class RunOrigin:
     """Where a run in any host comes from, if another program asked for it.
@@ -26,11 +67,14 @@ class RunOrigin:
         above: Identifiers of the workflows that led to this run, outermost first. Plugins write and compare
             them to recognize a workflow that calls itself through another program.
         trace_parent: The `traceparent` of the request (W3C Trace Context); empty if it had none.
+        keeper: Keeps what plugins need again in the caller's further runs, such as connections; None if it
+            is not known whether there will be any.
     """
 
     owner: str = attrs.field(default="", validator=text)
     above: tuple[str, ...] = attrs.field(default=(), converter=items)
     trace_parent: str = attrs.field(default="", validator=text)
+    keeper: Keeper | None = attrs.field(default=None, eq=False, repr=False)
 
 
 THE_USER = RunOrigin()

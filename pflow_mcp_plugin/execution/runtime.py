@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Problem, Run
+from pflow_mcp_plugin.contract import Host, Problem, Run
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
@@ -33,6 +33,7 @@ from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.client import Pool
+    from pflow_mcp_plugin.client.kept_servers import Share
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 OnProgress = Callable[[ToolCall, float, float | None, str | None], None]
@@ -121,16 +122,19 @@ class Runtime:
         pool: Talks to the servers.
         hook: The host's hooks, for plugins that change, veto, answer or observe calls.
         notices: Callbacks for warnings, secrets and progress.
+        chain: Returns the chain of workflows that leads to the calls, see `workflow_chain`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last by keyword
         self,
         store: ServerStore,
         catalog: Catalog,
         lookup: Lookup,
-        pool: Pool,
+        pool: Pool | Share,
         hook: pluggy.HookRelay | None = None,
         notices: Notices | None = None,
+        *,
+        chain: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._store = store
         self._catalog = catalog
@@ -138,6 +142,7 @@ class Runtime:
         self._pool = pool
         self._hooks = CallHooks(hook)
         self._notices = notices or Notices()
+        self._chain = chain
         self._lock = threading.RLock()  # reentrant: resolving a tool resolves its server
         self._launches: dict[str, Launch] = {}
         self._targets: dict[tuple[str, str], Target] = {}
@@ -216,6 +221,7 @@ class Runtime:
             target.launch,
             on_progress=partial(self._notices.progress, call),
             safe_to_repeat=target.safe_to_repeat,
+            chain=self._chain,
         )
         answer = self._hooks.answer(call, send) if self._hooks.may_answer else send(call)
         server, now = target.launch.server.name, answer.info.version
@@ -352,9 +358,10 @@ def open_runtime(
     progress: OnProgress = lambda *_: None,
     starting: OnStart = lambda _: lambda _: None,
 ) -> Iterator[Runtime]:
-    """Open a runtime with its own connections, and close them at the end; without a run, for single calls."""
-    from pflow_mcp_plugin.client import Pool
+    """Open a runtime; without a run, for single calls.
 
+    Its connections are closed at the end, unless those of the run's caller are kept.
+    """
     host = run.host if run else current_host()
     known = servers(host.paths)
     for problem in known.store.notices():  # before anything starts
@@ -364,15 +371,33 @@ def open_runtime(
         host.report(Problem(message=line, severity="warning", kind="connection", source="mcp"))
 
     notices = Notices(warn=warn, progress=progress, add_secrets=run.add_secrets if run else lambda _: None)
-    with Pool(
-        warn,
-        stderr_folder=stderr_folder(host.paths),
-        sign_in_folder=sign_in_folder(host.paths),
-        starts_at_once=starts_at_once(host_lookup(host)),
-        chain=cache(partial(workflow_chain.below, run)) if run else tuple,
-        on_start=starting,
-    ) as pool:
-        runtime = Runtime(known.store, known.catalog, host_lookup(host), pool, host.hook, notices)
+    chain = cache(partial(workflow_chain.below, run)) if run else tuple
+    with _pool(host, run, notices, starting) as pool:
+        runtime = Runtime(
+            known.store, known.catalog, host_lookup(host), pool, host.hook, notices, chain=chain
+        )
         if run:
             run.on_cancel(runtime.cancel)
         yield runtime
+
+
+def _pool(
+    host: Host, run: Run | None, notices: Notices, starting: OnStart
+) -> AbstractContextManager[Pool | Share]:
+    """Return connections for the run alone, or a share of those that are kept for its caller."""
+    from pflow_mcp_plugin.client import Pool
+
+    opened = partial(
+        Pool,
+        stderr_folder=stderr_folder(host.paths),
+        sign_in_folder=sign_in_folder(host.paths),
+        starts_at_once=starts_at_once(host_lookup(host)),
+    )
+    if run is None or run.origin.keeper is None:
+        return opened(notices.warn, on_start=starting)
+    from pflow_mcp_plugin.client.kept_servers import KeptServers
+
+    kept = run.origin.keeper.get(
+        "mcp", lambda: KeptServers(lambda warn, on_start: opened(warn, on_start=on_start))
+    )
+    return kept.share(notices.warn, starting, notices.add_secrets)

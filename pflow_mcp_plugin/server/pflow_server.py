@@ -23,7 +23,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import THE_USER, Host, PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.contract import THE_USER, Host, Keeper, PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
@@ -100,6 +100,7 @@ class ServingOptions:
     Attributes:
         root: The only folder from which files may be read; None where no file may.
         caller: Returns who sent a request.
+        keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
         secrets: What else no answer and no trace may contain, such as the token of the server.
         resources: The resources that are served.
@@ -110,6 +111,7 @@ class ServingOptions:
 
     root: Path | None = None
     caller: Caller = the_user
+    keeper: Callable[[], Keeper | None] = lambda: None
     show_secrets: Callable[[], bool] = lambda: False
     secrets: frozenset[str] = frozenset()
     resources: Resources | None = None
@@ -274,7 +276,7 @@ class _Handlers:
         return ServedRequest(
             host=self._host,
             root=options.root,
-            origin=options.caller(context),
+            origin=attrs.evolve(options.caller(context), keeper=options.keeper()),
             control=control,
             show_secrets=options.show_secrets(),
         )

@@ -17,6 +17,7 @@ import pytest
 import real_servers
 from mcp import Client, StdioServerParameters
 
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.server.stdio import LineWriter
 
 pytestmark = pytest.mark.programs
@@ -449,3 +450,30 @@ def test_lines_stay_in_order_while_the_client_reads_slowly():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_servers_are_kept_for_the_session_and_started_again_if_they_end(speaker, pflow, no_leftovers):
+    demo = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
+    assert pflow("mcp", "add", "--sync", "demo", "--", *demo).exit_code == 0
+    numbers = iter(range(2, 100))
+
+    def run(tool, **parameters):
+        calling = {"node_type": f"mcp-demo-{tool}", "parameters": parameters}
+        answer = client.ask("tools/call", next(numbers), name="registry_run", arguments=calling)
+        return answer["result"]["structuredContent"]
+
+    with speaker() as client:
+        client.hello()
+        assert run("remember", key="k", value=1)["success"]
+        assert run("recall", key="k")["data"]["outputs"]["value"] == 1
+        workflow = {"nodes": [{"id": "a", "type": "mcp-demo-recall", "params": {"key": "k"}}]}
+        ran = client.ask("tools/call", 90, name="workflow_execute", arguments={"workflow": workflow})
+        assert ran["result"]["structuredContent"]["data"]["outputs"]["value"] == 1
+        (server,) = marked_processes(f"{client.program.pid}-")
+        os.kill(server, signal.SIGKILL)
+        seen = run("recall", key="k")
+        if "SIGKILL" in seen["error"]["message"]:  # pflow had not noticed yet
+            seen = run("recall", key="k")
+        assert "remembered so far" in seen["error"]["message"]
+        client.program.stdin.close()
+        assert client.program.wait(SECONDS) == 0

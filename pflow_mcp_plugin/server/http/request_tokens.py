@@ -10,8 +10,11 @@ import json
 import os
 import re
 import stat
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -24,7 +27,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 
-from pflow_mcp_plugin.contract import PflowError, RunOrigin
+from pflow_mcp_plugin.contract import Keeper, PflowError, RunOrigin
 from pflow_mcp_plugin.network.certificates import tls_context
 from pflow_mcp_plugin.network.egress import is_loopback, plain_http_host
 from pflow_mcp_plugin.server.pflow_server import the_user
@@ -62,6 +65,8 @@ class TokenCheck(Protocol):
         """Return what a token allows, or why it is refused."""
 
 
+MOST_TOKENS = 64
+"""The most tokens for which something is kept; that of the one that was used least recently is closed."""
 _SHORTEST = 16
 _LONGEST = 4096
 _SENDABLE = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -118,6 +123,37 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
         raise PflowError("The request has no token", kind="usage")
     issuer = (token.claims or {}).get("iss", "")
     return attrs.evolve(the_user(context), owner="" if token.subject is None else f"{issuer} {token.subject}")
+
+
+class KeptByToken:
+    """What is kept for further requests with the same token, for each token that was used.
+
+    Two tokens share nothing, even if they have the same subject: one may be that of another program.
+    """
+
+    def __init__(self, most: int = MOST_TOKENS) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._keepers: OrderedDict[bytes, Keeper] = OrderedDict()
+
+    def keeper(self) -> Keeper:
+        """Return the keeper for the token of the request that is being handled."""
+        token = get_access_token()
+        key = sha256(token.token.encode() if token else b"").digest()
+        with self._lock:
+            keeper = self._keepers.setdefault(key, Keeper())
+            self._keepers.move_to_end(key)
+            least = self._keepers.popitem(last=False)[1] if len(self._keepers) > self._most else None
+        if least is not None:
+            least.close()
+        return keeper
+
+    def close(self) -> None:
+        """Close all keepers."""
+        with self._lock:
+            keepers, self._keepers = list(self._keepers.values()), OrderedDict()
+        for keeper in keepers:
+            keeper.close()
 
 
 _LARGEST = 256 << 10

@@ -339,3 +339,27 @@ def test_a_token_is_made_and_shown_once_on_a_terminal(pflow_home):
         assert program.stdout
         assert program.stdout.read() == b""
     os.close(ours)
+
+
+def test_each_token_has_servers_of_its_own_which_are_kept_for_its_further_requests(
+    pflow, pflow_home, no_leftovers
+):
+    demo = [sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"]
+    assert pflow("mcp", "add", "--sync", "demo", "--", *demo).exit_code == 0
+
+    def call(tool, token, **parameters):
+        return program.call("registry_run", token, node_type=f"mcp-demo-{tool}", parameters=parameters)
+
+    with (
+        Issuer() as issuer,
+        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
+    ):
+        alice, bob = issuer.token(sub="alice"), issuer.token(sub="bob")
+        other = issuer.token(sub="alice", client_id="another program")
+        assert call("remember", alice, key="k", value="only for alice")["success"]
+        assert call("recall", alice, key="k")["data"]["outputs"]["value"] == "only for alice"
+        for token in (bob, other):
+            seen = call("recall", token, key="k")
+            assert not seen["success"], seen
+            assert "only for alice" not in str(seen)
+        assert program.end(signal.SIGTERM) == (0, "")

@@ -1,0 +1,226 @@
+"""Servers that outlive a run: shared by the runs of one caller of `pflow mcp serve`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pflow_mcp_plugin.client.pool import Pool, watched_calls
+from pflow_mcp_plugin.client.supervisor import OnStart, closed
+from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from pflow_mcp_plugin.client.pool import OnProgress
+
+IDLE_SECONDS = 600.0
+"""How long a server is kept that no run uses."""
+MOST_IDLE = 16
+"""The most servers that are kept although no run uses them; the one that was used first is ended."""
+
+
+class KeptServers:
+    """The servers of one caller, which all runs of that caller share; safe to use from any thread.
+
+    A server is ended when no run has used it for some time, when its config has changed, when there are too
+    many, and by `close`.
+
+    Args:
+        open_pool: Opens the pool, given functions as its `warn` and `on_start`.
+        idle_seconds: How long a server is kept that no run uses.
+    """
+
+    def __init__(
+        self, open_pool: Callable[[Callable[[str], None], OnStart], Pool], idle_seconds: float = IDLE_SECONDS
+    ) -> None:
+        self._open_pool = open_pool
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._pool: Pool | None = None
+        self._shares: list[Share] = []
+        self._idle: dict[str, tuple[float, Launch]] = {}  # since when, by key; those idle longest first
+        self._timer: threading.Timer | None = None
+        self._learned: set[str] = set()
+        self._closed = False
+
+    @contextmanager
+    def share(
+        self,
+        warn: Callable[[str], None],
+        on_start: OnStart,
+        add_secrets: Callable[[Iterable[str]], object] = lambda _: None,
+    ) -> Iterator[Share]:
+        """Yield the share of a run; its arguments are as of `Pool`, and what is called with new secrets."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = self._open_pool(self._warn, self._on_start)
+            share = Share(self._pool, self._take, warn, on_start, add_secrets)
+            self._shares.append(share)
+            add_secrets(frozenset(self._learned))
+        try:
+            yield share
+        finally:
+            self._give_back(share)
+
+    def close(self) -> None:
+        """End the servers, as soon as no run uses any; a later share starts its own."""
+        with self._lock:
+            self._closed = True
+            pool = self._without_pool()
+        if pool is not None:
+            pool.close()
+
+    def _without_pool(self) -> Pool | None:
+        """Let go of the pool if it is to be closed now, and return it."""
+        if self._shares or not self._closed:
+            return None
+        if self._timer is not None:
+            self._timer.cancel()
+        pool, self._pool, self._timer = self._pool, None, None
+        self._idle.clear()
+        return pool
+
+    def _take(self, share: Share, launch: Launch) -> Launch:
+        """Note that a run uses a server from now on; return it as the pool is to know it."""
+        with self._lock:
+            if launch.key not in share.used:
+                if self._idle.pop(launch.key, None):
+                    share.pool.renew(launch)
+                share.used[launch.key] = launch
+                for _, other in list(self._idle.values()):
+                    if other.server.name == launch.server.name:  # with a config that has changed since
+                        self._end(other, share.pool)
+        return attrs.evolve(launch, report=self._learn)
+
+    def _give_back(self, share: Share) -> None:
+        with self._lock:
+            self._shares.remove(share)
+            in_use = {key for each in self._shares for key in each.used}
+            for key, launch in share.used.items():
+                if key not in in_use:
+                    self._idle[key] = (time.monotonic(), launch)
+            for _, launch in list(self._idle.values())[:-MOST_IDLE]:
+                self._end(launch, share.pool)
+            self._watch()
+            pool = self._without_pool()
+        if pool is not None:
+            pool.close()
+
+    def _end(self, launch: Launch, pool: Pool) -> None:
+        del self._idle[launch.key]
+        pool.end(launch)
+
+    def _watch(self) -> None:
+        """Look again when the server that has been idle longest may be ended."""
+        if self._idle and self._timer is None:
+            since, _ = next(iter(self._idle.values()))
+            self._timer = threading.Timer(since + self._idle_seconds - time.monotonic(), self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._pool is None:
+                return
+            for since, launch in list(self._idle.values()):
+                if time.monotonic() - since >= self._idle_seconds:
+                    self._end(launch, self._pool)
+            self._watch()
+
+    def _warn(self, text: str) -> None:
+        for share in list(self._shares):
+            share.warn(text)
+
+    def _on_start(self, server: str) -> Callable[[str], object]:
+        waiting = [
+            share.on_start(server)
+            for share in list(self._shares)
+            if any(launch.server.name == server for launch in list(share.used.values()))
+        ]
+
+        def ended(error: str) -> None:
+            for end in waiting:
+                end(error)
+
+        return ended
+
+    def _learn(self, secrets: Iterable[str]) -> None:
+        new = frozenset(secrets)
+        with self._lock:
+            self._learned |= new
+            shares = list(self._shares)
+        for share in shares:
+            share.add_secrets(new)
+
+
+class Share:
+    """What one run has of kept servers; it is used as a `Pool` is, and cancels its own calls only.
+
+    Attributes:
+        pool: Holds the servers.
+        used: The servers that the run has used, by key.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        take: Callable[[Share, Launch], Launch],
+        warn: Callable[[str], None],
+        on_start: OnStart,
+        add_secrets: Callable[[Iterable[str]], object],
+    ) -> None:
+        self.pool = pool
+        self.used: dict[str, Launch] = {}
+        self.warn = warn
+        self.on_start = on_start
+        self.add_secrets = add_secrets
+        self._take = take
+        self._calls: set[Future[Any]] = set()
+        self._cancelled = threading.Event()
+
+    def prepare(self, launch: Launch) -> None:
+        """Start a server in the background, as `Pool.prepare` does."""
+        self.pool.prepare(self._take(self, launch))
+
+    def call(
+        self,
+        launch: Launch,
+        call: ToolCall,
+        on_progress: OnProgress | None = None,
+        *,
+        safe_to_repeat: bool = False,
+        chain: Callable[[], Sequence[str]] = tuple,
+    ) -> CallResult:
+        """Call a tool, as `Pool.call` does."""
+        if self._cancelled.is_set():
+            raise closed(launch)
+        known = self._take(self, launch)
+        with watched_calls(self._note):
+            return self.pool.call(known, call, on_progress, safe_to_repeat=safe_to_repeat, chain=chain)
+
+    def list_tools(self, launch: Launch) -> Listing:
+        """Return all tools of a server, as `Pool.list_tools` does."""
+        return self.pool.list_tools(self._take(self, launch))
+
+    def changed_lists(self) -> list[Launch]:
+        """Return the servers of the run that have reported a changed tool list."""
+        return [launch for launch in self.pool.changed_lists() if launch.key in self.used]
+
+    def cancel(self) -> None:
+        """Let the calls of the run fail at once, and accept no more; the servers are kept."""
+        self._cancelled.set()
+        for future in tuple(self._calls):
+            future.cancel()
+
+    def _note(self, call: Future[Any]) -> None:
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        if self._cancelled.is_set():  # just before
+            call.cancel()

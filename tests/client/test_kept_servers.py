@@ -1,0 +1,232 @@
+"""Servers that are kept between the runs of one caller: their state, their end, whose calls are cancelled."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+
+from pflow_mcp_plugin.client import Pool, kept_servers
+from pflow_mcp_plugin.client.kept_servers import KeptServers, Share
+from pflow_mcp_plugin.client.supervisor import OnStart
+from pflow_mcp_plugin.contract import Keeper
+from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
+from pflow_mcp_plugin.processes.reaper_process import marked_processes
+
+STAYS = "import time; time.sleep(60)"
+
+
+def opened(warn: Callable[[str], None], on_start: OnStart) -> Pool:
+    return Pool(warn, on_start=on_start)
+
+
+@pytest.fixture
+def kept() -> Iterator[KeptServers]:
+    made = KeptServers(opened)
+    yield made
+    made.close()
+    assert not running()
+
+
+def running() -> int:
+    """Return the number of servers of this process."""
+    return len(marked_processes(f"{os.getpid()}-"))
+
+
+def until(reached: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def joined(kept: KeptServers, warn: Callable[[str], None] = print, **options: Any) -> Any:
+    """Return the context of a share."""
+    return kept.share(warn, options.pop("on_start", lambda _: lambda _: None), **options)
+
+
+def act(share: Share, launch: Launch, tool: str = "act", **arguments: object) -> CallResult:
+    return share.call(launch, ToolCall(server=launch.server.name, tool=tool, arguments=arguments))
+
+
+def remember(share: Share, launch: Launch, key: str) -> None:
+    act(share, launch, "remember", key=key, value=1)
+
+
+def recalls(share: Share, launch: Launch, key: str) -> bool:
+    return not act(share, launch, "recall", key=key).is_error
+
+
+def test_a_run_finds_the_state_that_an_earlier_one_left(kept, demo):
+    with joined(kept) as first:
+        remember(first, demo, "a")
+    with joined(kept) as second:
+        assert recalls(second, demo, "a")
+        assert running() == 1
+
+
+def test_closing_leaves_no_process_and_no_thread(demo):
+    before = set(threading.enumerate())
+    kept = KeptServers(opened)
+    with joined(kept) as share:
+        remember(share, demo, "a")
+    kept.close()
+    kept.close()
+    assert not running()
+    until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_a_server_that_no_run_uses_is_ended_after_a_while_and_started_again(demo):
+    kept = KeptServers(opened, idle_seconds=0.05)
+    with joined(kept) as share:
+        remember(share, demo, "a")
+    until(lambda: not running())
+    with joined(kept) as share:
+        assert not recalls(share, demo, "a")
+    kept.close()
+
+
+def test_a_server_that_a_run_uses_is_not_ended_however_long_that_run_waits(demo):
+    kept = KeptServers(opened, idle_seconds=0)
+    with joined(kept) as slow:
+        remember(slow, demo, "a")
+        with joined(kept) as quick:
+            assert recalls(quick, demo, "a")
+        assert not any(isinstance(each, threading.Timer) for each in threading.enumerate())
+        assert recalls(slow, demo, "a")
+    until(lambda: not running())
+    kept.close()
+
+
+def test_closing_waits_for_the_runs_that_go_on(kept, demo):
+    with joined(kept) as share:
+        remember(share, demo, "a")
+        kept.close()
+        assert recalls(share, demo, "a")
+    assert not running()
+    with joined(kept) as late:  # a run that had begun when its caller left
+        remember(late, demo, "b")
+    assert not running()
+
+
+def test_cancelling_a_run_ends_its_calls_alone(kept, scripted):
+    slow = scripted("if request['params']['arguments'].get('wait'): " + STAYS + "\nreply({'content': []})")
+    quick = scripted()
+    with joined(kept) as one, joined(kept) as other, ThreadPoolExecutor(1) as threads:
+        act(other, quick)
+        waiting = threads.submit(act, one, slow, wait=True)
+        until(lambda: running() == 2)
+        one.cancel()
+        with pytest.raises(McpError) as failed:
+            waiting.result(20)
+        assert failed.value.ran == "unknown"
+        with pytest.raises(McpError) as refused:
+            act(one, quick)
+        assert refused.value.ran == "not ran"
+        assert not act(other, quick).is_error
+
+
+def test_a_server_whose_config_changed_is_started_anew_and_the_former_one_ended(kept, demo):
+    changed = attrs.evolve(demo, server=attrs.evolve(demo.server, env={"LEVEL": "2"}))
+    with joined(kept) as first:
+        remember(first, demo, "a")
+    with joined(kept) as second:
+        assert not recalls(second, changed, "a")
+        until(lambda: running() == 1)
+
+
+def test_no_more_are_kept_than_may_be(kept, demo, monkeypatch):
+    monkeypatch.setattr(kept_servers, "MOST_IDLE", 2)
+    servers = [
+        attrs.evolve(demo, server=attrs.evolve(demo.server, name=f"demo{number}")) for number in range(4)
+    ]
+    for server in servers:
+        with joined(kept) as share:
+            remember(share, server, "a")
+    until(lambda: running() == 2)
+    with joined(kept) as share:
+        assert [recalls(share, server, "a") for server in reversed(servers)] == [True, True, False, False]
+
+
+def test_a_server_that_ends_after_each_call_is_started_for_every_run(kept, scripted):
+    """Within one run it is not started again after five times."""
+    once = scripted("reply({'content': []}); sys.stdout.flush(); os._exit(0)")
+    for _ in range(7):
+        with joined(kept, lambda _: None) as share:
+            assert not act(share, once).is_error
+            until(lambda: not running())
+
+
+def test_starts_and_losses_are_told_to_the_runs_that_are_there(kept, scripted):
+    server = scripted("reply({'content': []}); sys.stdout.flush(); os._exit(0)")
+    started, warned, absent = [], [], []
+
+    def start(name: str) -> Callable[[str], object]:
+        started.append(name)
+        return started.append
+
+    with joined(kept, absent.append):
+        pass
+    with joined(kept, warned.append, on_start=start) as share:
+        act(share, server)
+        until(lambda: not running())
+        act(share, server)
+    assert started[:2] == ["odd", ""]
+    assert any("state is lost" in line for line in warned)
+    assert absent == []
+
+
+def test_a_secret_that_one_run_learned_is_redacted_in_the_others(demo):
+    launches: list[Launch] = []
+
+    class Noting(Pool):
+        def call(self, launch: Launch, *arguments: Any, **options: Any) -> CallResult:
+            launches.append(launch)
+            return super().call(launch, *arguments, **options)
+
+    kept = KeptServers(lambda warn, on_start: Noting(warn, on_start=on_start))
+    first, second, third = set(), set(), set()
+    with joined(kept, add_secrets=first.update) as share, joined(kept, add_secrets=second.update):
+        remember(share, demo, "a")
+        launches[0].learn(["fresh-access-token"])
+    with joined(kept, add_secrets=third.update):
+        pass
+    kept.close()
+    assert first == second == third == {"fresh-access-token"}
+
+
+def test_many_runs_at_once_share_one_server(kept, demo):
+    def run(number: int) -> bool:
+        with joined(kept) as share:
+            remember(share, demo, f"k{number}")
+            return recalls(share, demo, f"k{number}")
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(run, range(40)))
+    assert running() == 1
+
+
+def test_a_keeper_makes_an_object_once_and_closes_it():
+    class Thing:
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    keeper = Keeper()
+    get = partial(keeper.get, "thing", Thing)
+    with ThreadPoolExecutor(8) as threads:
+        things = list(threads.map(lambda _: get(), range(50)))
+    assert len(set(map(id, things))) == 1
+    assert not things[0].closed
+    keeper.close()
+    assert things[0].closed
+    assert keeper.get("late", Thing).closed  # of a run that began just before
