@@ -1,7 +1,5 @@
 """Both hosts, opened for the checks of the contract."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import contextmanager, redirect_stderr, redirect_stdout

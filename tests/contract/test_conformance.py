@@ -1,7 +1,5 @@
 """Both hosts keep the contract, and its checks notice a host that does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import attrs

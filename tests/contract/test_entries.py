@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import attrs
 import pytest
 
@@ -109,9 +107,7 @@ def wrong_for(field):
 
 
 @pytest.mark.parametrize("kind", BORDER_TYPES)
-def test_every_text_switch_list_and_choice_of_a_border_type_refuses_another_value_and_names_the_field(
-    kind,
-):
+def test_every_text_switch_list_and_choice_of_a_border_type_refuses_another_value_and_names_the_field(kind):
     for field in attrs.fields(kind):
         for wrong in wrong_for(field):
             with pytest.raises((TypeError, ValueError), match=field.name):

@@ -1,7 +1,5 @@
 """Every hook: its argument is pinned, its example runs, it is documented and it is tested."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

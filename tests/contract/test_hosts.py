@@ -1,7 +1,5 @@
 """What the base classes of a host offer to one that implements only what it must."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

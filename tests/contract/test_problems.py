@@ -1,7 +1,5 @@
 """Errors and border types cross to another process, and are copied, with all that they hold."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The hold that whoever starts a run has on it."""
 
-from __future__ import annotations
-
 import threading
 
 from pflow_mcp_plugin.contract import THE_USER, Progress, RunControl, RunOrigin

@@ -1,7 +1,5 @@
 """The values that cross the contract reject what is wrong when they are made, and survive pickling."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

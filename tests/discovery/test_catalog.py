@@ -1,7 +1,5 @@
 """The tool files, and the node types they stand for."""
 
-from __future__ import annotations
-
 import json
 
 import attrs

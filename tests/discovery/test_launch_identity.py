@@ -1,7 +1,5 @@
 """What makes the launch of a server the same as before."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 
 import attrs

@@ -1,7 +1,5 @@
 """The configured and synced servers, and what a server lists now, compared with a lock file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What differs between a lock file and the servers as they are now, in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import attrs

@@ -1,7 +1,5 @@
 """The content of a lock file: the same servers give the same bytes, and no mistake in it is a crash."""
 
-from __future__ import annotations
-
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -117,8 +115,7 @@ names = st.text(alphabet=st.characters(blacklist_categories=("Cs",)), min_size=1
 servers = st.builds(
     LockedServer,
     launch=st.fixed_dictionaries(
-        {},
-        optional={"command": names, "url": names, "args": st.lists(names, max_size=3).map(tuple)},
+        {}, optional={"command": names, "url": names, "args": st.lists(names, max_size=3).map(tuple)}
     ),
     version=st.text(alphabet=st.characters(blacklist_categories=("Cs",)), max_size=5),
     tools=st.dictionaries(names, st.just(HASH), max_size=4),

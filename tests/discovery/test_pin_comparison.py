@@ -1,7 +1,5 @@
 """What a sync found, compared with what was approved."""
 
-from __future__ import annotations
-
 import attrs
 
 from pflow_mcp_plugin.catalog.tool_file import ToolFile

@@ -1,7 +1,5 @@
 """The files of what was approved."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

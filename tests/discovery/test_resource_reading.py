@@ -1,7 +1,5 @@
 """The node that reads the resources of a server stands beside its tools, and takes no tool's name."""
 
-from __future__ import annotations
-
 import json
 
 import attrs

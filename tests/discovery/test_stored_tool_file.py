@@ -1,7 +1,5 @@
 """A tool file that is decoded as far as it is asked for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

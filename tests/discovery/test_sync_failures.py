@@ -1,7 +1,5 @@
 """Why the last sync of a server failed."""
 
-from __future__ import annotations
-
 from pflow_mcp_plugin.catalog import tool_catalog
 
 

@@ -1,7 +1,5 @@
 """Whether a tool may be used, as a look-up decides it."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 

@@ -1,7 +1,5 @@
 """The checks of the tools of the last syncs."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog

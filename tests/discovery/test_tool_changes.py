@@ -1,7 +1,5 @@
 """The difference between two versions of a tool."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

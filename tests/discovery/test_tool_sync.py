@@ -1,7 +1,5 @@
 """Syncing several servers at once."""
 
-from __future__ import annotations
-
 import os
 import threading
 

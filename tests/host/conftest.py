@@ -1,16 +1,14 @@
 """A host whose only plugins are what a test puts on its bench."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pocketflow
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Outcome, Problem, hookimpl
+from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource, Problem, hookimpl
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 from pflow_mcp_plugin.host.running import WorkflowRunner
@@ -24,50 +22,48 @@ class Bench(NodeSource):
     name = "bench"
     prefixes = ("t-",)
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module):
         self.module = module
         self.known: dict[str, Entry] = {}
         self.upgrades: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = lambda node: None
         self.warnings: list[Problem] = []
         self.host: EmbeddedHost
 
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         return str(sorted(self.known))
 
-    def get(self, node_type: str) -> Entry | None:
+    def get(self, node_type):
         return self.known.get(node_type)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self):
         yield from self.known.values()
 
-    def upgrade(self, node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def upgrade(self, node):
         return self.upgrades(node)
 
-    def declare(self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any) -> Entry:
+    def declare(self, node_type, params=(), outputs=(), **interface):
         """Add a node type; fields are written `count: int!` (required) or given as `Field`."""
         made = Interface(params=_fields(params), outputs=_fields(outputs), **interface)
         entry = Entry(node=node_type, class_name=node_type, module=MODULE, interface=made)
         self.known[node_type] = entry
         return entry
 
-    def node(
-        self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any
-    ) -> Callable[[type], type]:
+    def node(self, node_type, params=(), outputs=(), **interface):
         """Add a class as a node type."""
 
-        def add(node_class: type) -> type:
+        def add(node_class):
             self.declare(node_type, params, outputs, **interface)
             setattr(self.module, node_type, node_class)
             return node_class
 
         return add
 
-    def acts(self, node_type: str, params: Any = (), outputs: Any = (), **interface: Any) -> Any:
+    def acts(self, node_type, params=(), outputs=(), **interface):
         """Add a node type that calls a function, which returns the action, with the store and its params."""
 
-        def add(function: Callable[[Any, dict[str, Any]], Any]) -> Any:
+        def add(function):
             class Acts(pocketflow.Node):
-                def post(self, shared: Any, prep_res: object, exec_res: object) -> Any:
+                def post(self, shared, prep_res, exec_res):
                     return function(shared, self.params)
 
             self.node(node_type, params, outputs, **interface)(Acts)
@@ -75,35 +71,35 @@ class Bench(NodeSource):
 
         return add
 
-    def runner(self, **options: Any) -> WorkflowRunner:
+    def runner(self, **options):
         """Return a runner of the host with options of its own."""
         return WorkflowRunner(self.host, self.host.registry, self.host.plugins, **options)
 
-    def run(self, workflow: Mapping[str, Any], **inputs: Any) -> Outcome:
+    def run(self, workflow, **inputs):
         return self.host.runner.run(workflow, inputs, name="wf")
 
-    def plug(self, **hooks: Callable[..., Any]) -> None:
+    def plug(self, **hooks):
         """Register hook implementations as one plugin, named after the first of them."""
         plugin = SimpleNamespace(**{name: hookimpl(function) for name, function in hooks.items()})
         name = next(iter(hooks.values())).__name__
         self.host.plugins.manager.register(plugin, name)
 
     @hookimpl
-    def pflow_register_nodes(self, host: object) -> list[Bench]:
+    def pflow_register_nodes(self, host):
         return [self]
 
 
-def _fields(fields: Any) -> tuple[Field, ...]:
+def _fields(fields):
     return tuple(field if isinstance(field, Field) else _field(field) for field in fields)
 
 
-def _field(text: str) -> Field:
+def _field(text):
     key, _, kind = text.partition(":")
     return Field(key=key, type=kind.strip(" !") or "any", required=text.endswith("!"))
 
 
 @pytest.fixture
-def bench(pflow_home, monkeypatch) -> Iterator[Bench]:
+def bench(pflow_home, monkeypatch):
     module = ModuleType(MODULE)
     monkeypatch.setitem(sys.modules, MODULE, module)
     made = Bench(module)

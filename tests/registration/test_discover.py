@@ -1,7 +1,5 @@
 """`registry discover` on the real tools of LiveMCPBench: what `benchmarks/discover.py` prints has a floor."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whatever a schema holds, its tool is kept, listed, described and written as Python."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON Schema to node interface."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`pflow plan` without a model, on the tools of LiveMCPBench: what `benchmarks.plan` prints has a floor."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

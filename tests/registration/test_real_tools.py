@@ -1,7 +1,5 @@
 """The tools of 70 real servers, from their lists to registry entries: nothing of them is lost."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

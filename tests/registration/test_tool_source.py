@@ -1,7 +1,5 @@
 """Our node source."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Whether arguments fit the schema, before anything is sent."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a schema holds, checking arguments against it ends in good time, well or with our error."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from time import monotonic
 

@@ -1,7 +1,5 @@
 """Which patterns are matched here: those that take linear time, whatever the text."""
 
-from __future__ import annotations
-
 import re
 from time import monotonic
 

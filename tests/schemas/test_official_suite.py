@@ -1,7 +1,5 @@
 """The official tests of JSON Schema (draft 2020-12), and what the check of arguments leaves to the server."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

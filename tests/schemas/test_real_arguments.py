@@ -6,8 +6,6 @@ those that do not fit at least 50 are objects, unless the schema takes any objec
 they are texts, numbers, lists.
 """
 
-from __future__ import annotations
-
 import livemcpbench
 import pytest
 from jsonschema import Draft202012Validator

@@ -1,7 +1,5 @@
 """The properties inside the objects and lists of a schema."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

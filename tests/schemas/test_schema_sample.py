@@ -1,7 +1,5 @@
 """A value that shows what a schema asks for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 The arguments of 527 real tools, and of some nasty schemas, are made by hypothesis-jsonschema.
 """
 
-from __future__ import annotations
-
 import os
 
 import livemcpbench
@@ -78,10 +76,7 @@ def check(host, answers, server, name, schema, examples):
     known = declaration(schema)
 
     @settings(
-        max_examples=examples,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(arguments=from_schema({**unrolled(schema, schema), "type": "object"}))
     def passes(arguments):
@@ -105,20 +100,7 @@ TREE = {
     },
     "required": ["value"],
 }
-ODD_NAMES = [
-    "__typename",
-    "class",
-    "self",
-    "a.b",
-    "a b",
-    "",
-    "server",
-    "tool",
-    "é",
-    "$x",
-    "error",
-    "result",
-]
+ODD_NAMES = ["__typename", "class", "self", "a.b", "a b", "", "server", "tool", "é", "$x", "error", "result"]
 NASTY = {
     "any-arguments": {},
     "beside-a-reference": {

@@ -1,7 +1,5 @@
 """What is nested too deeply is refused when it is read, in every format."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

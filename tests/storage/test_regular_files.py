@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from pflow_mcp_plugin.storage import LIMIT, NotRegular, StoreError, open_regular
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_what_is_no_regular_file_is_not_read(tmp_path, kind):
     with special_path(kind, tmp_path / "file") as path:
         with pytest.raises(NotRegular, match=r"it is a (named pipe|device|socket), not a regular file"):
             read_regular(path)
@@ -20,22 +18,22 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("mode", ["wb", "ab"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_regular_file_is_not_opened_for_writing(tmp_path: Path, kind: str, mode: str) -> None:
+def test_what_is_no_regular_file_is_not_opened_for_writing(tmp_path, kind, mode):
     with special_path(kind, tmp_path / "file") as path, pytest.raises(NotRegular):
         open(path, mode, opener=open_regular)  # noqa: SIM115  # it is not opened
 
 
 @pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="the check reads /proc/kmsg")
-def test_a_file_that_waits_for_more_is_not_waited_for() -> None:
+def test_a_file_that_waits_for_more_is_not_waited_for():
     with pytest.raises(NotRegular, match="it is not a regular file, as it has no end"):
         read_regular(Path("/proc/kmsg"))
 
 
-def test_a_file_of_the_system_is_read_although_it_has_no_size() -> None:
+def test_a_file_of_the_system_is_read_although_it_has_no_size():
     assert read_regular(Path("/proc/self/stat")).startswith(b"%d " % os.getpid())
 
 
-def test_a_file_may_have_as_many_bytes_as_the_limit(tmp_path: Path) -> None:
+def test_a_file_may_have_as_many_bytes_as_the_limit(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"123")
     assert read_regular(path, 3) == b"123"
@@ -43,12 +41,12 @@ def test_a_file_may_have_as_many_bytes_as_the_limit(tmp_path: Path) -> None:
         read_regular(path, 2)
 
 
-def test_a_file_without_a_size_is_bounded_too() -> None:
+def test_a_file_without_a_size_is_bounded_too():
     with pytest.raises(OSError, match="it is larger than 10 bytes"):
         read_regular(Path("/proc/self/stat"), 10)
 
 
-def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(LIMIT + 1)
@@ -56,14 +54,14 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         read_bytes(path)
 
 
-def test_a_link_to_a_file_that_is_not_there_creates_the_file(tmp_path: Path) -> None:
+def test_a_link_to_a_file_that_is_not_there_creates_the_file(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with open(tmp_path / "link", "wb", opener=open_regular) as file:
         file.write(b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
-def test_nothing_is_left_open(tmp_path: Path) -> None:
+def test_nothing_is_left_open(tmp_path):
     before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208  # the folder itself is open meanwhile
     for path, most in ((Path("/proc/self/stat"), 10), (Path("/dev/zero"), 10), (tmp_path, 10)):
         with pytest.raises(OSError, match=r"it is|directory"):

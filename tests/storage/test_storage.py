@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -8,7 +6,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,6 @@ from hypothesis import strategies as st
 from special_paths import bind
 
 from pflow_mcp_plugin import storage
-from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.storage import (
     CorruptFile,
     JsonStore,
@@ -39,19 +35,19 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def a_store(path: Path, **options: object) -> JsonStore:
+def a_store(path, **options):
     return JsonStore(path=path, schema_version=1, what="settings", **options)  # type: ignore[arg-type]  # any parameter of `JsonStore`
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def leftovers(folder: Path) -> list[str]:
+def leftovers(folder):
     return [item.name for item in folder.iterdir() if item.name.endswith(".tmp")]
 
 
-def test_all_folders_are_below_pflow_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_folders_are_below_pflow_home(monkeypatch, tmp_path):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path))
     paths = storage.default_paths()
     assert [paths.config, paths.data, paths.state, paths.cache] == [
@@ -59,17 +55,17 @@ def test_all_folders_are_below_pflow_home(monkeypatch: pytest.MonkeyPatch, tmp_p
     ]
 
 
-def test_without_pflow_home_the_platform_says_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_pflow_home_the_platform_says_where(monkeypatch, tmp_path):
     monkeypatch.delenv("PFLOW_HOME", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert "pflow" in storage.default_paths().config.parts
 
 
-def test_reading_a_missing_file_gives_none(tmp_path: Path) -> None:
+def test_reading_a_missing_file_gives_none(tmp_path):
     assert storage.read_bytes(tmp_path / "none") is None
 
 
-def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path: Path) -> None:
+def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path):
     path = tmp_path / "a.json"
     storage.remove(path)
     write_atomic(path, b"{}")
@@ -80,14 +76,12 @@ def test_a_file_is_removed_under_its_lock_and_what_is_not_there_is_fine(tmp_path
         storage.remove(path)
 
 
-def test_reading_what_is_no_file_names_it(tmp_path: Path) -> None:
+def test_reading_what_is_no_file_names_it(tmp_path):
     with pytest.raises(StoreError, match=str(tmp_path)):
         storage.read_bytes(tmp_path)
 
 
-def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a.json").touch()
     (tmp_path / "a.json.lock").touch()
     assert storage.files_in(tmp_path, ".json") == [tmp_path / "a.json"]
@@ -96,12 +90,12 @@ def test_a_folder_that_is_not_there_holds_no_files_and_one_that_cannot_be_read_i
         storage.files_in(tmp_path / "a.json", ".json")
 
 
-def test_a_folder_whose_name_is_impossible_is_named(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_impossible_is_named(tmp_path):
     with pytest.raises(StoreError, match="the folder could not be created: file name too long"):
         storage.make_folder(tmp_path / ("a" * 300))
 
 
-def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_named(tmp_path):
     link = tmp_path / "link.json"
     link.symlink_to(link)
     with pytest.raises(StoreError, match=r"link\.json"):
@@ -110,7 +104,7 @@ def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
-def test_files_and_folders_are_private_under_any_umask(tmp_path: Path, umask: int) -> None:
+def test_files_and_folders_are_private_under_any_umask(tmp_path, umask):
     path = tmp_path / "a" / "b" / "file"
     before = os.umask(umask)
     try:
@@ -120,7 +114,7 @@ def test_files_and_folders_are_private_under_any_umask(tmp_path: Path, umask: in
     assert (mode(path), mode(path.parent), mode(path.parent.parent)) == (0o600, 0o700, 0o700)
 
 
-def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
+def test_a_symlinked_file_is_written_through(tmp_path):
     target = tmp_path / "elsewhere" / "real"
     link = tmp_path / "link"
     link.symlink_to(target)
@@ -131,15 +125,13 @@ def test_a_symlinked_file_is_written_through(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", ["open", "write", "fsync", "replace", "chmod"])
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_failing_disk_leaves_the_old_file_or_the_new(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, function: str, failing: int
-) -> None:
+def test_a_failing_disk_leaves_the_old_file_or_the_new(monkeypatch, tmp_path, function, failing):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    real: Callable[..., object] = getattr(os, function)
+    real = getattr(os, function)
     calls = 0
 
-    def fail(*args: object, **kwargs: object) -> object:
+    def fail(*args, **kwargs):
         nonlocal calls
         calls += 1
         if calls == failing:
@@ -162,7 +154,7 @@ def test_a_failing_disk_leaves_the_old_file_or_the_new(
     assert leftovers(tmp_path) == []
 
 
-def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept(tmp_path):
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
     )
@@ -173,7 +165,7 @@ def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept
     assert sorted(leftovers(tmp_path)) == sorted([f".f.{os.getpid()}-00ff.tmp", "notes.tmp"])
 
 
-def test_a_lock_that_is_not_given_up_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lock_that_is_not_given_up_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(atomic_files, "LOCK_WAIT", 0.05)
     path = tmp_path / "file"
     with locked(path), pytest.raises(StoreError, match="locked") as caught, locked(path):
@@ -183,21 +175,21 @@ def test_a_lock_that_is_not_given_up_is_named(monkeypatch: pytest.MonkeyPatch, t
         assert mode(tmp_path / "file.lock") == 0o600
 
 
-def test_a_missing_store_is_empty_and_a_change_creates_it(tmp_path: Path) -> None:
+def test_a_missing_store_is_empty_and_a_change_creates_it(tmp_path):
     store = a_store(tmp_path / "sub" / "file.json")
     assert store.read() == {}
     written = store.update(lambda data: data.update(key="ü"))
     assert written == store.read() == {"key": "ü", "schema_version": 1}
 
 
-def test_unknown_keys_survive_a_change(tmp_path: Path) -> None:
+def test_unknown_keys_survive_a_change(tmp_path):
     path = tmp_path / "file.json"
     path.write_text('{"later": {"x": [1]}, "key": 1}')
     a_store(path).update(lambda data: data.update(key=2))
     assert json.loads(path.read_text()) == {"later": {"x": [1]}, "key": 2, "schema_version": 1}
 
 
-def test_a_change_that_raises_writes_nothing(tmp_path: Path) -> None:
+def test_a_change_that_raises_writes_nothing(tmp_path):
     store = a_store(tmp_path / "file.json")
     with pytest.raises(ZeroDivisionError):
         store.update(lambda data: data.update(key=1 // 0))
@@ -215,9 +207,7 @@ def test_a_change_that_raises_writes_nothing(tmp_path: Path) -> None:
         (b'{"schema_version": "two"}', 0, 0),
     ],
 )
-def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(
-    tmp_path: Path, content: bytes, line: int, column: int
-) -> None:
+def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(tmp_path, content, line, column):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     store = a_store(path)
@@ -232,9 +222,9 @@ def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(
     assert path.read_bytes() == content
 
 
-def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path: Path) -> None:
+def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path):
     path = tmp_path / "file.json"
-    reported: list[Problem] = []
+    reported = []
     store = a_store(path, rebuildable=True, report=reported.append)
     for number in (1, 2):
         path.write_text("oops")
@@ -246,7 +236,7 @@ def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize("rebuildable", [True, False])
-def test_a_newer_schema_is_refused(tmp_path: Path, rebuildable: bool) -> None:
+def test_a_newer_schema_is_refused(tmp_path, rebuildable):
     path = tmp_path / "file.json"
     path.write_text('{"schema_version": 2}')
     store = a_store(path, rebuildable=rebuildable)
@@ -257,7 +247,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path, rebuildable: bool) -> None:
     assert path.read_text() == '{"schema_version": 2}'
 
 
-def test_no_change_of_eight_writers_at_once_is_lost(tmp_path: Path) -> None:
+def test_no_change_of_eight_writers_at_once_is_lost(tmp_path):
     path = tmp_path / "file.json"
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "20"], stdout=subprocess.DEVNULL)
@@ -267,9 +257,9 @@ def test_no_change_of_eight_writers_at_once_is_lost(tmp_path: Path) -> None:
     assert len(a_store(path).read()) == 8 * 20 + 1
 
 
-def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path):
     path = tmp_path / "file.json"
-    acknowledged: list[str] = []
+    acknowledged = []
     for attempt in range(5):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), str(attempt), "100000"],
@@ -292,28 +282,26 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
         st.text().filter(lambda key: key != "schema_version"), st.none() | st.text() | st.integers()
     )
 )
-def test_any_object_comes_back_as_it_was_written(data: dict[str, object]) -> None:
+def test_any_object_comes_back_as_it_was_written(data):
     content = storage.encode_json(Path("x"), data)
     assert storage.decode_json(Path("x"), content) == data
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
-def test_a_number_that_json_has_not_is_not_written(tmp_path: Path, number: float) -> None:
+def test_a_number_that_json_has_not_is_not_written(tmp_path, number):
     store = a_store(tmp_path / "file.json")
     with pytest.raises(StoreError, match=r"file\.json: could not be written as JSON"):
         store.update(lambda data: data.update(number=number))
     assert not store.path.exists()
 
 
-def test_a_number_of_too_many_digits_is_told_as_a_corrupt_file(tmp_path: Path) -> None:
+def test_a_number_of_too_many_digits_is_told_as_a_corrupt_file(tmp_path):
     with pytest.raises(CorruptFile, match="not JSON"):
         storage.decode_json(tmp_path / "file.json", b'{"a": ' + b"9" * 5000 + b"}")
 
 
 @pytest.mark.parametrize(("private", "new", "kept"), [(False, 0o640, 0o755), (True, 0o600, 0o600)])
-def test_a_file_the_user_named_gets_what_the_umask_gives_and_keeps_its_mode(
-    tmp_path: Path, *, private: bool, new: int, kept: int
-) -> None:
+def test_a_file_the_user_named_gets_what_the_umask_gives_and_keeps_its_mode(tmp_path, *, private, new, kept):
     path = tmp_path / "page.html"
     before = os.umask(0o027)
     try:
@@ -326,7 +314,7 @@ def test_a_file_the_user_named_gets_what_the_umask_gives_and_keeps_its_mode(
     assert (path.read_bytes(), mode(path)) == (b"two", kept)
 
 
-def test_a_file_the_user_named_survives_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_the_user_named_survives_a_full_disk(monkeypatch, tmp_path):
     path = tmp_path / "page.html"
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "write", _full)
@@ -335,11 +323,11 @@ def test_a_file_the_user_named_survives_a_full_disk(monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == b"old"
 
 
-def _full(*_: object) -> int:
+def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -349,7 +337,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path: Path) -> None:
+def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path):
     with socket.socket(socket.AF_UNIX) as listening:
         place = tmp_path / "socket"
         bind(listening, place)
@@ -358,11 +346,11 @@ def test_a_device_that_fails_is_told_and_not_replaced_by_a_file(tmp_path: Path) 
         assert place.is_socket()
 
 
-def test_a_pipe_whose_reader_leaves_is_told_and_not_replaced_by_a_file(tmp_path: Path) -> None:
+def test_a_pipe_whose_reader_leaves_is_told_and_not_replaced_by_a_file(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    def read_a_little() -> None:
+    def read_a_little():
         with pipe.open("rb", buffering=0) as reader:
             reader.read(1)
 
@@ -375,7 +363,7 @@ def test_a_pipe_whose_reader_leaves_is_told_and_not_replaced_by_a_file(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "gone"])
-def test_a_file_that_cannot_be_set_aside_is_told_and_left(tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_set_aside_is_told_and_left(tmp_path, name):
     """One has no room in its name for that of its backup; the other is not there."""
     path = tmp_path / name
     if name != "gone":
@@ -386,12 +374,10 @@ def test_a_file_that_cannot_be_set_aside_is_told_and_left(tmp_path: Path, name: 
     assert [left.read_text() for left in tmp_path.iterdir()] == (["oops"] if name != "gone" else [])
 
 
-def test_a_corrupt_file_that_cannot_be_set_aside_is_not_started_afresh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corrupt_file_that_cannot_be_set_aside_is_not_started_afresh(tmp_path, monkeypatch):
     path = tmp_path / "file.json"
     path.write_text("oops")
-    reported: list[Problem] = []
+    reported = []
     store = a_store(path, rebuildable=True, report=reported.append)
     monkeypatch.setattr(Path, "replace", _full)
     for act in (store.read, lambda: store.update(lambda data: data.update(a=1))):
@@ -401,6 +387,6 @@ def test_a_corrupt_file_that_cannot_be_set_aside_is_not_started_afresh(
     assert reported == []
 
 
-def test_a_folder_takes_no_file(tmp_path: Path) -> None:
+def test_a_folder_takes_no_file(tmp_path):
     with pytest.raises(StoreError, match="could not be written: is a directory"):
         storage.write_output(tmp_path, b"page")

@@ -1,7 +1,5 @@
 """A dotted key of many parts is refused before it is parsed, which would take very long."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,7 @@ from pflow_mcp_plugin.storage.toml_text import decode
 MANY = 200_000
 DOTS = "." * 500
 LONG = ".".join("a" * MANY)
-STRINGS = [
-    "a = '''\"...'''",
-    'b = "\'"',
-    "c = '#\"' # it's \"",
-    'd = """\\"""\n\'\'\'"""',
-]
+STRINGS = ["a = '''\"...'''", 'b = "\'"', "c = '#\"' # it's \"", 'd = """\\"""\n\'\'\'"""']
 REFUSED = {
     "key": LONG + " = 1",
     "header": f"[{LONG}]",

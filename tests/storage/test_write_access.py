@@ -3,8 +3,6 @@
 Root plays the user, with real owners, modes, links and access lists; where no other user is needed, anyone.
 """
 
-from __future__ import annotations
-
 import grp
 import os
 import pwd
@@ -36,7 +34,7 @@ except StoreError as error:
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
+def file(tmp_path):
     """A file three folders deep, as pflow itself would have written it."""
     path = tmp_path / "above" / "folder" / "file.json"
     path.parent.mkdir(parents=True)
@@ -47,19 +45,19 @@ def file(tmp_path) -> Path:
     return path
 
 
-def refusal(path: Path) -> StoreError:
+def refusal(path):
     with pytest.raises(StoreError) as caught:
         read_own(path)
     return caught.value
 
 
-def mended(error: StoreError) -> None:
+def mended(error):
     """Run the command that an error offers."""
     command = error.suggestions[0].rpartition("run: ")[2].removeprefix("sudo ")
     subprocess.run(shlex.split(command), check=True)
 
 
-def private_user() -> tuple[int, int]:
+def private_user():
     """Return a user of this machine whose group has the same name and no other member, and that group."""
     groups = {group.gr_name: group for group in grp.getgrall() if not group.gr_mem}
     for user in pwd.getpwall():
@@ -73,7 +71,7 @@ def private_user() -> tuple[int, int]:
     pytest.skip("no user has a private group")
 
 
-def asked_as(user: int, group: int, path: Path) -> str:
+def asked_as(user, group, path):
     """Read a file as another user, who may go through the folders of the tests."""
     identity = [f"--reuid={user}", f"--regid={group}", "--clear-groups"]
     search = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
@@ -253,7 +251,7 @@ def test_files_of_root_are_read_by_every_user_and_those_of_a_user_not_by_root(fi
     assert "it belongs to" in refusal(file).message
 
 
-def access_list(*entries: tuple[int, int, int]) -> bytes:
+def access_list(*entries):
     """Return what `setfacl` stores: tag, rights and identifier of each entry."""
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 

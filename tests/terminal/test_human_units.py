@@ -1,7 +1,5 @@
 """Durations and ages for people."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines that are drawn again and again at the bottom of a terminal."""
 
-from __future__ import annotations
-
 import io
 import threading
 

@@ -1,7 +1,5 @@
 """Colours and the width of a terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.terminal.looks import columns_of, line_of, moves_cursor, wants_colours

@@ -1,7 +1,5 @@
 """What people read: hidden characters are escaped, those that a script needs are kept."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

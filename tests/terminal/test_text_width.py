@@ -1,7 +1,5 @@
 """The width of text on a terminal."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What the scripts of shells are answered, by the whole command line with the installed plugins."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

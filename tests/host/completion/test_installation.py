@@ -1,7 +1,5 @@
 """Where the scripts are put, and what the user has in the same files."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pflow_mcp_plugin.host.completion.shell_reply import path_names
 
 

@@ -1,37 +1,32 @@
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.plugins import Manager, create_manager
+from pflow_mcp_plugin.host.embedded_host import open_host
+from pflow_mcp_plugin.host.plugins import create_manager
 
 _number = count()
 
 
 @pytest.fixture(autouse=True)
-def home(monkeypatch, tmp_path) -> Path:
+def home(monkeypatch, tmp_path):
     monkeypatch.setenv("PFLOW_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("PFLOW_DISABLE_PLUGINS", raising=False)
     return tmp_path / "home"
 
 
 @pytest.fixture
-def install(monkeypatch, tmp_path) -> Iterator[Callable[..., str]]:
+def install(monkeypatch, tmp_path):
     """Put a distribution with one plugin on the path, as an installer would; returns its module."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
-    modules: list[str] = []
+    modules = []
 
-    def put(name: str, source: str, *, distribution: str = "", version: str = "1.0") -> str:
+    def put(name, source, *, distribution="", version="1.0"):
         module = f"plugin_{next(_number)}_{tmp_path.name.replace('-', '_')}"
         modules.append(module)
         distribution = distribution or f"dist-{name}"
@@ -52,19 +47,19 @@ def install(monkeypatch, tmp_path) -> Iterator[Callable[..., str]]:
 class Opened:
     """A host in a test, and the problems it reported."""
 
-    def __init__(self, host: EmbeddedHost, problems: list[Problem]) -> None:
+    def __init__(self, host, problems):
         self.host = host
         self.problems = problems
 
     @property
-    def messages(self) -> str:
+    def messages(self):
         return "\n".join(str(problem) for problem in self.problems)
 
 
 @contextmanager
-def opened(*plugins: object, manager: Manager | None = None, scan: bool = False) -> Iterator[Opened]:
+def opened(*plugins, manager=None, scan=False):
     """Open a host with these plugins only, or with what is installed."""
-    problems: list[Problem] = []
+    problems = []
     if not scan:
         manager = manager or create_manager()
         for number, plugin in enumerate(plugins):
@@ -74,5 +69,5 @@ def opened(*plugins: object, manager: Manager | None = None, scan: bool = False)
 
 
 @pytest.fixture
-def open_with() -> Callable[..., object]:
+def open_with():
     return opened

@@ -1,7 +1,5 @@
 """Where the inputs of `pflow run` come from."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

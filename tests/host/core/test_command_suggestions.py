@@ -1,7 +1,5 @@
 """What wrong words lead to; `test_cli.py` has the form of such an answer."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """How sure a fit makes that a node is needed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Ctrl-C as programs take it: not in the middle of an import, and never lost."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What holds for the arguments and options of every command, whichever it is."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands for every day: `run --dry-run` and `--timeout`, `validate A B`, `workflow init` and `save`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pflow_mcp_plugin.host.registry.node_registry import by_stem
 
 

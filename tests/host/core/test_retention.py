@@ -1,7 +1,5 @@
 """Traces and artefacts are removed when they are old, by the next run."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

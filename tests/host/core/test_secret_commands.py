@@ -1,7 +1,5 @@
 """Settings whose values a command prints."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Discovery by meaning, with a model of some hundred bytes; `test_sentence_weights` has the real one."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Discovery by meaning with the model that the extra `[semantic]` installs."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """How well something fits a task, and why."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The ticks of the time axis of a page."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

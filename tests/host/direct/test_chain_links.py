@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError
@@ -11,13 +9,13 @@ from pflow_mcp_plugin.host.direct.link_words import read_chain
 def links(bench):
     bench.declare("t-issue", ["title: str!", "body: str!", "draft: bool"], ["url: str"], inputs=("title",))
 
-    def read(line: str):
+    def read(line):
         return read_links(read_chain(line.split()), bench.host.registry, bench.host.library)
 
     return read
 
 
-def messages(read, line: str) -> list[str]:
+def messages(read, line):
     with pytest.raises(PflowError) as failure:
         read(line)
     assert failure.value.exit_code == 2

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import attrs
 import pytest
 from workflow_parts import flow, step
@@ -11,7 +9,7 @@ from pflow_mcp_plugin.host.direct.node_flags import FlagReader
 TEXT = {"type": "str"}
 
 
-def node(name: str, params: str = "", outputs: str = "result", **more) -> Entry:
+def node(name, params="", outputs="result", **more):
     """Return a node type; parameters are written `title! count:int`, and all are read from the store."""
     fields = tuple(map(_field, params.split()))
     interface = {"inputs": [field.key for field in fields], **more}
@@ -19,12 +17,12 @@ def node(name: str, params: str = "", outputs: str = "result", **more) -> Entry:
     return Entry(node=name, class_name="T", module="t", interface=made)
 
 
-def _field(word: str) -> Field:
+def _field(word):
     key, _, kind = word.partition(":")
     return Field(key=key.strip("!"), type=kind or "str", required=key.endswith("!"))
 
 
-def _output(word: str) -> Field:
+def _output(word):
     key, _, kind = word.partition(":")
     return Field(key=key, type=kind or "any")
 
@@ -36,7 +34,7 @@ PICK = node("pick", "text! style", "text")
 READER = node("reader", "stdin path", "text", inputs=["stdin"])
 
 
-def chain(*links: tuple[Entry, str], asked: str = "", stdin: bool = False, kept: bool = False):
+def chain(*links, asked="", stdin=False, kept=False):
     """Return the workflow of nodes with flags written `--a 1 --b 2`."""
     built = []
     for place, (entry, words) in enumerate(links):
@@ -49,7 +47,7 @@ def chain(*links: tuple[Entry, str], asked: str = "", stdin: bool = False, kept:
     return chain_workflow(built, has_stdin=stdin, is_kept=kept)
 
 
-def params_of(built, place: int = -1):
+def params_of(built, place=-1):
     return built.workflow["nodes"][place].get("params", {})
 
 

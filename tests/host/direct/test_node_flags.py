@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -26,12 +24,12 @@ FIELDS = (
 )
 
 
-def entry(*fields: Field, is_open: bool = False) -> Entry:
+def entry(*fields, is_open=False):
     made = Interface(params=fields or FIELDS, open=is_open)
     return Entry(node="t-issue", class_name="T", module="t", interface=made)
 
 
-def read(*words: str, templates: bool = False, of: Entry | None = None):
+def read(*words, templates=False, of=None):
     """Return what the words give, or the problems, as strings."""
     reader = FlagReader(of or entry(), templates=templates)
     given_values = reader.read(words)

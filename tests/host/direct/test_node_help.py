@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.direct.direct_run import chain_help, node_help
 
 
-def help_of(*params: Field, **interface) -> str:
+def help_of(*params, **interface):
     made = Interface(params=params, **interface)
     entry = Entry(node="t-send", class_name="T", module="t", interface=made, description="Send it")
     return node_help(entry, "pflow")

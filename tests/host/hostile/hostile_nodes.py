@@ -1,7 +1,5 @@
 """The nodes of the hostile plugin."""
 
-from __future__ import annotations
-
 import hostile_plugin as plugin
 import pocketflow
 

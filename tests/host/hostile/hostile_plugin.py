@@ -3,8 +3,6 @@
 Copied into a distribution by the tests, which run it in many processes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

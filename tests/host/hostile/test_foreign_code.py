@@ -4,8 +4,6 @@ The table: each place where pflow calls such code × everything that it may rais
 come by there, with and without `--json`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -6,8 +6,6 @@ A trial is `{"arguments": [...], "environment": {...}}`; its result is `{"code",
 takes a tenth of the time of a new process, because everything is imported already.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import json

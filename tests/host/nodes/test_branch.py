@@ -1,7 +1,5 @@
 """The node `branch`: which way a run takes, and what is checked before."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

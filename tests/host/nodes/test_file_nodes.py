@@ -1,7 +1,5 @@
 """`write-file` replaces a file as a whole, or leaves the one that was there."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """The node `transform`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Nodes of a small office, as tools of several servers declare them."""
 
-from __future__ import annotations
-
 import attrs
 import pytest
 

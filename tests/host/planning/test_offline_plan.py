@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 from itertools import count
 from operator import attrgetter

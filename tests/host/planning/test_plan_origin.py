@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface

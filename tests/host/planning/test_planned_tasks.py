@@ -1,7 +1,5 @@
 """Tasks in many words, over definitions of real tools: each plans right, or says which part is missing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

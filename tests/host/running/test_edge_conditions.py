@@ -1,7 +1,5 @@
 """An edge with a condition is taken where that holds."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

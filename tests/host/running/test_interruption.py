@@ -1,7 +1,5 @@
 """Ctrl-C at any moment, also one at which Python itself turns it into another exception."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

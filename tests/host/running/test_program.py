@@ -1,7 +1,5 @@
 """Whole programs: what only shows outside this process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

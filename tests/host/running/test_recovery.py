@@ -1,7 +1,5 @@
 """A failure that an edge takes leads through a handler and back."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pocketflow

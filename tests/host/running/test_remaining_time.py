@@ -1,7 +1,5 @@
 """The estimate of the remaining time of a batch."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Results of earlier runs stand in for nodes that only read, and for nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

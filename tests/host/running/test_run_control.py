@@ -1,7 +1,5 @@
 """A run that another thread follows and cancels."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

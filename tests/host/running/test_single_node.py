@@ -1,7 +1,5 @@
 """A node that runs alone, on params that are values."""
 
-from __future__ import annotations
-
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin

@@ -1,7 +1,5 @@
 """A node with a condition runs only where that holds, and what others make of its missing values."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

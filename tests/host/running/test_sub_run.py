@@ -1,7 +1,5 @@
 """Workflows that run as steps of others."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """What a run shows on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Excerpts of values, and the files that hold what they leave out."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

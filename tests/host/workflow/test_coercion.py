@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 from decimal import Decimal, InvalidOperation
@@ -259,5 +257,5 @@ def test_a_list_or_object_that_is_passed_on_becomes_its_json_where_only_text_fit
             passed_on(value, field)
 
 
-def _choice(*allowed: str) -> Field:
+def _choice(*allowed):
     return Field(key="x", type="str", schema={"type": "string", "enum": [*allowed]})

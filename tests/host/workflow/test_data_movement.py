@@ -1,7 +1,5 @@
 """What the check of data flows says moves is compared with what moves in real runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The workflows in the documentation are sound."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The expression language: what it says, what it refuses, and that nothing makes it run for ever."""
 
-from __future__ import annotations
-
 import time
 
 import jmespath

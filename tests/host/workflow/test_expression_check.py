@@ -1,7 +1,5 @@
 """Whatever stands where expressions are expected is checked without raising, and what is sound runs."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """The private members of jmespath that are used: what they look like, and that there are no others."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path
@@ -23,10 +21,7 @@ SIGNATURES = {
     (Parser, "_current_token"): ["self"],
     (Parser, "_lookahead_token"): ["self", "number"],
 }
-ATTRIBUTES = {
-    (Lexer, "_position"): Lexer._initialize_for_expression,
-    (Parser, "_tokens"): Parser.__init__,
-}
+ATTRIBUTES = {(Lexer, "_position"): Lexer._initialize_for_expression, (Parser, "_tokens"): Parser.__init__}
 FUNCTIONS = {"contains", "join", "to_number", "to_string"}
 """Those of jmespath that ours replace."""
 

@@ -1,7 +1,5 @@
 """`--locked`: what the lock files of plugins have against a workflow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -175,7 +173,7 @@ def typed(pflow_home, tmp_path, monkeypatch, capsys):
     return run
 
 
-def flow(path: Path) -> str:
+def flow(path):
     path.parent.mkdir(exist_ok=True)
     nodes = [{"id": "c", "type": "write-file", "params": {"file_path": "ran", "content": "x"}}]
     path.write_text(json.dumps({"nodes": nodes}))

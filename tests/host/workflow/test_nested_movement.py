@@ -1,7 +1,5 @@
 """Data flows through workflows that run in others."""
 
-from __future__ import annotations
-
 from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import Field, Interface

@@ -1,7 +1,5 @@
 """What is known of the uses of nodes before a workflow runs, as the sources of nodes are told."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Line and column of the problems of a workflow."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pflow_mcp_plugin.host.workflow import bind_inputs
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings

@@ -1,7 +1,5 @@
 """The JSON Schema for editors and the reader come to the same verdict on the structure of a workflow."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema

@@ -1,7 +1,5 @@
 """A workflow that is read whole: the files that its nodes name are written in it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is known of an expression before a run."""
 
-from __future__ import annotations
-
 import json
 import time
 

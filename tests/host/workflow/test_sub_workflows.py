@@ -1,7 +1,5 @@
 """The check of a workflow together with those that it runs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """From any JSON value to a plan or our own error: normalised, checked, compiled and drawn."""
 
-from __future__ import annotations
-
 import json
 import re
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The types of a workflow's inputs and outputs."""
 
-from __future__ import annotations
-
 import pytest
 from workflow_parts import flow, step
 

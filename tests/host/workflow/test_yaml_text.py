@@ -1,7 +1,5 @@
 """Workflows in YAML."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import suppress
