@@ -53,8 +53,11 @@ def differences(host: Host, server: str | None = None) -> Report:
                 note = f"nothing is approved yet (run: pflow mcp sync {name})"
             else:
                 # The launch of the current config counts, even if it was not synced since.
-                synced = attrs.evolve(synced, launch=current_launch(host, name))
-                comparison = approvals.compare(pinned, synced)
+                launch = current_launch(host, name)
+                if same(pinned.launch, launch) and not same(synced.launch or {}, launch):
+                    note = f"its launch is approved, and was not synced yet (run: pflow mcp sync {name})"
+                else:
+                    comparison = approvals.compare(pinned, attrs.evolve(synced, launch=launch))
         except PflowError as error:
             if server:
                 raise
@@ -105,8 +108,7 @@ def approve_server(
         if tools:
             message = f"Server {server} has not been synced with its current config, so its tools are unknown"
             raise PflowError(message, suggestions=(f"Run: pflow mcp sync {server}",), kind="validation")
-        # The next sync is the first with this launch, and approves its tools.
-        pins(host).keep_for(server, launch)
+        pins(host).approve_launch(server, launch)
         step = f"pflow mcp sync {server}"
         text = f"Approved for server {server}: {shown_launch(launch)}\nNext: {step}"
         return Report(data={"server": server, "launch": launch, "approved": [], "next": step}, text=text)

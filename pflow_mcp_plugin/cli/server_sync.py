@@ -135,7 +135,7 @@ def _declined(host: Host, names: Iterable[str]) -> Iterator[str]:
                     continue
                 agreed = click.confirm("Approve this and start it?", default=False, err=True)
                 if agreed and current_launch(host, name) == launch:  # it may have changed meanwhile
-                    pins(host).keep_for(name, launch)
+                    pins(host).approve_launch(name, launch)
                 else:
                     yield name
 

@@ -1,7 +1,7 @@
 """What was approved of each server, and how what a sync found differs from it.
 
 There is one file for each server, with its launch, instructions and every approved tool in full. Only the
-user changes it: by a first sync of a launch, or by `pflow mcp approve`. So a tool is compared with the
+user changes it: by a first sync, or by `pflow mcp approve`. So a tool is compared with the
 version that a person approved, however many small steps led away from it. A file that is corrupt is refused,
 since an empty one would approve whatever the next sync finds.
 """
@@ -72,6 +72,14 @@ class Pins:
             return
         if pinned and not same(pinned.launch, launch):
             self.forget(server)
+
+    def approve_launch(self, server: str, launch: JSONObject) -> None:
+        """Let the pins of a server hold for another launch; what it says of its tools is compared with them."""
+        path = self._path(server)
+        with storage.locked(path):
+            pinned = self.read(server)
+            if pinned:
+                storage.write_atomic(path, _encode(server, attrs.evolve(pinned, launch=launch)))
 
     def forget(self, server: str) -> None:
         """Delete the pins of a server, corrupt ones too: its next sync is the first one."""

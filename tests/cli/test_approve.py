@@ -13,7 +13,7 @@ from program_terminal import run_on_terminal
 
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.add import add
-from pflow_mcp_plugin.cli.approve import approve, approve_server
+from pflow_mcp_plugin.cli.approve import approve, approve_server, diff
 from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
@@ -135,8 +135,12 @@ def test_a_launch_that_was_not_synced_is_approved_and_its_tools_are_not(desk):
         desk.run(approve, "a", "close")
     report = desk.run(approve, "a")
     assert report.render() == "Approved for server a: y\nNext: pflow mcp sync a"
-    assert pins(desk).read("a") is None
-    assert desk.sync(*FLIPPED).is_first
+    assert "its launch is approved, and was not synced yet" in desk.run(diff, "a").render()
+    found = desk.sync(*FLIPPED)
+    assert not found.is_first
+    assert changed(desk) == ["close", "list"]
+    assert not found.comparison.unapproved
+    assert pins(desk).read("a").tools["close"].annotations == {"destructiveHint": True}
 
 
 ANSWERS = [
@@ -203,10 +207,14 @@ def test_on_a_terminal_another_command_is_asked_about_before_it_is_started(
     assert added.exit_code == 0, added
     starts = log.read_text().count("start\n")
     config.write_text(config.read_text().replace('"Changes"', '"Changes", "-v"'))
+    script.write_text(
+        '{"tools": [{"name": "act", "description": "New.", "inputSchema": {"type": "object"}}]}'
+    )
     said = synced_on_terminal(pflow_home, hosts, answer)
     assert "It is now started by: " in said
     assert "stdio_server.py Changes -v" in said
     assert (log.read_text().count("start\n") == starts) is (code == 2)
+    assert ("act: changed since it was approved" in said) is (code == 0)
     assert pflow("registry", "run", "mcp-odd-act").exit_code == code
 
 

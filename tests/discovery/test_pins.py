@@ -88,6 +88,15 @@ def test_pins_are_kept_for_their_own_launch_only(pins):
     pins.keep_for("a", LAUNCH)
 
 
+def test_another_launch_that_is_approved_changes_no_approved_tool(pins):
+    pins.approve_launch("a", LAUNCH)
+    assert pins.read("a") is None
+    pins.update("a", lambda _: PINNED)
+    launch = {**LAUNCH, "command": "y"}
+    pins.approve_launch("a", launch)
+    assert pins.read("a") == attrs.evolve(PINNED, launch=launch)
+
+
 def test_several_writers_lose_nothing(pins):
     def add(number):
         def change(pinned):

@@ -108,7 +108,7 @@ def desk(pflow_host: PflowHost, tmp_path: Path) -> Iterator[Desk]:
     desk = Desk(pflow_host, tmp_path / "script.json", tmp_path / "log.txt")
     desk.say(CLOSE, LIST)
     desk.configure()
-    assert desk.sync()["first"]
+    assert not desk.sync()["unapproved"]
     assert desk.run().success
     return desk
 
@@ -374,11 +374,16 @@ def test_row_31_a_command_that_changes_after_its_approval_is_refused_at_once(des
     assert desk.run().success
 
 
-def test_a_launch_that_was_approved_before_its_sync_pins_what_that_finds(desk):
+def test_a_launch_that_was_approved_before_its_sync_approves_no_tool_that_was_not_shown(desk):
     desk.configure(args=["-X", "utf8", stdio_server.__file__, "Changes"])
     approve_server(desk.host.host, "tickets")
     desk.refusal()
-    assert desk.sync()["first"]
+    risky = {**CLOSE, "annotations": {"destructiveHint": True}}
+    desk.say({**CLOSE, "description": POISON}, {**risky, "name": "list"}, {**CLOSE, "name": "fresh"})
+    synced = desk.sync()
+    assert not synced["first"]
+    assert synced["to_approve"] == ["close", "list", "fresh"]
+    assert "changed since it was approved" in desk.refusal("list")
     assert desk.run().success
 
 
@@ -526,7 +531,7 @@ def script_desk(desk, tmp_path):
     _settings(desk, SCRIPT_FILE=stdio_server.__file__)
     desk.configure(args=["${SCRIPT_FILE}", "Changes"])
     approve_server(desk.host.host, "tickets")
-    assert desk.sync()["first"]
+    assert not desk.sync()["unapproved"]
     assert desk.run().success
     return desk
 
