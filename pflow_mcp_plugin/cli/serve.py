@@ -328,7 +328,7 @@ def _serve_http(
     tls = Tls(certificate=options["tls_cert"], key=options["tls_key"]) if options["tls_cert"] else None
     if tls is not None:
         tls.check()
-    check, made = _token_check(options, inherited)
+    check, made = _token_check(host, options, inherited)
     token = getattr(check, "value", "")
     listening, address = listen(parse_address(options["http_address"]), shared=options["reuse_port"])
     kept = KeptByToken()
@@ -364,7 +364,7 @@ def _serve_http(
         return HttpServer(app, limits, listening, tls=tls, grace=options["grace"]).run(Redactor([token]))
 
 
-def _token_check(options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
+def _token_check(host: Host, options: Mapping[str, Any], inherited: str | None) -> tuple[TokenCheck, str]:
     """Return what checks the tokens of requests, and the token that was made, if one was."""
     import secrets
 
@@ -379,7 +379,11 @@ def _token_check(options: Mapping[str, Any], inherited: str | None) -> tuple[Tok
             valid_issuer,
         )
 
-        issuer = AuthorizationServer(issuer=valid_issuer(options["issuer"]))
+        issuer = AuthorizationServer(
+            issuer=valid_issuer(options["issuer"]),
+            network=server_store(host).network(),
+            warn=lambda message: tell(f"Warning: {message}"),
+        )
         return AccessTokens(server=issuer, audience=options["audience"] or "", scopes=options["scopes"]), ""
     if options["token_file"]:
         token, warning = read_token(options["token_file"])

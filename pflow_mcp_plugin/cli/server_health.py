@@ -77,7 +77,7 @@ def _listing(host: Host, name: str, *, insecure: bool, startup_timeout: float | 
         if not server.url:
             message = f"--insecure allows plain http, and server {name} is reached over {server.transport}"
             raise PflowError(message, suggestions=(f"pflow mcp test {name}",), kind="usage")
-        require_plain_http(server.url)
+        require_plain_http(name, server.url)
         ready = attrs.evolve(ready, server=attrs.evolve(server, insecure=True))
     with open_pool(host) as pool:
         return pool.list_tools(ready)

@@ -202,7 +202,7 @@ def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     else:
         refuse_flags(flags, "a URL", ("cwd",))
         if flags.insecure:
-            require_plain_http(words[1])
+            require_plain_http(*words[:2])
         table = {
             "type": flags.type or "http",
             "url": words[1],
@@ -389,12 +389,13 @@ def _refuse_others(words: Sequence[str], flags: Flags, what: str) -> None:
     refuse_flags(flags, what)
 
 
-def require_plain_http(url: str) -> None:
+def require_plain_http(server: str, url: str) -> None:
     """Refuse `--insecure` for an https URL: certificates are always checked."""
     if url.lower().startswith("https:"):
-        step = "For a certificate of your own, set ca_bundle of the server to its file, or to that of its CA"
+        from pflow_mcp_plugin.network.certificates import trusting_steps
+
         message = "--insecure allows plain http only, and the URL uses https"
-        raise PflowError(message, suggestions=(step,), kind="usage")
+        raise PflowError(message, suggestions=trusting_steps(server, url), kind="usage")
 
 
 def decided(flags: Flags) -> dict[str, JSON]:

@@ -8,6 +8,8 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -85,6 +87,18 @@ def present_certificate(context: ssl.SSLContext, endpoint: Endpoint) -> None:
         reason = f"{' and '.join(files)}: {error}"
         setting = f"client_cert of {endpoint.owner}; its key must not be encrypted"
         raise CertificatesUnreadable("the client certificate", reason, setting) from error
+
+
+def trusting_steps(server: str, url: str) -> tuple[str, str]:
+    """Return the two steps after which only the certificate that a URL has now is trusted for a server."""
+    parts, file = urlsplit(url), f"~/{server}.pem"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    place = quote(f"{host}:{parts.port or 443}")
+    save = f"openssl s_client -connect {place} </dev/null | openssl x509 -out {file}"
+    return (
+        f"If you trust its certificate, save it: {save}",
+        f'Then set in [mcpServers.{server}]: ca_bundle = "{file}"',
+    )
 
 
 def pins_of(endpoint: Endpoint) -> frozenset[str]:

@@ -74,7 +74,7 @@ class Pins:
             self.forget(server)
 
     def approve_launch(self, server: str, launch: JSONObject) -> None:
-        """Let the pins of a server hold for another launch; what it says of its tools is compared with them."""
+        """Let the pins of a server hold for another launch; its tools are still compared with them."""
         path = self._path(server)
         with storage.locked(path):
             pinned = self.read(server)

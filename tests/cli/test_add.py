@@ -13,6 +13,7 @@ from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.network.certificates import trusting_steps
 from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.types import Tool
 
@@ -241,7 +242,7 @@ def test_plain_http_to_another_machine_is_a_warning_unless_allowed(desk):
 def test_insecure_is_refused_for_https_and_commands(desk):
     with pytest.raises(PflowError, match="--insecure allows plain http only") as caught:
         desk.run(add, "web", "https://example.com", "--insecure")
-    assert "ca_bundle" in caught.value.suggestions[0]
+    assert caught.value.suggestions == trusting_steps("web", "https://example.com")
     with pytest.raises(PflowError, match="--insecure cannot be used with a command"):
         desk.run(add, "clock", "--insecure", "--", "npx", "clock")
     assert not (desk.paths.config / "mcp-servers.toml").exists()

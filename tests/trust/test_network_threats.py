@@ -13,10 +13,13 @@ import json
 import os
 import socket
 import ssl
+import subprocess
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from shutil import which
 
 import pytest
 from certificates import Authority
@@ -354,6 +357,22 @@ def test_row_20_faults_of_a_certificate_are_told_apart_and_nothing_is_sent(pool,
         found.add(fails(pool, launch(server.url("localhost"), ca_bundle=str(authority.file)), match).message)
         assert server.requests == []
     assert len(found) == 3
+
+
+@pytest.mark.skipif(not which("openssl"), reason="needs openssl")
+def test_row_20_the_steps_in_the_error_let_one_self_signed_certificate_be_trusted_and_no_other(
+    pool, run, authority, tmp_path, monkeypatch
+):
+    def signed_by_itself(host="localhost"):
+        return run(FaultServer(well, authority.server_context(host, self_signed=True))).url(host)
+
+    save, then = fails(pool, launch(url := signed_by_itself()), "is self-signed").suggestions
+    monkeypatch.setenv("HOME", str(tmp_path))
+    subprocess.run(save.partition(": ")[2], shell=True, check=True, capture_output=True, timeout=30)
+    table, _, field = then.partition(": ")
+    assert table == "Then set in [mcpServers.web]"
+    assert called(pool, launch(url, **tomllib.loads(field)))
+    fails(pool, launch(signed_by_itself(), **tomllib.loads(field)), "is self-signed")
 
 
 def test_row_20_a_key_that_is_not_pinned_gets_no_request(pool, run, authority, tmp_path):

@@ -33,7 +33,7 @@ from pflow_mcp_plugin.client.request_failures import (
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine
 from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
-from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
 from pflow_mcp_plugin.types import Server
 
@@ -248,13 +248,13 @@ _SHOWN = 200
 _CERTIFICATE_FAULTS = {
     9: ("is not valid yet", "check this machine's clock, or have the server's certificate fixed"),
     10: ("has expired", "have the server's certificate renewed"),
-    18: ("is self-signed", "if you trust it, save it to a file and set ca_bundle or SSL_CERT_FILE to that"),
+    18: ("is self-signed", ""),
     19: ("is signed by an unknown CA", "if you trust it, set ca_bundle or SSL_CERT_FILE to that CA's file"),
     20: ("is signed by a CA that is not trusted here", "set ca_bundle or SSL_CERT_FILE to that CA's file"),
     62: ("is for another host name", "use the name that the certificate is for in its url"),
     64: ("is not for this address", "use the name that the certificate is for in its url"),
 }
-"""OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description, and the next step."""
+"""OpenSSL's `X509_V_ERR_...` code of a certificate fault: its description and next step (`""`: to pin it)."""
 
 _CLIENT_CERTIFICATE_ALERTS = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED",
@@ -360,15 +360,18 @@ def _from_tls(chain: list[BaseException], evidence: Evidence) -> McpError | None
         if isinstance(cause, ssl.SSLCertVerificationError):
             unknown = (f"is not accepted: {cause.verify_message}", "have the server's certificate fixed")
             fault, step = _CERTIFICATE_FAULTS.get(cause.verify_code, unknown)
+            steps = (step,) if step else trusting_steps(name, evidence.server.url)
             message = f"Server {name}: the certificate of {host} {fault}; nothing was sent"
             known = cause.verify_message
-            return failure(message, evidence, ran="not ran", next_step=step, certificate=known)
-    error = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
-    if error is None:
+            error = failure(message, evidence, ran="not ran", next_step=steps[0], certificate=known)
+            error.suggestions += steps[1:]
+            return error
+    alert = next((cause for cause in chain if isinstance(cause, ssl.SSLError)), None)
+    if alert is None:
         return None
-    if error.reason in _CLIENT_CERTIFICATE_ALERTS:
+    if alert.reason in _CLIENT_CERTIFICATE_ALERTS:
         wish = "does not accept the" if evidence.server.client_cert else "wants a"
-        message = f"Server {name}: {host} {wish} client certificate ({error.reason})"
+        message = f"Server {name}: {host} {wish} client certificate ({alert.reason})"
         step = f"set client_cert of server {name} to one that it accepts"
         return failure(message, evidence, ran="not ran", next_step=step)
     if _connecting(chain[0]):

@@ -6,32 +6,34 @@ It is the server's own token, or a JWT of an authorization server, which is chec
 from __future__ import annotations
 
 import hmac
-import json
-import os
 import re
 import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 import anyio
 import attrs
-import httpx2
 import jwt
+from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 
+from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests
+from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.contract import Keeper, PflowError, RunOrigin
-from pflow_mcp_plugin.network.certificates import tls_context
-from pflow_mcp_plugin.network.egress import is_loopback, plain_http_host
+from pflow_mcp_plugin.network.certificates import CertificatesUnreadable
+from pflow_mcp_plugin.network.egress import HostRefused, plain_http_host
 from pflow_mcp_plugin.server.pflow_server import the_user
 from pflow_mcp_plugin.storage.regular_files import read_regular
+from pflow_mcp_plugin.types import NetworkRules, Server
 
 TokenError = Literal["", "invalid_token", "insufficient_scope", "temporarily_unavailable"]
 
@@ -156,8 +158,6 @@ class KeptByToken:
             keeper.close()
 
 
-_LARGEST = 256 << 10
-"""Bytes of the largest metadata or key set."""
 _MOST_KEYS = 100
 
 
@@ -186,11 +186,14 @@ class FetchLimits:
 class AuthorizationServer:
     """The keys with which an authorization server signs, as its metadata names them.
 
-    `issuer` is its identifier, exactly as in its metadata and tokens.
+    `issuer` is its identifier, exactly as in its metadata and tokens. `network` says where its metadata and
+    keys may come from; its own host is registered. `warn` is told why they cannot be fetched.
     """
 
     issuer: str
     limits: FetchLimits = FetchLimits()
+    network: NetworkRules = NetworkRules()  # noqa: RUF009 - frozen
+    warn: Callable[[str], None] = lambda _: None
     _keys: tuple[dict[str, Any], ...] = ()
     _fetched: float = float("-inf")
     _tried: float = float("-inf")
@@ -224,29 +227,37 @@ class AuthorizationServer:
         try:
             self._keys = await self._fetch()
         except KeysUnavailable as error:
+            if str(error) != self._failure:
+                self.warn(f"The keys of {self.issuer} cannot be fetched: {error}")
             self._failure = str(error)
         else:
+            self._failure = ""
             self._fetched = time.monotonic()
 
     async def _fetch(self) -> tuple[dict[str, Any], ...]:
+        rules = self.network._replace(hosts=(*self.network.hosts, urlsplit(self.issuer).hostname or ""))
+        server = Server(name="of --issuer", transport="http", url=self.issuer, network=rules)
         try:
             with anyio.fail_after(self.limits.wait):
-                for url in metadata_urls(self.issuer):
-                    metadata = await _fetched(url)
-                    if metadata is not None:
-                        key_set = await _fetched(self._key_url(metadata))
-                        keys = (key_set or {}).get("keys")
-                        if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
-                            raise KeysUnavailable("the authorization server has no valid key set")
-                        # Only these may have signed a token (RFC 7517, section 4.2).
-                        return tuple(
-                            it for it in keys if isinstance(it, dict) and it.get("use", "sig") == "sig"
-                        )
+                async with AuthorizationRequests(server) as requests:
+                    for url in build_oauth_authorization_server_metadata_discovery_urls(
+                        self.issuer, self.issuer
+                    ):
+                        metadata = await requests.get(url)
+                        if metadata.status == HTTPStatus.OK and metadata.content is not None:
+                            key_set = await requests.get(self._key_url(metadata.content))
+                            return _signing_keys(key_set)
         except TimeoutError as error:
             raise KeysUnavailable(f"{self.issuer} does not answer") from error
+        except NoAccessToken as error:
+            raise KeysUnavailable(str(error)) from error
+        except HostRefused as error:
+            raise KeysUnavailable(f"{error}; {error.refusal.next_step}") from error
+        except CertificatesUnreadable as error:
+            raise KeysUnavailable(f"{error.what} cannot be read: {error.reason}") from error
         raise KeysUnavailable(f"{self.issuer} has no metadata of an authorization server")
 
-    def _key_url(self, metadata: dict[str, Any]) -> str:
+    def _key_url(self, metadata: Mapping[str, Any]) -> str:
         """Return where the keys are; metadata of another issuer is refused (RFC 8414, section 3.3)."""
         if metadata.get("issuer") != self.issuer:
             raise KeysUnavailable(f"the metadata of {self.issuer} is that of another issuer")
@@ -254,6 +265,14 @@ class AuthorizationServer:
         if not isinstance(url, str) or not _is_safe(url):
             raise KeysUnavailable(f"the metadata of {self.issuer} names no key set at an https URL")
         return url
+
+
+def _signing_keys(key_set: Answer) -> tuple[dict[str, Any], ...]:
+    keys = (key_set.content or {}).get("keys")
+    if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
+        raise KeysUnavailable("the authorization server has no valid key set")
+    # Only these may have signed a token (RFC 7517, section 4.2).
+    return tuple(it for it in keys if isinstance(it, dict) and it.get("use", "sig") == "sig")
 
 
 def valid_issuer(issuer: str) -> str:
@@ -265,19 +284,6 @@ def valid_issuer(issuer: str) -> str:
     return issuer
 
 
-def metadata_urls(issuer: str) -> Iterator[str]:
-    """Yield where the metadata of an issuer may be.
-
-    RFC 8414, section 3.1, for OAuth and OpenID Connect, then OpenID Connect Discovery, section 4.
-    """
-    url = urlsplit(issuer)
-    origin, path = f"{url.scheme}://{url.netloc}", url.path.rstrip("/")
-    yield f"{origin}/.well-known/oauth-authorization-server{path}"
-    yield f"{origin}/.well-known/openid-configuration{path}"
-    if path:
-        yield f"{origin}{path}/.well-known/openid-configuration"
-
-
 def _is_safe(url: str) -> bool:
     """Whether a URL is https, or http on this machine."""
     try:
@@ -285,31 +291,6 @@ def _is_safe(url: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and not plain_http_host(url)
     except ValueError:
         return False
-
-
-async def _fetched(url: str) -> dict[str, Any] | None:
-    """Return the JSON object at a URL; None if there is something else. Redirects are not followed."""
-    local = is_loopback(urlsplit(url).hostname or "")
-    verify = tls_context(os.environ) if url.startswith("https:") else True
-    try:
-        async with (
-            httpx2.AsyncClient(verify=verify, trust_env=not local, follow_redirects=False) as client,
-            client.stream("GET", url, headers={"Accept": "application/json"}) as response,
-        ):
-            if response.status_code != 200:
-                return None
-            content = bytearray()
-            async for chunk in response.aiter_bytes():
-                content += chunk
-                if len(content) > _LARGEST:
-                    raise KeysUnavailable(f"{url} answers with more than {_LARGEST >> 10} KiB")
-    except httpx2.HTTPError as error:
-        raise KeysUnavailable(f"{url} cannot be reached: {type(error).__name__}") from error
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 _KEY_TYPES = {

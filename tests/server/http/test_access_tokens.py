@@ -29,9 +29,9 @@ from pflow_mcp_plugin.server.http.request_tokens import (
     AuthorizationServer,
     FetchLimits,
     Refusal,
-    metadata_urls,
     valid_issuer,
 )
+from pflow_mcp_plugin.types import NetworkRules
 
 OWNER = request("tools/call", {"name": "owner", "arguments": {}})
 EAGER = FetchLimits(pause=0)
@@ -214,7 +214,7 @@ def huge(handler: BaseHTTPRequestHandler) -> None:
 
 def redirecting(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(302)
-    handler.send_header("Location", "/elsewhere")
+    handler.send_header("Location", "http://127.0.0.1:1/keys")
     handler.send_header("Content-Length", "0")
     handler.end_headers()
 
@@ -231,7 +231,6 @@ def hanging(handler: BaseHTTPRequestHandler) -> None:
 )
 def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable | bytes, path):
     issuer.pages[path] = page
-    issuer.pages["/elsewhere"] = issuer.pages["/keys"] if path != "/keys" else issuer.metadata()
     check = tokens(issuer, FetchLimits(wait=1 if page is hanging else 10))
     began = time.monotonic()
     for _ in range(3):  # the failure is remembered
@@ -240,7 +239,6 @@ def test_answers_of_an_authorization_server_are_bounded(issuer, page: Callable |
         assert refused.status in {401, 503}
     assert time.monotonic() - began < 20
     assert issuer.asked.count(path) == 1
-    assert "/elsewhere" not in issuer.asked
 
 
 @pytest.mark.parametrize(
@@ -275,11 +273,34 @@ def test_metadata_of_openid_connect_is_found_below_a_path():
         issuer.pages["/.well-known/oauth-authorization-server/tenant"] = b"<html>"
         issuer.pages["/tenant/.well-known/openid-configuration"] = page
         assert isinstance(verdict(tokens(issuer), issuer.token()), AccessToken)
-        assert list(metadata_urls("https://a.example/t/")) == [
-            "https://a.example/.well-known/oauth-authorization-server/t",
-            "https://a.example/.well-known/openid-configuration/t",
-            "https://a.example/t/.well-known/openid-configuration",
-        ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "jwks_uri", "said"),
+    [
+        (NetworkRules(deny=("127.0.0.1",)), None, 'host 127.0.0.1 is denied by deny = ["127.0.0.1"]'),
+        (NetworkRules(), "https://10.0.0.7/keys", "host 10.0.0.7 has the private address 10.0.0.7"),
+        (
+            NetworkRules(policy="registered"),
+            "https://keys.example/",
+            'add "keys.example" to allow in [network]',
+        ),
+        (NetworkRules(policy="registered"), None, ""),
+    ],
+)
+def test_metadata_and_keys_come_from_hosts_that_the_rules_allow(issuer, rules, jwks_uri, said):
+    if jwks_uri:
+        issuer.pages["/.well-known/oauth-authorization-server"] = issuer.metadata(jwks_uri=jwks_uri)
+    told: list[str] = []
+    server = AuthorizationServer(issuer=issuer.url, limits=EAGER, network=rules, warn=told.append)
+    check = AccessTokens(server=server, audience=AUDIENCE)
+    for _ in range(2):  # the same failure is told once
+        found = verdict(check, issuer.token())
+    assert isinstance(found, Refusal if said else AccessToken)
+    assert len(told) == bool(said)
+    assert all(
+        said in text and text.startswith(f"The keys of {issuer.url} cannot be fetched: ") for text in told
+    )
 
 
 def test_keys_come_over_tls_whose_certificate_is_checked(tmp_path, monkeypatch):
