@@ -191,6 +191,21 @@ def test_clients_of_an_authorization_server_do_not_see_each_others_runs(pflow_ho
         assert trace in str(own) or "only for alice" in str(own)
 
 
+def test_an_issuer_that_the_config_denies_is_not_asked_and_the_operator_is_told(pflow_home, no_leftovers):
+    config = pflow_home / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "mcp-servers.toml").write_text('[network]\ndeny = ["127.0.0.1"]\n')
+    with (
+        Issuer() as issuer,
+        ServedProgram(pflow_home, ["--issuer", issuer.url, "--audience", AUDIENCE]) as program,
+    ):
+        assert program.post("registry_list", issuer.token()).status_code == 503
+        assert issuer.asked == []
+        code, said = program.end(signal.SIGTERM)
+    assert code == 0
+    assert said.startswith(f"Warning: The keys of {issuer.url} cannot be fetched: Server of --issuer: host ")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
