@@ -10,7 +10,7 @@ import attrs
 import click
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.cli.command_arguments import folders, startup_timeout, words_of_add
+from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeout, words_of_add
 from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import display, server_egress, server_input
@@ -58,27 +58,7 @@ class _AddCommand(click.Command):
 
 @click.command(cls=_AddCommand, epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar=_METAVAR, shell_complete=words_of_add)
-@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="Environment variable for the server.")
-@click.option(
-    "--cwd",
-    default="",
-    metavar="FOLDER",
-    shell_complete=folders,
-    help="Working folder of its command; by default that of pflow.",
-)
-@click.option(
-    "--header",
-    "-H",
-    "headers",
-    multiple=True,
-    metavar="'NAME: VALUE'",
-    help="An HTTP header to send to its URL.",
-)
-@click.option(
-    "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; preferably a reference."
-)
-@click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http.")
-@click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
+@command_or_url
 @click.option(
     "--trust-readonly", is_flag=True, help="Trust what the server says about which tools are read-only."
 )

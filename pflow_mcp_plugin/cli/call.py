@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeout
+from pflow_mcp_plugin.cli.dependencies import catalog, lookup, open_pool, server_store
+from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.cli.tools import call_of, find_tool, list_tools, nearest_tools
+from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -25,7 +32,10 @@ _EXAMPLES = """\
 Examples:
 pflow mcp call demo.add a=1 b=2
 pflow mcp call demo.echo --args '{"value": ["any", "JSON"]}'
-pflow mcp call demo.word_count text='three short words' then echo"""
+pflow mcp call demo.word_count text='three short words' then echo
+pflow mcp call --stdio 'uvx mcp-server-time' get_current_time timezone=UTC"""
+_LENT = "ad-hoc"
+"""The name of a server that is used for one call without being configured."""
 _ARGS, _OF_HOST = "--args", "--params"
 """The option for arguments as JSON, and the host's name of it."""
 
@@ -37,6 +47,9 @@ class _CallCommand(click.Command):
         """Return the servers, tools and flags that may follow; see `CommandLike`."""
         from pflow_mcp_plugin.contract import Suggestion
 
+        if incomplete.startswith("-") and not words:
+            names = [name for each in self.params for name in each.opts if name.startswith("--")]
+            return [Suggestion(value=name) for name in names if name.startswith(incomplete)]
         store = server_store(obj)
         source = ToolSource(catalog(obj), store)
         if len(words) > 1:
@@ -58,17 +71,53 @@ class _CallCommand(click.Command):
     "words",
     nargs=-1,
     type=click.UNPROCESSED,
-    metavar="SERVER TOOL|SERVER.TOOL|NODE|TOOL [NAME=VALUE]... [--FLAG VALUE]... [then NODE ...]",
+    metavar="SERVER TOOL|SERVER.TOOL|NODE|TOOL|URL TOOL [NAME=VALUE]... [--FLAG VALUE]... [then NODE ...]",
 )
+@click.option("--stdio", default="", metavar="COMMAND", help="Start a server that is not configured.")
+@command_or_url
+@startup_timeout
 @click.pass_context
-def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
+def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options: Any) -> Report:
     """Run TOOL of SERVER with arguments; `pflow mcp SERVER TOOL ...` is short for it.
 
     TOOL is the tool's own name, or its spelling in the node type; alone it will do if only one server has
     it. `pflow mcp call SERVER --help` lists the tools, `pflow mcp call SERVER.TOOL --help` the arguments.
     `--args JSON`, `--args @FILE` or `--args -` gives arguments as a JSON object. More nodes may follow, each
     after the word `then`.
+
+    `--stdio COMMAND TOOL` and `URL TOOL` use a server that is not configured, for this call only; without
+    TOOL they list its tools. Options of the server stand before them.
     """
+    host: Host = ctx.obj
+    flags = server_input.Flags(**options)
+    try:
+        typed = shlex.split(stdio) or [word for word in words[:1] if server_input.is_url(word)]
+    except ValueError as error:
+        raise PflowError(f"--stdio: {error}", suggestions=("Close the quote",), kind="usage") from error
+    if typed:
+        words = words[0 if stdio else 1 :]
+        if kept := [word for word in words if word.partition("=")[0] in ("--save", "--print")]:
+            step = "Add the server first: pflow mcp add NAME ..."
+            message = f"{kept[0]}: a workflow cannot use a server that is not configured"
+            raise PflowError(message, suggestions=(step,), kind="usage")
+        with _lent(host, typed, flags) as as_typed:
+            try:
+                report = _called(ctx, (_LENT, *_tool_first(words)))
+            except PflowError as error:
+                raise _retold(error, as_typed) from error
+        if report.error:
+            return attrs.evolve(report, error=_retold(report.error, as_typed))
+        if isinstance(report.text, str) and not {"-h", "--help"}.isdisjoint(words):
+            return attrs.evolve(report, text=as_typed(report.text))
+        return report
+    if flags != server_input.Flags():
+        step = "Put them before --stdio COMMAND or URL; a tool's own flags stand after it"
+        raise PflowError("A configured server takes no such options", suggestions=(step,), kind="usage")
+    return _called(ctx, words)
+
+
+def _called(ctx: click.Context, words: tuple[str, ...]) -> Report:
+    """Run the tool that the words begin with, or list those of a server."""
     host: Host = ctx.obj
     # Without the word `call`, a mistyped command of the group must not run a tool of that name.
     alone = (ctx.info_name or "").split()[-1:] == ["call"]
@@ -81,8 +130,51 @@ def call(ctx: click.Context, words: tuple[str, ...]) -> Report:
         return host.run_chain(chain, ctx.command_path.partition(" ")[0])
     except PflowError as error:
         if takes_params:
-            raise _as_typed(error) from error
+            raise _retold(error, lambda text: text.replace(_OF_HOST, _ARGS)) from error
         raise
+
+
+@contextmanager
+def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterator[Callable[[str], str]]:
+    """Have a server for one call, of which no config, tools or approval remain.
+
+    Whoever typed its command or URL has approved it. Yields what puts that in place of the server's name into
+    the commands that a text suggests.
+    """
+    from tempfile import TemporaryDirectory
+
+    from pflow_mcp_plugin.client.kept_servers import KeptServers
+    from pflow_mcp_plugin.discovery.servers import servers
+    from pflow_mcp_plugin.discovery.tool_sync import sync
+
+    known, given = servers(host.paths), server_input.read([_LENT, *typed], flags)
+    shown = display.arguments(typed)
+    url = server_input.is_url(typed[0])
+    in_call = shlex.join(shown) if url else f"--stdio {shlex.quote(shlex.join(shown))}"
+    adding = f"pflow mcp add NAME {'' if url else '-- '}{shlex.join(shown)}"
+
+    def as_typed(text: str) -> str:
+        named = rf"pflow (?:mcp (?:call|tools|info) )?(?:mcp-)?{_LENT}(?:(-)|\b)"
+        text = re.sub(named, lambda found: f"pflow mcp call {in_call}{' ' if found[1] else ''}", text)
+        text = text.replace(f"set insecure = true for server {_LENT}", "write --insecure before the URL")
+        return re.sub(rf"pflow mcp \w+ {_LENT}\b", lambda _: adding, text)
+
+    kept = KeptServers(lambda _warn, _on_start: open_pool(host))
+    with TemporaryDirectory(prefix="pflow-") as folder:
+        try:
+            known.store.lend(given.tables, Path(folder) / "servers")
+            tell(f"Used for this call only: {shlex.join(shown)}. To keep it: {adding}")
+            # The call uses the connection that has listed the tools.
+            known.kept = kept
+            with kept.share(lambda _: None, lambda _: lambda _: None) as share:
+                (synced,) = sync([_LENT], known, share, lookup(host))
+            if synced.error:
+                raise _retold(synced.error, as_typed)
+            yield as_typed
+        finally:
+            known.store.lend({}, Path())
+            known.kept = None
+            kept.close()
 
 
 def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
@@ -97,7 +189,7 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
     if server not in store.names():
         raise _unknown_server(host, source, server, names[-1])
     if len(names) == 1 or not names[1]:
-        if not {"-h", "--help"}.isdisjoint(words):
+        if server in store.lent or not {"-h", "--help"}.isdisjoint(words):
             return list_tools(host, server)
         message = f"The name of a tool of server {server} is missing"
         raise PflowError(message, suggestions=(f"See its tools: pflow mcp tools {server}",), kind="usage")
@@ -154,16 +246,13 @@ def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
     return [entry.node, *spelled, *words[len(own) :]], True
 
 
-def _as_typed(error: PflowError) -> PflowError:
-    """Let an error of the host about `--params` name the option as it was typed."""
-
-    def typed(text: str) -> str:
-        return text.replace(_OF_HOST, _ARGS)
-
-    error.message = typed(error.message)
-    error.suggestions = tuple(map(typed, error.suggestions))
+def _retold(error: PflowError, as_typed: Callable[[str], str]) -> PflowError:
+    """Let an error name options and commands as they were typed."""
+    error.message = as_typed(error.message)
+    error.suggestions = tuple(map(as_typed, error.suggestions))
     error.problems = tuple(
-        attrs.evolve(it, message=typed(it.message), suggestion=typed(it.suggestion)) for it in error.problems
+        attrs.evolve(it, message=as_typed(it.message), suggestion=as_typed(it.suggestion))
+        for it in error.problems
     )
     return error
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -87,3 +89,37 @@ def workflows_and_files(
 def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete the name of a folder."""
     return [CompletionItem(incomplete, type="dir")]
+
+
+def command_or_url(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that belong to the command or URL of a server; see `server_input.Flags`."""
+    for option in reversed(_OF_COMMAND_OR_URL):
+        command = option(command)
+    return command
+
+
+_OF_COMMAND_OR_URL = (
+    click.option(
+        "--env", "-e", multiple=True, metavar="NAME=VALUE", help="Environment variable for the server."
+    ),
+    click.option(
+        "--cwd",
+        default="",
+        metavar="FOLDER",
+        shell_complete=folders,
+        help="Working folder of its command; by default that of pflow.",
+    ),
+    click.option(
+        "--header",
+        "-H",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="An HTTP header to send to its URL.",
+    ),
+    click.option(
+        "--bearer", default="", metavar="'${TOKEN}'", help="Bearer token for its URL; preferably a reference."
+    ),
+    click.option("--type", type=click.Choice(["http", "sse"]), help="Transport of its URL; by default http."),
+    click.option("--insecure", is_flag=True, help="Allow plain http to another machine."),
+)

@@ -58,8 +58,9 @@ def list_tools(host: Host, server: str | None = None) -> Report:
     rows = [_row(record, store.get(record.server)) for record in source.records(server)]
     if not rows:
         return Report(data=rows, text=_NONE)
-    columns = (Column(title="NODE", whole=True), Column(title="DESCRIPTION"))
-    cells = [(row["node"], _note(row)) for row in rows]
+    name = "tool" if server in store.lent else "node"
+    columns = (Column(title=name.upper(), whole=True), Column(title="DESCRIPTION"))
+    cells = [(row[name], _note(row)) for row in rows]
     return Report(data=rows, text=lambda: (Table(columns=columns, rows=cells),))
 
 

@@ -172,7 +172,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
         _refuse_others(words, flags, "a file")
         return from_file(Path(first))
     if len(words) < 2:
-        if _is_url(first):
+        if is_url(first):
             step = f"pflow mcp add NAME {first}"
             raise PflowError("A URL needs a name before it", suggestions=(step,), kind="usage")
         about = f"{first} is neither JSON nor a file" if first else "Nothing to add"
@@ -193,7 +193,7 @@ def read(words: Sequence[str], flags: Flags) -> Fitted:
 def _described(words: Sequence[str], flags: Flags) -> dict[str, JSON]:
     """Return the table of a server that is given by its command or URL, and options."""
     table: dict[str, JSON]
-    if not _is_url(words[1]):
+    if not is_url(words[1]):
         refuse_flags(flags, "a command", ("headers", "bearer", "type", "insecure"))
         table = {"command": words[1], "args": list(words[2:]), "cwd": flags.cwd}
     elif words[2:]:
@@ -377,7 +377,8 @@ def _without_repeats(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     return table
 
 
-def _is_url(word: str) -> bool:
+def is_url(word: str) -> bool:
+    """Whether a word in server input is the URL of a server."""
     return word.lower().startswith(("http://", "https://"))
 
 

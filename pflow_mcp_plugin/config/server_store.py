@@ -86,6 +86,12 @@ class ServerStore:
         self.path = path
         self._project = project
         self._seen: _Seen | None = None
+        self.lent: dict[str, JSON] = {}
+        self._lent_folder = Path()
+
+    def lend(self, tables: dict[str, JSON], folder: Path) -> None:
+        """Have these servers too while the process lasts; tool files in `folder`, pins beside it."""
+        self.lent, self._lent_folder, self._seen = tables, folder, None
 
     @property
     def project(self) -> ProjectFile | None:
@@ -122,9 +128,10 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the servers that come from a project, each with the folder of its tool file."""
+        """Return the servers that are lent or come from a project, each with the folder of its tool file."""
         seen = self._read()
-        return dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
+        of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
+        return of_project | dict.fromkeys(self.lent, self._lent_folder)
 
     def not_configured(self, name: str) -> McpError:
         """Return the error about a server that is not configured, with the most similar names."""
@@ -364,6 +371,9 @@ class ServerStore:
         seen = self._seen
         if seen is None or seen.signature != signature:
             document = toml_text.decode(self.path, storage.read_own(self.path) or b"")
+            if self.lent:
+                servers = {**mapping(document.get(server_schema.SERVERS)), **self.lent}
+                document = {**document, server_schema.SERVERS: servers}
             seen = self._seen = _Seen(signature, document, project)
         return seen
 

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError, Where
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.client.kept_servers import KeptServers
     from pflow_mcp_plugin.config.expansion import Lookup
     from pflow_mcp_plugin.config.project_file import ProjectFile
     from pflow_mcp_plugin.contract import Paths
@@ -32,12 +33,16 @@ class Servers:
         store: The config.
         catalog: The results of the syncs.
         pin_folder: The folder of what was approved of the user's servers.
+
+    Attributes:
+        kept: Connections that the calls of this process share; None if each run opens its own.
     """
 
     def __init__(self, *, store: ServerStore, catalog: Catalog, pin_folder: Path) -> None:
         self.store = store
         self.catalog = catalog
         self.pin_folder = pin_folder
+        self.kept: KeptServers | None = None
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
         """Delete the tools and pins of a server that is not in the user's own config, or no longer.

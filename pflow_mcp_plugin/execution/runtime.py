@@ -33,7 +33,7 @@ from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
     from pflow_mcp_plugin.client import Pool
-    from pflow_mcp_plugin.client.kept_servers import Share
+    from pflow_mcp_plugin.client.kept_servers import KeptServers, Share
     from pflow_mcp_plugin.trust.tool_use import ToolUse
 
 OnProgress = Callable[[ToolCall, float, float | None, str | None], None]
@@ -372,7 +372,7 @@ def open_runtime(
 
     notices = Notices(warn=warn, progress=progress, add_secrets=run.add_secrets if run else lambda _: None)
     chain = cache(partial(workflow_chain.below, run)) if run else tuple
-    with _pool(host, run, notices, starting) as pool:
+    with _pool(host, run, notices, starting, known.kept) as pool:
         runtime = Runtime(
             known.store, known.catalog, host_lookup(host), pool, host.hook, notices, chain=chain
         )
@@ -382,7 +382,7 @@ def open_runtime(
 
 
 def _pool(
-    host: Host, run: Run | None, notices: Notices, starting: OnStart
+    host: Host, run: Run | None, notices: Notices, starting: OnStart, kept: KeptServers | None
 ) -> AbstractContextManager[Pool | Share]:
     """Return connections for the run alone, or a share of those that are kept for its caller."""
     from pflow_mcp_plugin.client import Pool
@@ -393,11 +393,12 @@ def _pool(
         sign_in_folder=sign_in_folder(host.paths),
         starts_at_once=starts_at_once(host_lookup(host)),
     )
-    if run is None or run.origin.keeper is None:
-        return opened(notices.warn, on_start=starting)
-    from pflow_mcp_plugin.client.kept_servers import KeptServers
+    if run is not None and run.origin.keeper is not None:
+        from pflow_mcp_plugin.client.kept_servers import KeptServers
 
-    kept = run.origin.keeper.get(
-        "mcp", lambda: KeptServers(lambda warn, on_start: opened(warn, on_start=on_start))
-    )
+        kept = run.origin.keeper.get(
+            "mcp", lambda: KeptServers(lambda warn, on_start: opened(warn, on_start=on_start))
+        )
+    if kept is None:
+        return opened(notices.warn, on_start=starting)
     return kept.share(notices.warn, starting, notices.add_secrets)

@@ -202,6 +202,8 @@ class ToolSource(NodeSource):
             if record.server not in configs:
                 configs[record.server] = self._usable(record.server)
             config = configs[record.server]
+            if server is None and record.server in self._store.lent:  # no list or index outlives its call
+                continue
             if config is not None and is_listed(record) and config.tools.allows(record.found.name):
                 yield record, config
 

@@ -95,3 +95,8 @@ def test_a_projects_servers_are_completed_where_its_option_is_typed(
     assert answered(capsys, "mcp", "test", "") == []
     for words in (["--project", "mcp", "test"], ["mcp", "--project", "test"], ["mcp", "test", "--project"]):
         assert answered(capsys, *words, "") == ["say"]
+
+
+def test_the_options_of_a_call_are_completed_before_its_server(desk, context):
+    assert values(call.complete_words([], "--st", obj=desk)) == ["--stdio", "--startup-timeout"]
+    assert values(call.complete_words(["--stdio", "x"], "", obj=desk)) == []

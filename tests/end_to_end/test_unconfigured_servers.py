@@ -1,0 +1,75 @@
+"""Calls of servers that were never added, by `--stdio COMMAND` or a URL."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("no_leftovers")
+DEMO = shlex.join([sys.executable, "-m", "pflow_mcp_plugin.server.demo_server"])
+
+
+@pytest.fixture
+def call(pflow):
+    """Call a tool of the demo server, which is not configured."""
+    return lambda *words: pflow("mcp", "call", "--stdio", DEMO, *words)
+
+
+def test_a_command_is_enough_to_call_a_tool_and_only_the_trace_remains(call, pflow, pflow_home, tmp_path):
+    counted = f"sh -c {shlex.quote(f'echo >> {tmp_path}/starts; exec {DEMO}')}"
+    done = pflow("mcp", "call", "--stdio", counted, "add", "a=1", "b=2", "then", "echo")
+    assert (done.exit_code, done.stdout) == (0, "3\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Used for this call only: sh -c ")
+    assert (
+        f"To keep it: pflow mcp add NAME -- sh -c {shlex.quote(f'echo >> {tmp_path}/starts;')[:-1]}" in line
+    )
+    assert (tmp_path / "starts").read_text() == "\n"  # the call uses the connection that listed the tools
+    kept = {path.relative_to(pflow_home).parts[:2] for path in pflow_home.rglob("*") if path.is_file()}
+    assert {folder for folder, *_ in kept} == {"state"}
+    assert ("state", "traces") in kept
+    assert call("--args", '{"a": 1, "b": 2}', "add", "--json").envelope["data"]["result"] == 3
+
+
+def test_a_url_is_enough_to_call_a_tool(everything_http, pflow, pflow_home):
+    done = pflow("mcp", everything_http, "get-sum", "a=1", "b=2")
+    assert (done.exit_code, done.stdout) == (0, "The sum of 1 and 2 is 3.\n")
+    assert done.stderr == (
+        f"Used for this call only: {everything_http}. To keep it: pflow mcp add NAME {everything_http}\n"
+    )
+    assert not (pflow_home / "config").exists()
+    assert not (pflow_home / "data").exists()
+
+
+def test_what_is_told_of_such_a_server_can_be_typed(call):
+    again = f"pflow mcp call --stdio {shlex.quote(DEMO)}"
+    assert call().stdout.splitlines()[1].startswith("add ")
+    assert f"\n  -> Did you mean {again} word_count?\n" in call("word_cnt").stderr
+    assert f"\nExample: {again} add --a 10 --b 10\n" in call("add", "--help").stdout
+    refused = call("add", "a=1", "b=2", "--save", "sum")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--save: a workflow cannot use a server that is not configured" in refused.stderr
+
+
+def test_no_list_learns_of_its_tools(call, pflow):
+    unknown = call("add", "a=1", "b=2", "then", "nothere")  # which looks into the index of all nodes
+    assert "Unknown node type nothere" in unknown.stderr
+    assert "ad-hoc" not in pflow("registry", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["http://example.org/mcp", "add"], 2, "-> Use https, or write --insecure before the URL"),
+        (["--bearer", "${ABSENT}", "https://example.org/mcp", "add"], 2, "variable ABSENT is not set"),
+        (["--bearer", "x", "demo", "add"], 2, "A configured server takes no such options"),
+        (["--stdio", "nosuchprogram", "add"], 3, "Command not found: nosuchprogram"),
+        (["--stdio", "'", "add"], 2, "--stdio: No closing quotation"),
+    ],
+)
+def test_the_rules_of_added_servers_hold(pflow, words, code, said):
+    done = pflow("mcp", "call", *words)
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert said in done.stderr
