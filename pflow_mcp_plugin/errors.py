@@ -12,10 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pflow_mcp_plugin.contract import PflowError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pflow_mcp_plugin.contract import Kind, Problem, Ran
     from pflow_mcp_plugin.contract.json_types import JSON
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
+
+STATUS_ACTIONS: Mapping[object, str] = {
+    401: "auth_failed",
+    403: "auth_failed",
+    404: "resource_missing",
+    408: "timeout",
+    410: "resource_missing",
+    429: "rate_limited",
+    504: "timeout",
+}
+_CODE_ACTIONS: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
+"""JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP)."""
 
 
 class Where(NamedTuple):
@@ -48,7 +62,7 @@ class McpError(PflowError):
         message: What happened. Tests pin its beginning where the specification does.
         where: Server, tool and phase.
         kind: The error type in the JSON envelope.
-        action: The action that the node returns.
+        action: The action that the node returns; empty for that of the status or code in `facts`.
         ran: Whether the call reached its tool.
         retryable: Whether sending the same call again may succeed and does no harm.
         retry_after: Seconds to wait before a retry, as the server asks.
@@ -63,7 +77,7 @@ class McpError(PflowError):
         *,
         where: Where,
         kind: Kind = "execution",
-        action: str = "error",
+        action: str = "",
         ran: Ran = "not ran",
         retryable: bool = False,
         retry_after: float | None = None,
@@ -81,7 +95,10 @@ class McpError(PflowError):
             details=details,
             suggestions=steps,
             problems=problems,
-            action=action,
+            action=action
+            or STATUS_ACTIONS.get(facts.get("status"))
+            or _CODE_ACTIONS.get(facts.get("code"))
+            or "error",
             ran=ran,
             retryable=retryable,
             retry_after=retry_after,

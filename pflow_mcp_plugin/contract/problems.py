@@ -177,7 +177,7 @@ class PflowError(PortableError):
         """Return the failure in the form that every host shows, with its problems and outcome, if known."""
         details = dict(self.details)
         if self.ran is not None:
-            details |= {"ran": self.ran, "retryable": self.retryable}
+            details |= {"action": self.action, "ran": self.ran, "retryable": self.retryable}
         if self.retry_after is not None:
             details["retry_after"] = self.retry_after
         if self.problems:

@@ -1,4 +1,4 @@
-"""The action that a failed call takes: by the status, codes and most common phrases of its message.
+"""The action that a failure reported by a tool takes: by the status and most common phrases of its message.
 
 Tools report failures as text only. A number is a status only where the words around it say so: `404` is
 one in `404 Client Error`, not in `404 rows`; and `timeout` is no failure where it names a parameter.
@@ -10,25 +10,12 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import STATUS_ACTIONS
 
 ERROR = "error"
 
 _READ = 2000
 """Characters of a tool's message to examine: messages name the failure near the start."""
-
-STATUS_ACTIONS: Mapping[object, str] = {
-    401: "auth_failed",
-    403: "auth_failed",
-    404: "resource_missing",
-    408: "timeout",
-    410: "resource_missing",
-    429: "rate_limited",
-    504: "timeout",
-}
-_CODES: Mapping[object, str] = {-32001: "timeout", -32002: "resource_missing"}
-"""JSON-RPC codes: a request that timed out (in MCP's SDKs), and a resource that does not exist (in MCP)."""
 
 _REASONS = "client error|unauthori[sz]ed|forbidden|not found|too many requests|gone\\b|gateway time"
 _STATUS = (
@@ -73,6 +60,14 @@ _PHRASES: Mapping[str, tuple[str, ...]] = {
 }
 """An underscore stands for a space, a hyphen, an underscore or nothing: phrases are also error codes."""
 
+_WAIT = (
+    (
+        r"\b(?:retry|try again|wait|resets?)\b[^\d\n]{1,30}(?P<time>\d{1,6}(?:\.\d{1,3})?) ?"
+        r"(?P<unit>ms|(?:s|m|h|sec|min|hour)(?:ond|ute)?s?)\b"
+    ),
+    r"\bretry_after\W{1,4}(?P<seconds>\d{1,6})\b(?![-:/.]\d)",
+)
+
 
 def action_of(text: str) -> str:
     """Return the action for the words of a tool's message, `error` if they name no specific failure."""
@@ -92,12 +87,11 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns).replace("_", "[ _-]?"), re.IGNORECASE)
 
 
-def classify(error: PflowError) -> str:
-    """Return the action of a failed call, the most specific that fits.
-
-    The error's own action has priority, then an HTTP status, then a JSON-RPC code.
-    """
-    if error.action != ERROR or not isinstance(error, McpError):
-        return error.action
-    facts = error.facts
-    return STATUS_ACTIONS.get(facts.get("status")) or _CODES.get(facts.get("code")) or ERROR
+def wait_of(text: str) -> float | None:
+    """Return the seconds to wait that the words of a tool's message ask for, such as `retry after 30 s`."""
+    found = _any_of(*_WAIT).search(text[:_READ])
+    if found is None:
+        return None
+    unit = (found["unit"] or "s").lower()
+    scale = 0.001 if unit == "ms" else {"s": 1, "m": 60, "h": 3_600}[unit[0]]
+    return float(found["time"] or found["seconds"]) * scale

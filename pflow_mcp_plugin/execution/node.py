@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import CallResult
-from pflow_mcp_plugin.execution.failure_actions import ERROR, classify
+from pflow_mcp_plugin.execution.failure_actions import ERROR
 from pflow_mcp_plugin.execution.result import Artifacts, ToolResult, read
 from pflow_mcp_plugin.execution.runtime import Runtime, Target, open_runtime
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, Declaration
@@ -120,7 +120,7 @@ class MCPNode(Node):
         if isinstance(exec_res, PflowError):
             shared["error"] = PflowError.__str__(exec_res)  # the node says whose tool it is
             shared["__error__"] = exec_res
-            action = classify(exec_res)
+            action = exec_res.action
             # A flow may have an edge for errors of all kinds only.
             return ERROR if action not in self.successors and ERROR in self.successors else action
         # Keys in double underscores, such as `__run__`, are the host's: a server must not replace them.

@@ -19,11 +19,12 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.json_values import is_same
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
-from pflow_mcp_plugin.exchange import Blanks, CallResult, Launch
-from pflow_mcp_plugin.execution.failure_actions import action_of
+from pflow_mcp_plugin.exchange import CallResult, Launch
+from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_document import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
+from pflow_mcp_plugin.types import Server
 
 _BINARY = "application/octet-stream"
 _UNKNOWN = ResultForm()
@@ -79,7 +80,7 @@ def read(
     """
     reader = _ContentReader(where, artifacts, launch.redactor if launch else Redactor())
     if result.is_error:
-        raise _failure(result, where, reader, launch.blanks if launch else Blanks())
+        raise _failure(result, where, reader, launch or Launch(server=Server(name=where.server)))
     if not result.has_structured:
         found = ToolResult(value=reader.content(result.content))
     else:
@@ -106,8 +107,9 @@ def _unwrapped(structured: JSON, form: ResultForm) -> tuple[JSON, JSONObject]:
     return value, {**others, **(value if isinstance(value, Mapping) else {})}
 
 
-def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: Blanks) -> McpError:
+def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: Launch) -> McpError:
     """Return the failure that a tool reports: its text is the message, what else it answered the details."""
+    from pflow_mcp_plugin.client.failures.http_failures import advice
     from pflow_mcp_plugin.client.failures.server_failures import says_tool_is_gone
 
     redactor = reader.redactor
@@ -122,17 +124,20 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, blanks: B
         redactor.shortened(words, _LONGEST_MESSAGE)
         or f"Tool {where.tool} on server {where.server} reports a failure; it gives no reason"
     )
-    step = f"the message comes from the tool; {where.info_command} shows its parameters"
+    action, wait = action_of(message), wait_of(message)
+    after = "" if wait is None else f"{wait:g}"
+    step = advice(action, launch.server, launch.config_file, after=after, tool=where.info_command)
     error = CallFailed(
-        "\n".join([message, *blanks.notes]),
+        "\n".join([message, *launch.blanks.notes]),
         where=where._replace(phase="result"),
-        action=action_of(message),
+        action=action,
         ran="ran",
-        next_step=step,
+        retry_after=wait,
+        next_step=step or f"the message comes from the tool; {where.info_command} shows its parameters",
         structured_content=redactor.value(result.structured),
         content_blocks=redactor.value(reader.failed(result.content)),
     )
-    error.suggestions = (*blanks.steps, *error.suggestions)
+    error.suggestions = (*launch.blanks.steps, *error.suggestions)
     return error
 
 

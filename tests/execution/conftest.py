@@ -61,7 +61,7 @@ class Bench:
     def prepare(self, launch):
         self.launches.append(launch)
 
-    def call(self, launch, call, on_progress=None, *, safe_to_repeat=False):
+    def call(self, launch, call, on_progress=None, *, safe_to_repeat=False, chain=tuple):
         self.repeatable = safe_to_repeat
         self.launches.append(launch)
         self.calls.append(call)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, McpError, Where
-from pflow_mcp_plugin.execution.failure_actions import classify
 
 WHERE = Where(server="s", tool="t")
 
@@ -25,17 +23,15 @@ WHERE = Where(server="s", tool="t")
     ],
 )
 def test_status_and_code_decide(facts, action):
-    assert classify(CallFailed("rate limit", where=WHERE, **facts)) == action
+    error = CallFailed("rate limit", where=WHERE, **facts)
+    assert (error.action, error.to_dict()["details"]["action"]) == (action, action)
 
 
 def test_a_failure_may_name_its_own_action():
-    assert classify(DeadlineExceeded("x", where=WHERE)) == "timeout"
-    assert (
-        classify(McpError("x", where=WHERE, kind="not_found", action="resource_missing"))
-        == "resource_missing"
-    )
-    assert classify(PflowError("not found")) == "error"
+    assert DeadlineExceeded("x", where=WHERE, status=401).action == "timeout"
+    gone = McpError("x", where=WHERE, kind="not_found", action="resource_missing", code=-32001)
+    assert gone.action == "resource_missing"
 
 
 def test_the_words_of_a_failure_that_no_tool_reports_are_not_read():
-    assert classify(CallFailed("HTTP 429", where=WHERE)) == "error"
+    assert CallFailed("HTTP 429", where=WHERE).action == "error"

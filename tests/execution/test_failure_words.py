@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.execution.failure_actions import action_of
+from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 
 RATE_LIMITED = [
     # GitHub
@@ -186,6 +186,26 @@ def test_a_real_message_takes_the_action_that_a_person_would_choose(text: str, a
     assert action_of(text) == action
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("A rate limit was exceeded, please retry after 30 seconds", 30),
+        ("Rate limit reached for gpt-4o. Please try again in 1.5s.", 1.5),
+        ("Slow down; wait at least 2 minutes", 120),
+        ("429: quota resets in 1 hour", 3600),
+        ('{"message": "You are being rate limited.", "retry_after": 64}', 64),
+        ("Too Many Requests\nRetry-After: 120", 120),
+        ("try again in 250ms", 0.25),
+        ("Retry-After: 2026-01-02", None),
+        ("retry after you read page 30 of this", None),
+        ("waited 30 seconds for a lock", None),
+        ("rate limit exceeded", None),
+    ],
+)
+def test_the_wait_that_a_message_asks_for_is_read_as_seconds(text: str, seconds: float | None) -> None:
+    assert wait_of(text) == seconds
+
+
 @pytest.mark.parametrize("wrapping", ["Error executing tool act: {}", "Error: {}", "MCP error -32603: {}"])
 @pytest.mark.parametrize(
     ("code", "action"), [(401, "auth_failed"), (404, "resource_missing"), (429, "rate_limited")]
@@ -202,9 +222,22 @@ def test_what_a_framework_puts_before_a_message_does_not_hide_its_status(
 
 
 @pytest.mark.parametrize(
-    "piece", ["timeout ", "http ", "--", "error ", "a_timeout_", "no such a ", "rate limit ", "'"]
+    "piece",
+    [
+        "timeout ",
+        "http ",
+        "--",
+        "error ",
+        "a_timeout_",
+        "no such a ",
+        "rate limit ",
+        "'",
+        "retry after ",
+        "wait 1",
+    ],
 )
 def test_words_are_read_in_no_time_whatever_they_are(piece: str) -> None:
     started = time.process_time()
     action_of(piece * 2000)
+    wait_of(piece * 2000)
     assert time.process_time() - started < 1

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.errors import CallFailed, McpError, Where
-from pflow_mcp_plugin.exchange import CallResult
+from pflow_mcp_plugin.exchange import CallResult, Launch
 from pflow_mcp_plugin.execution.result import Artifacts, read
 from pflow_mcp_plugin.schemas.schema_document import result_form
+from pflow_mcp_plugin.types import Server
 
 WHERE = Where(server="s", tool="get_x")
 PNG = b"\x89PNG not really"
@@ -39,6 +40,50 @@ def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
     error = caught.value
     assert (error.message, error.ran, error.action) == ("Bad credentials", "ran", "auth_failed")
     assert (error.where.server, error.where.tool) == ("s", "get_x")
+
+
+GAVE_UP = "it gave up before any timeout of pflow had passed: ask it for less, or raise"
+REMOTE = {"transport": "http", "url": "https://s.example.com/mcp"}
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "step"),
+    [
+        (
+            "401 Unauthorized",
+            {"env": {"GITHUB_TOKEN": "ghp_x", "LOG_LEVEL": "info"}},
+            "check GITHUB_TOKEN in env of server s (servers.toml): it was refused, or may not do this",
+        ),
+        (
+            "403 Forbidden",
+            {"args": ("--api-key", "abcdef")},
+            "check the token in args of server s (servers.toml): it was refused, or may not do this",
+        ),
+        ("403 Forbidden", {}, "if it needs a token, set it in env of server s (servers.toml)"),
+        (
+            "invalid API key",
+            {**REMOTE, "auth": {"type": "bearer", "token_env": "S_TOKEN"}},
+            "its token was refused; set the variable S_TOKEN to a valid one",
+        ),
+        ("missing_scope", {**REMOTE, "auth": {"type": "oauth"}}, "run: pflow mcp login s"),
+        ("rate limit exceeded, retry after 2 minutes", {}, "try again after 120 s"),
+        ("429 Too Many Requests", {}, "try again later"),
+        ("timed out", {}, f"{GAVE_UP} its own limit; pflow mcp info mcp-s-get_x shows its parameters"),
+        (
+            "timed out",
+            {"env": {"S_TIMEOUT_MS": "10"}},
+            f"{GAVE_UP} S_TIMEOUT_MS in env of server s; pflow mcp info mcp-s-get_x shows its parameters",
+        ),
+        ("no", {}, "the message comes from the tool; pflow mcp info mcp-s-get_x shows its parameters"),
+    ],
+)
+def test_a_reported_failure_has_the_next_step_of_its_action(tmp_path, words, config, step):
+    launch = Launch(server=Server(name="s", **config), config_file=Path("servers.toml"))
+    answer = CallResult(content=(text(words),), is_error=True)
+    with pytest.raises(CallFailed) as caught:
+        read(answer, WHERE, Artifacts(tmp_path), 1024, launch)
+    assert caught.value.suggestions == (step,)
+    assert caught.value.retry_after == (120 if "minutes" in words else None)
 
 
 def test_a_failure_without_words_shows_what_there_is(read_):

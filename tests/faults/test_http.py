@@ -326,6 +326,24 @@ def test_row_45_a_server_error_gives_status_and_a_redacted_snippet(serve, code, 
     assert "s3cret" not in str(error.details)
 
 
+@pytest.mark.parametrize(
+    ("code", "action", "step"),
+    [
+        (408, "timeout", "it gave up before any timeout of pflow had passed: ask it for less"),
+        (504, "timeout", "it gave up before any timeout of pflow had passed: ask it for less"),
+        (503, "error", "try again after 7 s"),
+    ],
+)
+def test_row_45_a_server_that_gave_up_or_is_unavailable_leads_to_a_later_try(
+    serve, code, action, step, call_fails
+):
+    server = serve(on_call(with_status(code, retry_after="7")))
+    ran = "not ran" if code == 408 else "unknown"
+    error = call_fails(launch(server), f"Server odd: HTTP {code} from {server.url()}", ran=ran)
+    assert (error.action, error.retry_after) == (action, 7)
+    assert error.suggestions[0].startswith(step)
+
+
 def test_row_46_a_redirect_to_another_host_is_refused(serve, call_fails):
     other = serve(well)
     server = serve(on_call(with_status(307, location=other.url("localhost"))))

@@ -1,12 +1,17 @@
-"""Failures over HTTP: of the network and TLS, refusals, answers that are not MCP, missing access tokens."""
+"""Failures over HTTP: of the network and TLS, refusals, answers that are not MCP, missing access tokens.
+
+The advice on a refusal is also that of a tool which says in words that it was refused.
+"""
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from itertools import takewhile
+from pathlib import Path
 from shlex import quote
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -32,22 +37,19 @@ from pflow_mcp_plugin.client.request_failures import (
 )
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.auth import is_machine
-from pflow_mcp_plugin.errors import DeadlineExceeded, McpError
+from pflow_mcp_plugin.errors import STATUS_ACTIONS, DeadlineExceeded, McpError
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable, KeyNotPinned, trusting_steps
 from pflow_mcp_plugin.network.egress import HostRefused
+from pflow_mcp_plugin.secret_detection import in_arguments, is_secret
 from pflow_mcp_plugin.types import Server
 
 _AFTER_LOSS = "look at its log; check what it had done before you run this again"
 _SNIPPET = 200
 _LONGEST_ADDRESS = 1000
-_ACTIONS: dict[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "auth_failed",
-    HTTPStatus.FORBIDDEN: "auth_failed",
-    HTTPStatus.NOT_FOUND: "resource_missing",
-    HTTPStatus.TOO_MANY_REQUESTS: "rate_limited",
-    HTTPStatus.REQUEST_TIMEOUT: "timeout",
-    HTTPStatus.GATEWAY_TIMEOUT: "timeout",
-}
+_ADVICE_AS: Mapping[int, str] = {HTTPStatus.SERVICE_UNAVAILABLE: "rate_limited"}
+"""The action whose advice fits a status that has no action of its own."""
+_RAISABLE = re.compile("time_?out|deadline", re.IGNORECASE)
+"""Part of the names of parameters and variables that limit how long a tool may take."""
 
 
 def from_status(evidence: Evidence) -> McpError | None:
@@ -82,7 +84,6 @@ def from_status(evidence: Evidence) -> McpError | None:
         login=login or None,
         body=evidence.exchange.body,
     )
-    failed.action = _ACTIONS.get(status, "error")
     if failed.action == "auth_failed":
         failed.kind = "connection"  # during a call too: the tool has no part in it
     return failed
@@ -92,28 +93,59 @@ def _text(status: int, evidence: Evidence) -> tuple[str, str]:
     """Return what happened and the next step."""
     url = evidence.url
     if status == HTTPStatus.UNAUTHORIZED:
-        return f"not logged in at {url} (HTTP 401)", _how_to_log_in(evidence)
+        return f"not logged in at {url} (HTTP 401)", _how_to_log_in(
+            evidence.server, evidence.challenge, evidence.config_file
+        )
     if status == HTTPStatus.FORBIDDEN:
         return _forbidden(evidence)
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return f"no MCP endpoint at {url} (HTTP {status})", "check the path of its url; it often ends in /mcp"
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        after = evidence.exchange.headers.get("retry-after", "")[:_SNIPPET]
-        when = f"after {after} s" if after.strip().isdecimal() else f"after {after}" if after else "later"
-        return f"too many requests (HTTP {status})", f"try again {when}"
     snippet = " ".join(evidence.exchange.body.split())[:_SNIPPET]
-    return f"HTTP {status} from {url}" + (f": {snippet}" if snippet else ""), "look at the server's own log"
+    text = f"HTTP {status} from {url}" + (f": {snippet}" if snippet else "")
+    after = evidence.exchange.headers.get("retry-after", "").strip()[:_SNIPPET]
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        text = f"too many requests (HTTP {status})"
+    action = _ADVICE_AS.get(status) or STATUS_ACTIONS.get(status, "")
+    step = advice(action, evidence.server, after=after) or "look at the server's own log"
+    return text, step
 
 
-def _how_to_log_in(evidence: Evidence) -> str:
-    name, auth = evidence.server.name, evidence.server.auth
-    if needs_login(evidence.server, evidence.challenge):
-        return login_command(evidence.server)
-    if signs_in(evidence.server):
-        return new_login(evidence.server)
+def advice(
+    action: str, server: Server, config_file: Path | None = None, *, after: str = "", tool: str = ""
+) -> str:
+    """Return the next step if a server, or a tool in its words, refused or gave up; empty for other actions.
+
+    `after` is the wait that was asked for, in seconds or as a date; `tool` the command that shows the tool.
+    """
+    if action == "auth_failed":
+        return _how_to_log_in(server, {}, config_file)
+    if action == "rate_limited":
+        when = f"after {after}{' s' if after.isdecimal() else ''}" if after else "later"
+        return f"try again {when}"
+    if action != "timeout":
+        return ""
+    raisable = [f"{name} in env of server {server.name}" for name in server.env if _RAISABLE.search(name)]
+    limit = " or ".join(raisable) or "its own limit"
+    return f"it gave up before any timeout of pflow had passed: ask it for less, or raise {limit}" + (
+        f"; {tool} shows its parameters" if tool else ""
+    )
+
+
+def _how_to_log_in(server: Server, challenge: Mapping[str, str], config_file: Path | None) -> str:
+    name, auth = server.name, server.auth
+    if needs_login(server, challenge) or signs_in(server):
+        return new_login(server) if signs_in(server) else login_command(server)
     if auth.get("token_env"):
         return f"its token was refused; set the variable {auth['token_env']} to a valid one"
-    if auth or any(header.lower() == "authorization" for header in evidence.server.headers):
+    file = f" ({config_file})" if config_file else ""
+    if not server.is_remote:
+        known = [variable for variable in server.env if is_secret(variable)]
+        places = [f"{' and '.join(known)} in env"] if known else []
+        places += ["the token in args"] if any(in_arguments(server.args)) else []
+        if places:
+            return f"check {' and '.join(places)} of server {name}{file}: it was refused, or may not do this"
+        return f"if it needs a token, set it in env of server {name}{file}"
+    if auth or any(header.lower() == "authorization" for header in server.headers):
         place = "auth" if auth else "headers"
         return f"the credentials in {place} of server {name} were refused; replace them with valid ones"
     variable = f"{name.replace('-', '_').upper()}_TOKEN"

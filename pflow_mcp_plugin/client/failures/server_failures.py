@@ -14,6 +14,7 @@ from pflow_mcp_plugin.client.failures.evidence import (
     not_message,
     too_large,
 )
+from pflow_mcp_plugin.client.failures.http_failures import advice
 from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
 from pflow_mcp_plugin.client.server_process import runner
 from pflow_mcp_plugin.config.display import command_line
@@ -141,7 +142,6 @@ _SHOWN = 200
 # Error codes of JSON-RPC 2.0 (section 5.1), of MCP, and, for the first two, of its SDKs.
 _CONNECTION_CLOSED = -32000
 _REQUEST_TIMEOUT = -32001
-_RESOURCE_NOT_FOUND = -32002
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 _PARSE_ERROR = -32700
@@ -242,22 +242,23 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
             action="resource_missing",
             code=code,
         )
+    step = f"look up the code in the documentation of server {name}, and check its log"
+    if code == _INVALID_PARAMS and evidence.tool:
+        step = f"check the arguments: {evidence.where.info_command} shows its parameters"
+    elif code == _REQUEST_TIMEOUT:
+        step = advice("timeout", evidence.server)
     redacted = evidence.redactor.value(error.data)
     data = json.dumps(redacted, ensure_ascii=False)  # of which only the beginning is kept if it is long
     known = {_METHOD_NOT_FOUND: "Method not found", _INVALID_PARAMS: "Invalid params"}.get(code)
     place = f"{evidence.tool} on server {name}" if evidence.tool else f"server {name}"
-    failed = failure(
+    return failure(
         f"{known}: {place}: {text}" if known else f"Server {name} answered with error {code}: {text}",
         evidence,
         ran="not ran" if code in _NEVER_BEGUN else "unknown",
-        next_step=f"check the arguments: {evidence.where.info_command} shows its parameters"
-        if code == _INVALID_PARAMS and evidence.tool
-        else f"look up the code in the documentation of server {name}, and check its log",
+        next_step=step,
         code=code,
         data=redacted if evidence.words(data) == data else evidence.words(data),
     )
-    failed.action = {_RESOURCE_NOT_FOUND: "resource_missing", _REQUEST_TIMEOUT: "timeout"}.get(code, "error")
-    return failed
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
