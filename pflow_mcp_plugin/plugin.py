@@ -101,7 +101,12 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     """Contribute the plugin's node source: the tools of all synced servers."""
     from pflow_mcp_plugin.registration.lazy_source import LazyToolSource
 
-    return [LazyToolSource(host.paths, host.report, host.settings)]
+    def may_be_answered() -> bool:
+        from pflow_mcp_plugin.execution.call_hooks import CallHooks
+
+        return CallHooks(host.hook).may_answer
+
+    return [LazyToolSource(host.paths, host.report, host.settings, may_be_answered)]
 
 
 @hookimpl

@@ -84,14 +84,14 @@ LATE = (
     *("pflow_mcp_plugin.client.connection", "pflow_mcp_plugin.schemas.argument_validation"),
     *("pflow_mcp_plugin.execution.result", "pflow_mcp_plugin.host.running.attempts"),
     *("pflow_mcp_plugin.host.running.batch", "pflow_mcp_plugin.host.running.flow"),
-    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.presets.missing_programs"),
+    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.processes.missing_programs"),
     *("pocketflow", "shutil"),
 )
 """What a run imports while its servers start, or only after a failure."""
 UNUSED = (
     *("pflow_mcp_plugin.client.transport.http_requests", "pflow_mcp_plugin.discovery.lock_file"),
     *("pflow_mcp_plugin.trust.pins", "pflow_mcp_plugin.host.running.batch"),
-    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.presets.missing_programs"),
+    *("pflow_mcp_plugin.host.workflow_library", "pflow_mcp_plugin.processes.missing_programs"),
     "pflow_mcp_plugin.trust.tool_difference",
 )
 """What a run of single calls on a stdio server, without a failure, does not import at all."""

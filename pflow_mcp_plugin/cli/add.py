@@ -193,7 +193,7 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
             if arguments:
                 step = f'Write the program alone, command = "{program}", and its arguments as args'
             else:
-                from pflow_mcp_plugin.presets import missing_programs
+                from pflow_mcp_plugin.processes import missing_programs
 
                 step = missing_programs.remedy(program)  # unlike a start, it may ask the login shell
             yield advice(f"{server_path(server.name)}.command", missing.message, step or missing.suggestion)

@@ -21,7 +21,6 @@ from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.presets import missing_programs
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
     PresetCollection,
@@ -33,6 +32,7 @@ from pflow_mcp_plugin.presets.collection import (
     server_table,
 )
 from pflow_mcp_plugin.presets.package_template import package_files
+from pflow_mcp_plugin.processes import missing_programs
 from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.types import ServerPreset
 from pflow_mcp_plugin.variable_references import references

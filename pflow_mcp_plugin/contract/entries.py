@@ -454,13 +454,17 @@ class NodeSource(ABC):
         """
         return ()
 
-    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Any plugin's source: warn of what a workflow's nodes need and this machine lacks; none by default.
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
+        """Any plugin's source: name what nodes need and this machine lacks; none by default.
 
         Called with every check of a workflow, before anything runs, so it takes a few ms at most.
 
         Args:
-            node_types: Types of nodes that the source has, each once.
+            uses: The uses of the source's nodes in the workflow, and in those that it runs.
+
+        Returns:
+            The problems. An error stops a run that certainly comes to one of these nodes and has no edge
+            for its failure; elsewhere it is shown as a warning.
         """
         return ()
 

@@ -21,11 +21,16 @@ def llm_library() -> Any:
     try:
         import llm
     except ImportError as error:
-        mine = own_distribution()
-        package = f"'{mine.name}[llm]'" if mine else "llm"
-        message = "The library llm is not installed"
-        raise PflowError(message, suggestions=(f"pip install {package}",), kind="config") from error
+        raise llm_missing() from error
     return llm
+
+
+def llm_missing() -> PflowError:
+    """Return the error that the `llm` library is not installed."""
+    mine = own_distribution()
+    package = f"'{mine.name}[llm]'" if mine else "llm"
+    message = "The library llm is not installed"
+    return PflowError(message, suggestions=(f"pip install {package}",), kind="config")
 
 
 def unknown_model(name: str | None) -> PflowError:

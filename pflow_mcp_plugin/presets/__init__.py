@@ -5,7 +5,6 @@
 - `builtin`: our own, an ordinary plugin, which gets them from `builtin_servers`
 - `package_template`: the package that `pflow mcp new-preset` writes
 - `server_program`: the program that the process of a server runs, and a warning where it is missing
-- `missing_programs`: programs such as npx and uvx that are not on PATH: where they are, or where to get them
 
 A preset itself is `types.ServerPreset`; `pflow_mcp_presets` in `mcp_hookspecs` is the hook that offers it.
 """

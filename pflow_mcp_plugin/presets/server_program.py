@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.variable_references import VariableReference
 
 
-def advise(server: Server) -> Problem | None:
-    """Warn of a server whose program, or working folder, a start would not find; nothing is started."""
+def advise(server: Server, known: str = "") -> Problem | None:
+    """Warn of a server whose program, or working folder, a start would not find; nothing is started.
+
+    `known` is where its last sync found the program.
+    """
     # A server with a variable that is not in the environment is not judged.
     if not server.command:
         return None
     try:
         folder = None if server.cwd is None else _expanded(server.cwd)
         expanded = attrs.evolve(server, command=_expanded(server.command), cwd=folder)
-        find_program(expanded, {"PATH": _expanded(server.env.get("PATH", "${PATH}"))})
+        find_program(expanded, {"PATH": _expanded(server.env.get("PATH", "${PATH}"))}, known)
     except KeyError:
         return None
     except ConnectionFailed as error:
@@ -87,7 +90,7 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
     elsewhere = shutil.which(server.command, path=str(Path(sys.executable).parent)) or shutil.which(known)
     if elsewhere:
         return elsewhere
-    from pflow_mcp_plugin.presets import missing_programs
+    from pflow_mcp_plugin.processes import missing_programs
 
     # The login shell is not asked: other servers' connections would wait for it.
     known = missing_programs.remedy(server.command, ask_shell=False)

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 from pflow_mcp_plugin.config.locations import (
     approvals_file,
     pin_folder,
@@ -28,7 +30,8 @@ class LazyToolSource(NodeSource):
 
     Lists and searches usually need only its fingerprint, since their index exists already; computing it takes
     only a stat of a few files. `report` gets the warnings about a project's config when the source is loaded,
-    and `settings` may hold variables that decide what is started.
+    and `settings` may hold variables that decide what is started. If calls `may_be_answered` by a plugin, in
+    place of a server, none is certainly needed.
     """
 
     name = "mcp"
@@ -39,8 +42,10 @@ class LazyToolSource(NodeSource):
         paths: Paths,
         report: Callable[[Problem], None] = lambda _: None,
         settings: Settings | None = None,
+        may_be_answered: Callable[[], bool] = lambda: False,
     ) -> None:
         self._paths = paths
+        self._may_be_answered = may_be_answered
         self._settings = settings
         self._report = report
         self._config, self._folder = server_file(paths), tool_folder(paths)
@@ -89,9 +94,10 @@ class LazyToolSource(NodeSource):
         """Name the servers that a search means and that were never synced, loading the source."""
         return self._source.lacking(text)
 
-    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Warn of servers that cannot start here, loading the source on first use."""
-        return self._source.unmet(node_types)
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
+        """Name servers that cannot start here, loading the source on first use."""
+        found = self._source.unmet(uses)
+        return (attrs.evolve(it, severity="warning") for it in found) if self._may_be_answered() else found
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
         """Return what is wrong with one use of a tool, loading the source on first use."""

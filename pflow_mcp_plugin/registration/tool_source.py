@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.field_checks import nearest
@@ -145,13 +147,16 @@ class ToolSource(NodeSource):
             step = f"To choose the names yourself, set `rename` in {self._store.path}"
             yield _problem(message, step, severity="warning")
 
-    def unmet(self, node_types: Iterable[str]) -> Iterator[Problem]:
-        """Yield a warning for each server of these nodes whose program is missing; the source starts none."""
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
+        """Yield an error for each server of these nodes whose program is missing; the source starts none."""
         from pflow_mcp_plugin.presets.server_program import advise
 
-        found = filter(None, map(self._catalog.find, node_types))
-        servers = map(self._usable, dict.fromkeys(record.server for record in found))
-        yield from filter(None, (advise(server) for server in servers if server))
+        found = filter(None, map(self._catalog.find, dict.fromkeys(use.entry.node for use in uses)))
+        for name in dict.fromkeys(record.server for record in found):
+            server = self._usable(name)
+            known = self._catalog.program(name, self._store.fingerprint(name)) if server else ""
+            if server and (problem := advise(server, known)):
+                yield attrs.evolve(problem, severity="error")
 
     def check_use(self, use: NodeUse) -> Iterator[Problem]:
         """Yield what is wrong with the use of a tool of the source: what its call would refuse.

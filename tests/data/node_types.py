@@ -26,7 +26,7 @@ class NodeTypes:
     def missing(self, node_type: str) -> Problem:
         return Problem(message=f"Unknown node type {node_type}", suggestion="Sync it", kind="not_found")
 
-    def unmet(self, node_types: Any) -> tuple[()]:
+    def unmet(self, uses: Any) -> tuple[()]:
         return ()
 
     def check_use(self, use: Any) -> Any:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from pflow_mcp_plugin.testing import open_pflow_host
+
 WARNING = "Command not found: no-such-program (server typed)"
 
 
@@ -36,13 +38,23 @@ def test_checks_and_lists_warn_once_of_the_missing_program(lacking, pflow, tmp_p
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_run_warns_before_its_first_node_and_one_of_a_single_node_says_it_once(lacking, pflow, tmp_path):
+def test_a_run_that_needs_the_program_is_refused_and_one_of_a_single_node_says_it_once(
+    lacking, pflow, tmp_path
+):
     done = pflow("run", lacking)
-    assert done.exit_code == 1
-    assert done.stderr.startswith(f"Warning: {WARNING}\n  -> Install it")
-    assert (tmp_path / "begun").exists()
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"Error: Workflow {lacking}: {WARNING}\n  -> Install it")
+    assert not (tmp_path / "begun").exists()
     done = pflow("mcp", "call", "typed.count")
     assert (done.exit_code, done.stderr.count(WARNING)) == (3, 1)
+
+
+def test_where_a_plugin_may_answer_in_place_of_the_server_its_program_is_not_needed(tmp_path):
+    with open_pflow_host(tmp_path / "home") as pflow:
+        pflow.stub("mail", [{"name": "list", "inputSchema": {"type": "object"}}]).give("list", "one mail")
+        nodes = [{"id": name, "type": "mcp-mail-list"} for name in ("a", "b")]
+        outcome = pflow.run({"nodes": nodes, "edges": [{"from": "a", "to": "b"}]})
+    assert outcome.outputs["result"] == "one mail"
 
 
 def test_a_disabled_server_needs_no_program(lacking, pflow):

@@ -53,6 +53,9 @@ def test_the_program_that_the_sync_found_is_started_where_path_lacks_it(pflow, f
     for words in ((*ADD, "pflow_mcp_plugin.server.demo_server"), ("mcp", "sync")):
         assert pflow(f"{folder}:{SHORT}", *words).returncode == 0
     assert json.loads(pflow(SHORT, *CALL).stdout) == 3
+    then = ("then", "echo", "--message", "${result}")
+    chain = pflow(SHORT, "mcp-acme-add", "--a", "1", "--b", "2", *then)
+    assert (chain.stdout, chain.stderr) == ("3\n", "")
     assert pflow(SHORT, "mcp", "sync", "acme").returncode == 0
     assert json.loads(pflow(SHORT, *CALL).stdout) == 3
     # The path is in no config, pin or lock: on another machine it is another.

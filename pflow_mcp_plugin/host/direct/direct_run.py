@@ -70,8 +70,8 @@ class DirectRun:
             return self._kept(chain, links)
         compiled, inputs = self._compiled(chain, links)
         names = [node.ref.id for node in compiled.every()]
-        with shown_run(names, "brief", self.around) as (watcher, _):
-            outcome = self.runner.run_compiled(compiled, inputs, watcher=watcher)
+        with unwritten("The command line"), shown_run(names, "brief", self.around) as (watcher, _):
+            outcome = self.runner.run_compiled(compiled.typed(), inputs, watcher=watcher)
         outputs = dict(outcome.outputs)
         # For people the result of the last node, which scripts can use.
         result = outputs.get(links[-1].interface.result_key, outputs)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.contract import Entry, Field, Interface, NodeSource
+from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, NodeUse, Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON
@@ -265,3 +267,32 @@ class OwnNodes(NodeSource):
     def entries(self) -> Iterator[Entry]:
         """Yield the entry of each of the host's own nodes."""
         yield from _ENTRIES
+
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
+        """Yield what is not installed: the library `llm`, and the programs of commands that are lists."""
+        from importlib.util import find_spec
+
+        used = list(uses)
+        if any(use.entry.node == "llm" for use in used) and find_spec("llm") is None:
+            from pflow_mcp_plugin.host.language_model import llm_missing
+
+            yield problem_of(llm_missing())
+        for program in dict.fromkeys(map(_missing_program, used)):
+            if program:
+                from pflow_mcp_plugin.processes.missing_programs import remedy
+
+                step = remedy(program, ask_shell=False) or "Install it, or give its full path"
+                yield Problem(message=f"Command not found: {program}", suggestion=step, kind="config")
+
+
+def _missing_program(use: NodeUse) -> str:
+    """Return the program of a `shell` node that is not on PATH, empty for one that is or is not judged."""
+    command, env = use.params.get("command"), use.params.get("env", {})
+    program = command[0] if use.entry.node == "shell" and isinstance(command, list) and command else None
+    # A step before may make the file of a path, and only the run knows the value of a template.
+    if not isinstance(program, str) or not program or os.sep in program or not isinstance(env, dict):
+        return ""
+    path = env.get("PATH", os.environ.get("PATH"))
+    import shutil
+
+    return "" if path is UNKNOWN or shutil.which(program, os.F_OK, path) else program

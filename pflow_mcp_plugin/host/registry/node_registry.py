@@ -193,14 +193,15 @@ class NodeRegistry(Registry):
         fix = f"Did you mean {' or '.join(nearest)}?" if nearest else "List them: pflow registry list"
         return Problem(message=f"Unknown node type {node_type}", suggestion=fix, kind="not_found")
 
-    def unmet(self, node_types: Iterable[str]) -> list[Problem]:
-        """Return what the sources warn of: what nodes need and this machine lacks."""
-        wanted = dict.fromkeys(node_types)
+    def unmet(self, uses: Iterable[NodeUse]) -> list[Problem]:
+        """Return what nodes need and this machine lacks, as their sources say."""
+        by_source: dict[str, list[NodeUse]] = {}
+        for use in uses:
+            by_source.setdefault(use.entry.source, []).append(use)
         found: list[Problem] = []
         for origin in self.sources:
-            fitting = [node_type for node_type in wanted if origin.fits(node_type)]
-            if fitting and not origin.plugin.own:
-                found += asked(partial(origin.unmet, fitting), self._report) or ()
+            if used := by_source.get(origin.name):
+                found += asked(partial(origin.unmet, used), self._report) or ()
         return found
 
     def check_use(self, use: NodeUse) -> list[Problem]:

@@ -99,11 +99,10 @@ class Origin:
         except PflowError:  # it cannot be read, which the search itself reports
             return []
 
-    def unmet(self, node_types: Sequence[str]) -> list[Problem]:
-        """Return what nodes of these types need and this machine lacks, as warnings."""
+    def unmet(self, uses: Sequence[NodeUse]) -> list[Problem]:
+        """Return what nodes need and this machine lacks."""
         with self._asking("say what its nodes need"):
-            found = _problems(self.source.unmet(node_types))
-            return [attrs.evolve(problem, severity="warning") for problem in found]
+            return _problems(self.source.unmet(uses))
 
     def check_use(self, use: NodeUse) -> list[Problem]:
         """Return what the source finds wrong with a use of one of its nodes."""

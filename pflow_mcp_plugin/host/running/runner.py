@@ -50,7 +50,7 @@ from pflow_mcp_plugin.host.workflow import (
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
-from pflow_mcp_plugin.host.workflow.findings import listing, said, unwritten
+from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
 from pflow_mcp_plugin.host.workflow.workflow_document import EXTRA, WORKFLOW_NODE, secret_values
 from pflow_mcp_plugin.storage import StoreError, decode_json
@@ -174,8 +174,12 @@ class WorkflowRunner(Runner):
     ) -> Outcome:
         """Run a workflow compiled for these inputs, and write the trace.
 
+        An error is raised if the run would certainly come to a node that this machine lacks something for.
         `run` is a run that has begun; without one, `watcher` and `control` are those of the new run.
         """
+        lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
+        if lacking:
+            raise refusal(compiled.name, lacking, "config")
         run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
         recorder = run.recorder
         for warning in compiled.advance_warnings:
@@ -265,7 +269,7 @@ class WorkflowRunner(Runner):
         node: dict[str, JSON] = {"id": entry.node, "type": entry.node, "params": values}
         node |= {EXTRA: True} if allow_extra else {}
         with unwritten(f"Node {entry.node}"):
-            compiled = self.compile({"nodes": [node]}, node_type, {})
+            compiled = self.compile({"nodes": [node]}, node_type, {}).typed()
         run = CurrentRun(self._host, compiled.workflow, origin, control, watcher=watcher)
         outcome = self.run_compiled(compiled, {}, run=run)
         structure = sampled(dict(outcome.outputs), run.recorder.sample)

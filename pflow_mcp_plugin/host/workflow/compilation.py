@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, PflowError, Problem, Workflow
+from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.flow_policy import read_policy
@@ -40,10 +40,11 @@ class PlannedNode:
     `mapping` are its names at the root of the shared store, `successors` the next nodes by the `route` of the
     edge: its action, and its condition if any. For `ttl` seconds the result of an earlier run stands in for
     it; with None it always runs and its results are not kept. `sub` is the plan of the workflow that it runs,
-    if it runs one.
+    if it runs one. `use` is what the check knows of it.
     """
 
     ref: NodeRef
+    use: NodeUse
     mapping: NodeMapping
     successors: Mapping[str, str]
     constructs: Constructs
@@ -99,9 +100,8 @@ class Compiled:
 
     @property
     def advance_warnings(self) -> tuple[Problem, ...]:
-        """What to tell before the run; what a single node lacks, its failure says at once."""
-        several = sum(node.sub is None for node in self.every()) > 1
-        return (*self.warnings, *(self.unmet if several else ()))
+        """What to tell before the run."""
+        return (*self.warnings, *self.unmet)
 
     def every(self) -> Iterator[PlannedNode]:
         """Yield the nodes of the plan, each followed by those of the workflow that it runs."""
@@ -119,10 +119,24 @@ class Compiled:
                 if node.sub:
                     yield from node.sub.certain()
 
+    def required(self) -> Iterator[NodeUse]:
+        """Yield the uses of nodes without which a run fails: they run anyway, and failures have no edge."""
+        certain = {node.ref.id for node in self.certain()}
+        for node in self.nodes:
+            # A list of a batch may be empty, or its other items go on.
+            if node.ref.id in certain and not node.constructs.repeats and "error" not in node.routed:
+                yield node.use
+                if node.sub:
+                    yield from node.sub.required()
+
     @cached_property
     def size(self) -> int:
         """The number of nodes that run if each takes its default action."""
         return len(self.graph.certain())
+
+    def typed(self) -> Compiled:
+        """Return the plan of a command; of one that is a single node, its failure says what it lacks."""
+        return self if len(list(self.every())) > 1 else attrs.evolve(self, unmet=())
 
     def cached(self, ttl: float) -> Compiled:
         """Return the plan of a run that uses and keeps results where that may be done, for `ttl` seconds."""
@@ -190,6 +204,7 @@ def _plan(
         sub = attrs.evolve(plan, source=called.workflow)
     planned = PlannedNode(
         ref=attrs.evolve(asked, injected=inject_params(asked, plugins)),
+        use=checked.uses[node.id],
         sub=sub,
         mapping=checked.document.mapping(node.id),
         successors=checked.graph.successors[node.id],

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 from pflow_mcp_plugin.contract.problems import described
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
@@ -77,15 +77,15 @@ def listing(names: Iterable[str], limit: int = 12) -> str:
     return ", ".join(every[:limit]) + rest if every else "none"
 
 
-def errors_in(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def errors_in(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return those findings that prevent a run."""
     return tuple(problem for problem in problems if problem.severity == "error")
 
 
-def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
+def refusal(name: str, problems: Sequence[Problem], kind: Kind = "validation") -> PflowError:
     """Return the error that rejects the workflow `name` for these findings.
 
-    Its kind is `not_found` if every problem is an unknown node type, else `validation`.
+    Its kind is `not_found` if every problem is an unknown node type.
     """
     count = len(problems)
     # A single problem is part of the message; several are shown from `problems`.
@@ -95,7 +95,7 @@ def refusal(name: str, problems: Sequence[Problem]) -> PflowError:
     kinds = {problem.kind for problem in problems}
     return PflowError(
         message,
-        kind="not_found" if kinds == {"not_found"} else "validation",
+        kind="not_found" if kinds == {"not_found"} else kind,
         problems=tuple(problems),
         suggestions=steps if count == 1 else (),
     )

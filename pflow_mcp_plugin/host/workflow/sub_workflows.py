@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, PflowError, Problem
+from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
@@ -190,15 +190,15 @@ def check_workflow(
     """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
     checked = check_one(workflow, types, given, calls, inputs)
-    return attrs.evolve(checked, unmet=tuple(types.unmet(_node_types(checked))))
+    unmet = (attrs.evolve(problem, severity="warning") for problem in types.unmet(_uses(checked)))
+    return attrs.evolve(checked, unmet=tuple(unmet))
 
 
-def _node_types(checked: Checked) -> Iterator[str]:
-    """Yield the known types of the nodes of a workflow, and of those that it runs, each read once."""
+def _uses(checked: Checked) -> Iterator[NodeUse]:
+    """Yield the uses of nodes in a workflow, and in those that it runs, each read once."""
     waiting, met = [checked], {id(checked)}
     for each in waiting:
-        known = {key: entry for key, entry in each.entries.items() if key not in each.called}
-        yield from dict.fromkeys(entry.node for entry in known.values() if entry)
+        yield from each.uses.values()
         inner = {id(called.checked): called.checked for called in each.called.values() if called.checked}
         waiting += [it for key, it in inner.items() if key not in met]
         met |= inner.keys()

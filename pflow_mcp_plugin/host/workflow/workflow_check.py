@@ -68,8 +68,8 @@ class NodeTypes(Protocol):
         """Return the problem of an unknown node type."""
         ...
 
-    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings about what nodes need and this machine lacks."""
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
+        """Return what nodes need and this machine lacks."""
         ...
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
@@ -101,9 +101,9 @@ class ChangedEntries(NodeTypes):
         """Return the problem of an unknown node type."""
         return self.types.missing(node_type)
 
-    def unmet(self, node_types: Iterable[str]) -> Iterable[Problem]:
-        """Return warnings about what nodes need and this machine lacks."""
-        return self.types.unmet(node_types)
+    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
+        """Return what nodes need and this machine lacks."""
+        return self.types.unmet(uses)
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
         """Return the problems that the source of a node finds in its use."""
@@ -133,7 +133,8 @@ class Checked:
     """A checked workflow: its well-formed parts, in normal form, and every problem.
 
     `entries` has the entry of each node type it uses by `NodeSpec.entry_key`, None for an unknown one, and
-    `called` the workflows that its nodes run. `unmet` warns about what nodes need and this machine lacks.
+    `called` the workflows that its nodes run, and `uses` what is known of the use of each node, by its id.
+    `unmet` warns about what nodes need and this machine lacks.
     """
 
     document: WorkflowDocument
@@ -141,6 +142,7 @@ class Checked:
     graph: Graph
     problems: tuple[Problem, ...]
     called: Mapping[str, CalledWorkflow] = attrs.field(factory=dict)
+    uses: Mapping[str, NodeUse] = attrs.field(factory=dict)
     unmet: tuple[Problem, ...] = ()
 
 
@@ -181,6 +183,7 @@ def check_one(
     document = WorkflowDocument()
     entries: dict[str, Entry | None] = {}
     called: Mapping[str, CalledWorkflow] = {}
+    uses: dict[str, NodeUse] = {}
     excess: tuple[Problem, ...] = ()
     try:
         document = read_document(normalise(workflow, types.upgrade), findings)
@@ -190,13 +193,18 @@ def check_one(
             entry = types.find(node.type) if node.type else None
             entries[key] = opened(entry) if entry and node.extra else entry
         entries |= {kind: found.entry for kind, found in called.items()}
-        _Check(document, Graph.of(document), entries, types, given, findings, inputs).run()
+        _Check(document, Graph.of(document), entries, types, given, findings, inputs, uses).run()
     except TooManyProblems as error:
         excess = (Problem(message=error.message, path="$"),)
     # A template that stands twice in a string is one problem, not two.
     problems = (*dict.fromkeys(findings.problems), *excess)
     return Checked(
-        document=document, entries=entries, graph=Graph.of(document), problems=problems, called=called
+        document=document,
+        entries=entries,
+        graph=Graph.of(document),
+        problems=problems,
+        called=called,
+        uses=uses,
     )
 
 
@@ -209,6 +217,7 @@ class _Check:
     given: frozenset[str] | None
     findings: Findings
     inputs: Mapping[str, object] | None = None
+    uses: dict[str, NodeUse] = attrs.field(factory=dict)
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
     scopes: Scopes = attrs.field(init=False)
     routes: RouteCheck = attrs.field(init=False)
@@ -457,6 +466,7 @@ class _Check:
             supplied=self.supplied(node, entry),
             reads=read,
         )
+        self.uses[node.id] = use
         found = list(self.types.check_use(use))
         self.report_use(node, found)
         known = partial(known_value, lookup=values_of(values))

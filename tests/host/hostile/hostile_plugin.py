@@ -242,7 +242,7 @@ class Source(NodeSource):
         at("source_missing")
         return 5 if PLACE == "invalid_missing" else None
 
-    def unmet(self, node_types):
+    def unmet(self, uses):
         at("source_unmet")
         return 5 if PLACE == "invalid_unmet" else ()
 

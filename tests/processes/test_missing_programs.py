@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pflow_mcp_plugin.presets import missing_programs
+from pflow_mcp_plugin.processes import missing_programs
 
 
 @pytest.fixture
