@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, NodeUse, Problem
 from pflow_mcp_plugin.contract.problems import problem_of
+from pflow_mcp_plugin.host.workflow.findings import cut
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON
@@ -282,7 +283,7 @@ class OwnNodes(NodeSource):
                 from pflow_mcp_plugin.processes.missing_programs import remedy
 
                 step = remedy(program, ask_shell=False) or "Install it, or give its full path"
-                yield Problem(message=f"Command not found: {program}", suggestion=step, kind="config")
+                yield Problem(message=f"Command not found: {cut(program)}", suggestion=step, kind="config")
 
 
 def _missing_program(use: NodeUse) -> str:

@@ -128,7 +128,7 @@ def test_a_missing_model_or_key_is_told(bench, parrot):
 
 @pytest.mark.skipif(importlib.util.find_spec("llm") is not None, reason="the extra [llm] is installed")
 def test_without_the_library_it_says_what_to_install(bench):
-    error = bench.run(ask(), who="Ann").error
+    error = bench.host.runner.run_node("llm", {"prompt": "Hi"}).outcome.error
     assert "The library llm is not installed" in error.message
     assert "[llm]" in error.suggestions[0]
     assert "llm" not in sys.modules

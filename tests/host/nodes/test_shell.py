@@ -91,7 +91,7 @@ def test_another_exit_code_is_a_failure_with_what_was_written(bench):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"command": ["no-such-program"]}, "Command not found: no-such-program"),
+        ({"command": ["./no-such-program"]}, "Command not found: ./no-such-program"),
         ({"command": "ls", "cwd": "/no/such/folder"}, "No such file or directory (/no/such/folder)"),
         ({"command": []}, "parameter command is empty"),
         ({"command": "  "}, "parameter command is empty"),
@@ -130,7 +130,7 @@ def test_what_is_too_long_for_the_system_is_named(bench, params, named):
 
 
 def test_names_that_are_too_long_are_cut_in_the_message(bench):
-    for params in ({"command": [TOO_MUCH[:50_000]]}, {"command": "true", "cwd": TOO_MUCH}):
+    for params in ({"command": [f"/{TOO_MUCH[:50_000]}"]}, {"command": "true", "cwd": TOO_MUCH}):
         message = bench.run(shell(**params)).error.message
         assert "File name too long" in message
         assert len(message) < 1_000

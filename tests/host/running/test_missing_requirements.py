@@ -99,6 +99,11 @@ def test_a_program_is_looked_for_where_the_node_does(bench, began, tmp_path):
         assert bench.run(workflow({"type": "shell", "params": params})).outputs["stdout"] == "found\n"
 
 
+def test_a_long_name_is_cut(bench):
+    node = {"id": "a", "type": "shell", "params": {"command": ["x" * 200]}}
+    assert len(refused(bench, {"nodes": [node]}).message) < 150
+
+
 def test_what_only_the_run_knows_and_what_a_step_may_make_is_left_to_the_run(bench, began, tmp_path):
     path = tmp_path / "made-by-a-step"
     bench.acts("t-begin", outputs=["name: str"])(lambda shared, params: shared.update(name=MISSING))
