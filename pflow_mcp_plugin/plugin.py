@@ -104,7 +104,7 @@ def pflow_register_nodes(host: Host) -> Iterable[NodeSource]:
     def may_be_answered() -> bool:
         from pflow_mcp_plugin.execution.call_hooks import CallHooks
 
-        return CallHooks(host.hook).may_answer
+        return CallHooks(host.hook).may_replace_servers
 
     return [LazyToolSource(host.paths, host.report, host.settings, may_be_answered)]
 

@@ -51,6 +51,11 @@ class CallHooks:
         """Whether there are hooks that may answer calls, or observe them."""
         return bool(self._implementations(ANSWER))
 
+    @property
+    def may_replace_servers(self) -> bool:
+        """Whether there are hooks that may answer calls in place of servers, as a wrapper cannot."""
+        return not all(map(_is_wrapper, self._implementations(ANSWER)))
+
     def answer(self, call: ToolCall, ours: Answer) -> CallResult:
         """Return the first answer of a hook, otherwise that of `ours`; wrappers can observe or replace it.
 

@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
-
 from pflow_mcp_plugin.config.locations import (
     approvals_file,
     pin_folder,
@@ -31,7 +29,7 @@ class LazyToolSource(NodeSource):
     Lists and searches usually need only its fingerprint, since their index exists already; computing it takes
     only a stat of a few files. `report` gets the warnings about a project's config when the source is loaded,
     and `settings` may hold variables that decide what is started. If calls `may_be_answered` by a plugin, in
-    place of a server, none is certainly needed.
+    place of their server, nobody knows which servers must start.
     """
 
     name = "mcp"
@@ -96,8 +94,7 @@ class LazyToolSource(NodeSource):
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
         """Name servers that cannot start here, loading the source on first use."""
-        found = self._source.unmet(uses)
-        return (attrs.evolve(it, severity="warning") for it in found) if self._may_be_answered() else found
+        return () if self._may_be_answered() else self._source.unmet(uses)
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
         """Return what is wrong with one use of a tool, loading the source on first use."""
