@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, Interface, NodeSource, NodeUse, Problem
 from pflow_mcp_plugin.contract.problems import problem_of
-from pflow_mcp_plugin.host.workflow.findings import cut
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON
@@ -280,6 +279,7 @@ class OwnNodes(NodeSource):
             yield problem_of(llm_missing())
         for program in dict.fromkeys(map(_missing_program, used)):
             if program:
+                from pflow_mcp_plugin.host.workflow.findings import cut
                 from pflow_mcp_plugin.processes.missing_programs import remedy
 
                 step = remedy(program, ask_shell=False) or "Install it, or give its full path"
