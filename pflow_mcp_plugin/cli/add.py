@@ -138,7 +138,7 @@ def add_servers(host: Host, given: Fitted, *, sync_too: bool = False, settings: 
     approve_launches(host, good, new=change.added)
     advised = (found for server in servers for found in _advice(server, starting=sync_too))
     places = set(map(server_path, good))
-    shadowing = (notice for notice in store.notices() if notice.path in places)
+    shadowing = (notice for notice in store.notices(duplicates=True) if notice.path in places)
     warnings = (*given.notes, *change.warnings, *advised, *shadowing)
     for warning in warnings:
         host.report(warning)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.trust.pins import Pins
 
 
-def server_store(host: Host) -> ServerStore:
+def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
     """Return the store of the servers' config, and report warnings about the config of a project."""
     store = servers(host.paths).store
-    for problem in store.notices():
+    for problem in store.notices(duplicates=duplicates):
         host.report(problem)
     return store
 

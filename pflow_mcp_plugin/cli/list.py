@@ -38,7 +38,7 @@ _EMPTY = "No MCP server is configured. Add one: pflow mcp add NAME -- COMMAND AR
 @click.pass_obj
 def list_servers(host: Host) -> Report:
     """List the configured servers with their number of tools, last sync, and whether a sync is due."""
-    store, known = server_store(host), catalog(host)
+    store, known = server_store(host, duplicates=True), catalog(host)
     defaults = store.raw().get(server_schema.DEFAULTS, {})
     errors = [problem for problem in server_schema.check_defaults(defaults) if problem.severity == "error"]
     for problem in errors:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
-from pflow_mcp_plugin.cli.command_arguments import servers
+from pflow_mcp_plugin.cli.command_arguments import command_or_url, servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
 from pflow_mcp_plugin.config import server_input
-from pflow_mcp_plugin.config.server_schema import SERVERS, clean
+from pflow_mcp_plugin.config.server_schema import SERVERS, clean, mapping
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 
@@ -26,30 +28,33 @@ _AT_ONCE = 8
 @click.option("--tool", "tools", multiple=True, help="Allow this tool only; may be repeated.")
 @click.option("--command", default="", help="Its command line, for stdio.")
 @click.option("--url", default="", help="Its URL, for http and sse.")
-@click.option("--transport", default="stdio", show_default=True, help="Its transport.")
+@click.option("--path", default="", help="Its socket or pipe, for uds and pipe.")
+@click.option("--transport", help="Its transport; by default http for a URL, else stdio.")
+@command_or_url
 @click.pass_obj
 def add_mcp(
-    host: Host, *, server: str, tools: Sequence[str], command: str, url: str, transport: str
+    host: Host, /, *, server: str, tools: Sequence[str], command: str, url: str, **options: Any
 ) -> Report:
     """Add a server: an older spelling of `pflow mcp add`; nothing is started."""
-    if bool(command) == bool(url):
-        raise PflowError("Give either --command or --url", kind="usage")
-    table: dict[str, JSON] = {"type": transport}
-    if url:
-        table["url"] = url
+    path, transport = options.pop("path"), options.pop("transport")
+    if bool(url) == bool(command or path):
+        raise PflowError("Give either --command or --url, or the --path of a socket", kind="usage")
+    try:
+        words = [url] if url else shlex.split(command)
+    except ValueError as error:
+        raise PflowError(f"The command cannot be read: {error}: {command}", kind="usage") from error
+    if not (words or path):
+        raise PflowError("The command is empty", kind="usage")
+    flags, given = server_input.Flags(**options), server_input.Fitted(tables={server: {}})
+    if words:
+        given = server_input.read([server, *words], flags)
     else:
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise PflowError(f"The command cannot be read: {error}: {command}", kind="usage") from error
-        if not words:
-            raise PflowError("The command is empty", kind="usage")
-        table["command"] = words[0]
-        if words[1:]:
-            table["args"] = [*words[1:]]
-    if tools:
-        table["tools"] = {"allow": [*tools]}
-    return add_servers(host, server_input.fitted_table(server, table))
+        server_input.refuse_flags(flags, "a socket that pflow starts no server for")
+    own: dict[str, JSON] = {"type": transport} if transport else {}
+    own |= {"path": path} if path else {}
+    own |= {"tools": {"allow": [*tools]}} if tools else {}
+    fitted = server_input.fitted_table(server, {**mapping(given.tables[server]), **own})
+    return add_servers(host, attrs.evolve(fitted, notes=(*given.notes, *fitted.notes)))
 
 
 @click.command()

@@ -70,7 +70,7 @@ def sync_servers(
         lock: The lock file that servers must match; nothing of a server that differs is stored.
         startup_timeout: Seconds for each start, in place of what the config says.
     """
-    store, known = server_store(host), catalog(host)
+    store, known = server_store(host, duplicates=True), catalog(host)
     chosen = list(names or (lock.servers if lock else ()))
     for name in chosen:
         store.table(name)  # raises the error about an unknown server, with similar names
@@ -98,7 +98,8 @@ def sync_servers(
     found = notes(host, [synced.server for synced in results if not synced.error])
     results = [attrs.evolve(it, notes=(*it.notes, *found.get(it.server, ()))) for it in results]
     results = _with_affected(host, results)
-    for problem in (*ToolSource(known, store).clashes(), *_preset_differences(host, results)):
+    clashes = ToolSource(known, store).clashes({synced.server for synced in results})
+    for problem in (*clashes, *_preset_differences(host, results)):
         host.report(problem)
     return _report(results)
 
@@ -225,7 +226,7 @@ def _reviewed(host: Host, synced: Synced) -> Synced:
         approve_server(host, synced.server, shown=comparison)
     except PflowError as error:
         return attrs.evolve(synced, error=error)
-    return attrs.evolve(synced, comparison=NOTHING)
+    return attrs.evolve(synced, comparison=NOTHING, is_approved=True)
 
 
 def _with_affected(host: Host, results: Sequence[Synced]) -> list[Synced]:
@@ -313,17 +314,24 @@ def _lines(synced: Synced) -> Iterator[str]:
 
 def _findings(synced: Synced) -> Iterator[str]:
     count = count_text(synced.tools_registered, "tool")
-    left_out = synced.tools_discovered - synced.tools_registered
-    without = f" ({left_out} more excluded)" if left_out else ""
+    left_out = synced.tools_discovered - synced.tools_registered - len(synced.skipped)
+    without = f" ({left_out} more left out by its filter)" if left_out else ""
     yield f"{synced.server}: {count}{without}, {duration_text(synced.milliseconds)}"
-    if not synced.changes:
-        yield "  nothing changed"
+    before, now = synced.versions
+    if before != now:
+        yield f"  version {now or 'unknown'}, before {before or 'unknown'}" + (
+            "" if synced.changes else "; no tool changed"
+        )
+    elif not synced.changes:
+        yield "  nothing changed" + (" since the last sync" if synced.comparison else "")
+    if synced.is_approved:
+        yield "  the change is approved"
     for mark, names in (("+", synced.changes.added), ("-", synced.changes.removed)):
         yield from (f"  {mark} {name}" for name in names[:_NAMED])
         if len(names) > _NAMED:
             yield f"  {mark} and {len(names) - _NAMED} more"
     shown_below = {tool.name for tool in synced.comparison.tools}
-    for change in synced.changes.changed:
+    for change in () if synced.is_approved else synced.changes.changed:
         if change.tool not in shown_below:
             yield f"  ~ {change.tool}: {change.kind}: {', '.join(change.fields)}"
     yield from (f"  {line}" for line in synced.comparison.lines())

@@ -265,16 +265,22 @@ def notices(reading: ProjectReading) -> Iterator[Problem]:
             yield attrs.evolve(problem, message=named + problem.message, severity="warning")
 
 
-def server_notices(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
-    """Yield the warnings about a project's servers: those that are not used, or used without approval."""
+def duplicate_servers(reading: ProjectReading, own_file: Path, own: JSONObject) -> Iterator[Problem]:
+    """Yield a warning for each server of a project that is not used, as the user has another of its name."""
+    path = reading.path
+    for name, table in reading.tables.items():
+        if name in own and server_schema.fingerprint(table) != server_schema.fingerprint(own[name]):
+            message = f"Server {name} is in {own_file} and in {path}: the one in {own_file.name} is used"
+            step = f"To use the other: pflow mcp remove {name}"
+            yield advice(server_schema.server_path(name), message, step)
+
+
+def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem]:
+    """Yield a warning for each server of a project that is used without approval."""
     path = reading.path
     for name, table in reading.tables.items():
         place = server_schema.server_path(name)
-        if name in own:
-            if server_schema.fingerprint(table) != server_schema.fingerprint(own[name]):
-                message = f"Server {name} is in {own_file} and in {path}: the one in {own_file.name} is used"
-                yield advice(place, message, f"To use the other: pflow mcp remove {name}")
-        elif reading.state == "asked" and isinstance(table, Mapping):
+        if name not in own and reading.state == "asked" and isinstance(table, Mapping):
             if any(problem.severity == "error" for problem in server_schema.check_server(name, table)):
                 continue
             facts = _facts(server_schema.build(name, table, {}), table)

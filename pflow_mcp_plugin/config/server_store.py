@@ -151,9 +151,10 @@ class ServerStore:
             kind="not_found",
         )
 
-    def notices(self) -> list[Problem]:
+    def notices(self, *, duplicates: bool = False) -> list[Problem]:
         """Return the warnings about a project's file, for any command that uses the store.
 
+        With `duplicates`, also about servers that the store's own file has too.
         There are none while the store's own file cannot be read, which is an error of its own.
         """
         try:
@@ -162,9 +163,10 @@ class ServerStore:
             return []
         if seen.project is None or not (seen.project.problems or seen.project.tables):
             return []
-        from pflow_mcp_plugin.config.project_file import notices, server_notices
+        from pflow_mcp_plugin.config.project_file import duplicate_servers, notices, server_notices
 
-        return [*notices(seen.project), *server_notices(seen.project, self.path, seen.own)]
+        twice = duplicate_servers(seen.project, self.path, seen.own) if duplicates else ()
+        return [*notices(seen.project), *twice, *server_notices(seen.project, seen.own)]
 
     def raw(self) -> dict[str, Any]:
         """Return a copy of everything in `mcp-servers.toml`, `{}` if there is no file."""
@@ -227,13 +229,14 @@ class ServerStore:
         found = [attrs.evolve(problem, source=str(self.path)) for problem in found]
         if project is None or not (project.problems or project.tables):
             return found
-        from pflow_mcp_plugin.config.project_file import server_notices
+        from pflow_mcp_plugin.config.project_file import duplicate_servers, server_notices
 
         found += project.problems
         for name, table in seen.of_project.items():
             problems = server_schema.check_server(name, table, seen.defaults)
             found += (attrs.evolve(problem, source=str(project.path)) for problem in problems)
-        return [*found, *server_notices(project, self.path, seen.own)]
+        found += duplicate_servers(project, self.path, seen.own)
+        return [*found, *server_notices(project, seen.own)]
 
     def refused(self, tables: JSONObject) -> dict[str, list[Problem]]:
         """Return the servers that `add` would refuse, by name, with their errors."""

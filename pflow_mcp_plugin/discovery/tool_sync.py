@@ -25,6 +25,7 @@ from pflow_mcp_plugin.trust.launch_identity import completed, launch_identity
 from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
 from pflow_mcp_plugin.trust.tool_approval import task_only
 from pflow_mcp_plugin.trust.tool_difference import Changes, compare
+from pflow_mcp_plugin.types import plain_version
 
 
 class Lister(Protocol):
@@ -43,12 +44,14 @@ class Synced:
         server: Its name.
         tools_discovered: Number of tools that it listed, malformed ones included.
         tools_registered: Number of tools that became nodes: well formed, and not excluded by the config.
-        changes: The difference from the previous sync.
+        changes: The difference from the previous sync, in the tools that are nodes.
+        versions: What the server called its version at the previous sync, and now; empty if unknown.
         milliseconds: From the start until the tools are stored.
         skipped: `(name, reason)` of tools that were skipped.
         notes: Further lines to show to the user.
         is_first: Whether it is the first sync of this launch, which approves what it finds.
         comparison: How its tools differ from what was approved.
+        is_approved: Whether the user has just approved how they differ.
         affected: The saved workflows that use it and no longer run as they are.
         error: The failure, if the sync failed; the tools of the previous sync are kept.
     """
@@ -57,11 +60,13 @@ class Synced:
     tools_discovered: int = 0
     tools_registered: int = 0
     changes: Changes = attrs.field(factory=Changes)
+    versions: tuple[str, str] = ("", "")
     milliseconds: float = 0.0
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     is_first: bool = False
     comparison: Comparison = NOTHING
+    is_approved: bool = False
     affected: tuple[str, ...] = ()
     error: PflowError | None = None
 
@@ -72,6 +77,7 @@ class Synced:
             "tools_discovered": self.tools_discovered,
             "tools_registered": self.tools_registered,
             "changes": self.changes.to_dict(),
+            "versions": [*self.versions],
             "milliseconds": round(self.milliseconds, 1),
             "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped],
             "notes": list(self.notes),
@@ -139,11 +145,14 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         failure.__cause__ = error
         return _failed(name, failure, known, started)
     forget_failure(known.catalog.folder_of(name), name)
+    allows = ready.server.tools.allows
+    nodes = [tool for tool in found.tools if allows(tool.name)]
     return Synced(
         server=name,
         tools_discovered=len(listing.tools) + len(listing.skipped),
-        tools_registered=sum(ready.server.tools.allows(tool.name) for tool in listing.tools),
-        changes=compare(before.tools if before else (), found.tools),
+        tools_registered=len(nodes),
+        changes=compare((tool for tool in before.tools if allows(tool.name)) if before else (), nodes),
+        versions=(plain_version((before or found).info.version), plain_version(found.info.version)),
         milliseconds=_since(started),
         skipped=listing.skipped,
         notes=tuple(_notes(ready, listing)),

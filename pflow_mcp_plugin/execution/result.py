@@ -124,7 +124,8 @@ def _failure(result: CallResult, where: Where, reader: _ContentReader, launch: L
         redactor.shortened(words, _LONGEST_MESSAGE)
         or f"Tool {where.tool} on server {where.server} reports a failure; it gives no reason"
     )
-    action, wait = action_of(message), wait_of(message)
+    action = action_of(message)
+    wait = wait_of(message) if action == "rate_limited" else None
     after = "" if wait is None else f"{wait:g}"
     step = advice(action, launch.server, launch.config_file, after=after, tool=where.info_command)
     error = CallFailed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -139,9 +139,11 @@ class ToolSource(NodeSource):
         why = f"; its tool file was corrupt and is kept as {corrupt}" if corrupt else ""
         return _problem(f"Server {server} is not synced{why}", f"Run: pflow mcp sync {server}")
 
-    def clashes(self) -> Iterator[Problem]:
-        """Yield a warning for each node type that several tools of the source claim."""
+    def clashes(self, servers: Collection[str]) -> Iterator[Problem]:
+        """Yield a warning for each node type that several tools claim, one of them of these servers."""
         for claimed, records in self._catalog.clashes().items():
+            if not any(record.server in servers for record in records):
+                continue
             tools = ", ".join(f"{record.tool.name} of {record.server} ({record.node})" for record in records)
             message = f"Several tools claim the name {claimed}, so each got a suffix: {tools}"
             step = f"To choose the names yourself, set `rename` in {self._store.path}"

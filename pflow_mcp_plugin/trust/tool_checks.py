@@ -13,10 +13,12 @@ from pflow_mcp_plugin.trust.name_index import Named, NameIndex, index_names, is_
 from pflow_mcp_plugin.types import Tool
 
 
-def check_tools(server: str, tools: Iterable[Tool], instructions: str, names: NameIndex) -> Iterator[Finding]:
+def check_tools(
+    server: str, tools: Iterable[Tool], instructions: str, names: NameIndex, later: Collection[str] = ()
+) -> Iterator[Finding]:
     """Yield what a person should look at in a server's tools, tool by tool; never raises."""
     listed = list(tools)
-    yield from claimed_names(server, (tool.name for tool in listed), names)
+    yield from claimed_names(server, (tool.name for tool in listed), names, later)
     said = [Text("instructions", instructions, "prose")]
     yield from hidden_text(server, "", said)
     yield from shadowing(server, "", said, names)
@@ -126,8 +128,13 @@ _NAMED = 5
 _MOST_WORDS = 8
 
 
-def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterator[Finding]:
-    """Yield a warning for each name that is another's too, or looks like another's."""
+def claimed_names(
+    server: str, tools: Iterable[str], names: NameIndex, later: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Yield a warning for each name that is another's too, or looks like another's.
+
+    What has the names of tools of the servers in `later` is left to their own warnings.
+    """
     given = list(dict.fromkeys(tools))
     for named in (Named(server, ""), *(Named(server, tool) for tool in given)):
         mine = named.tool or named.server
@@ -144,7 +151,7 @@ def claimed_names(server: str, tools: Iterable[str], names: NameIndex) -> Iterat
             yield _warning(*named, "name-claimed-twice", f"claims the name of {other}")
     both = []
     for tool in filter(is_unmistakable, given):
-        others = [owner for owner in names.by_tool.get(tool, ()) if owner != server]
+        others = [owner for owner in names.by_tool.get(tool, ()) if owner not in (server, *later)]
         both += [f"{tool} ({others[0]})"] if others else []
     if both:
         more = f" and {len(both) - _NAMED} more" if len(both) > _NAMED else ""
@@ -192,11 +199,12 @@ def audit(
         for server in catalog.servers()
     }
     names = index_names(every, nodes)
-    for server in servers:
+    ordered = list(servers)
+    for number, server in enumerate(ordered, start=1):
         content = catalog.file(server)
         if content:
             tools = [tool for tool in content.tools if allowed(server, tool.name)]
-            yield from check_tools(server, tools, content.info.instructions, names)
+            yield from check_tools(server, tools, content.info.instructions, names, ordered[number:])
 
 
 def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:

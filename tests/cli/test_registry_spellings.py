@@ -27,6 +27,41 @@ def test_a_server_is_added_with_its_command_line_and_the_allowed_tool(desk):
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "table"),
+    [
+        (
+            ("--command", "gh --x", "--env", "TOKEN=${T}", "--cwd", "/srv"),
+            {"command": "gh", "args": ["--x"], "cwd": "/srv", "env": {"TOKEN": "${T}"}},
+        ),
+        (
+            ("--url", "https://a.example/sse", "--transport", "sse", "--bearer", "${T}", "-H", "x: y"),
+            {
+                "type": "sse",
+                "url": "https://a.example/sse",
+                "headers": {"x": "y"},
+                "auth": {"type": "bearer", "token": "${T}"},
+            },
+        ),
+        (("--url", "https://a.example/mcp"), {"type": "http", "url": "https://a.example/mcp"}),
+        (("--path", "/run/gh.sock", "--transport", "uds"), {"type": "uds", "path": "/run/gh.sock"}),
+        (
+            ("--command", "gh", "--path", "/run/gh.sock", "--transport", "uds"),
+            {"type": "uds", "path": "/run/gh.sock", "command": "gh"},
+        ),
+    ],
+)
+def test_a_server_is_added_with_the_options_of_mcp_add(desk, options, table):
+    assert desk.run(registry_spellings.add_mcp, "--server", "github", *options).error is None
+    assert desk.raw()["mcpServers"]["github"] == table
+
+
+def test_an_option_that_the_server_has_no_place_for_is_refused(desk):
+    for options in (("--command", "gh", "--bearer", "x"), ("--path", "/s", "--env", "A=b")):
+        with pytest.raises(PflowError, match="cannot be used with"):
+            desk.run(registry_spellings.add_mcp, "--server", "github", *options)
+
+
 @pytest.mark.parametrize("options", [(), ("--command", "a", "--url", "https://example.com")])
 def test_a_server_has_either_a_command_or_a_url(desk, options):
     with pytest.raises(PflowError, match="either --command or --url"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
+import tomli_w
 from program_terminal import run_on_terminal
 from screen import screen_lines
 
+from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.cli.configured_servers import remove
 from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.list import list_servers as list_
@@ -45,6 +48,69 @@ def test_a_server_is_asked_for_its_tools_and_they_are_kept(desk):
     assert catalog(desk).find("mcp-demo-add")
     assert report.render().startswith("demo: ")
     assert "  + add\n" in report.render()
+
+
+OFFERS = """
+import json
+from pathlib import Path
+says, version = json.loads(Path(os.environ["OFFERED"]).read_text())
+tool = {"description": says, "inputSchema": {"type": "object"}}
+state["tools"] = [{**tool, "name": name} for name in ("read_a", "read_b", "write_a")]
+state["initialize"] = {**state["initialize"], "serverInfo": {"name": "s", "version": version}}
+"""
+
+
+@pytest.fixture
+def offer(desk, tmp_path):
+    """Sync a server with three tools, described with these words, and return the lines of the report."""
+    program = Path(__file__).parents[1] / "client" / "scripted.py"
+    offered = tmp_path / "offered.json"
+
+    def run(says="does", version="1.0", **table):
+        offered.write_text(json.dumps([says, version]))
+        env = {"AT_START": OFFERS, "OFFERED": str(offered)}
+        server = {"command": sys.executable, "args": [str(program), "pass"], "env": env, **table}
+        desk.write(tomli_w.dumps({"mcpServers": {"s": server}}))
+        return desk.run(sync, "s").render().splitlines()
+
+    return run
+
+
+def test_what_became_nodes_is_listed_and_what_the_filter_left_out_is_counted(offer):
+    first, *others = offer(tools={"allow": ["read_*"]})
+    assert first.startswith("s: 2 tools (1 more left out by its filter), ")
+    assert others == ["  + read_a", "  + read_b"]
+
+
+def test_a_new_version_without_a_changed_tool_is_told(offer):
+    offer()
+    assert offer(version="1.1")[1:] == ["  version 1.1, before 1.0; no tool changed"]
+    assert offer(version="1.1")[1:] == ["  nothing changed"]
+    assert offer(version="secret words \u200b")[1:] == ["  version unknown, before 1.1; no tool changed"]
+
+
+def test_a_change_that_waits_for_approval_is_no_change_since_the_last_sync(offer):
+    offer()
+    changed = offer("does it well")
+    assert changed[1] == "  read_a: changed since it was approved"
+    assert not any("compatible" in line for line in changed)
+    assert offer("does it well")[1:3] == ["  nothing changed since the last sync", changed[1]]
+
+
+def test_a_change_that_is_approved_on_a_terminal_is_told_once(offer, monkeypatch):
+    offer()
+    monkeypatch.setattr(server_sync, "is_interactive", lambda: True)
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: True)
+    assert offer("does it \U000e0041 well")[1] == "  the change is approved"
+
+
+def test_tools_of_the_same_names_are_told_once_for_two_servers_and_not_for_a_third(desk):
+    desk.write(DEMO + DEMO.replace("mcpServers.demo", "mcpServers.twin"))
+    report = desk.run(sync)
+    told = [row["server"] for row in report.data for note in row["notes"] if "same names" in note]
+    assert told == ["twin"]
+    again = desk.run(sync, "demo")
+    assert [note for note in again.data[0]["notes"] if "same names" in note]
 
 
 def test_without_a_name_all_are_synced_and_one_that_fails_leaves_the_others(desk):

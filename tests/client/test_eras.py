@@ -161,6 +161,9 @@ def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
     assert caught.value.message == f"MCP protocol version not supported: {versions}"
     if protocol == "auto" and "2024" in offers:
         assert caught.value.suggestions == ('set protocol = "2024-11-05" for server odd',)
+    else:
+        accepted = "pflow accepts 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28"
+        assert caught.value.suggestions[0].endswith(accepted)
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])

@@ -9,6 +9,7 @@ import pytest
 from pflow_mcp_plugin.config.field_checks import advice, fault
 from pflow_mcp_plugin.config.project_file import (
     ProjectReading,
+    duplicate_servers,
     notices,
     server_lines,
     server_notices,
@@ -19,7 +20,7 @@ FILE, OWN = Path("/p/.mcp.json"), Path("/home/mcp-servers.toml")
 
 
 def told(reading, **own):
-    return [*notices(reading), *server_notices(reading, OWN, own)]
+    return [*notices(reading), *duplicate_servers(reading, OWN, own), *server_notices(reading, own)]
 
 
 def shown(**table):

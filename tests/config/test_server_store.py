@@ -359,7 +359,8 @@ def test_the_users_own_server_wins_over_a_projects_of_the_same_name(shared, proj
     assert shared.names() == ("say", "web")
     assert shared.get("say").command == "mine"
     assert "say" not in shared.project_folders()
-    notice = next(it for it in shared.notices() if it.path == "mcpServers.say")
+    assert "mcpServers.say" not in {it.path for it in shared.notices()}
+    notice = next(it for it in shared.notices(duplicates=True) if it.path == "mcpServers.say")
     assert str(shared.path) in notice.message
     assert str(project.reading().path) in notice.message
 

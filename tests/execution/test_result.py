@@ -74,6 +74,11 @@ REMOTE = {"transport": "http", "url": "https://s.example.com/mcp"}
             {"env": {"S_TIMEOUT_MS": "10"}},
             f"{GAVE_UP} S_TIMEOUT_MS in env of server s; pflow mcp info mcp-s-get_x shows its parameters",
         ),
+        (
+            "waited: sleep and wait 9 seconds",
+            {},
+            "the message comes from the tool; pflow mcp info mcp-s-get_x shows its parameters",
+        ),
         ("no", {}, "the message comes from the tool; pflow mcp info mcp-s-get_x shows its parameters"),
     ],
 )

@@ -83,7 +83,7 @@ def test_every_tool_is_taken_without_a_word_against_it(synced, source):
     _, results = synced
     assert not [result for result in results if result.error or result.skipped or result.notes]
     assert sum(result.tools_registered for result in results) == 527
-    assert list(source.clashes()) == []
+    assert list(source.clashes(SERVERS)) == []
 
 
 def test_every_tool_is_one_node_found_by_its_name_and_by_its_alias(source):

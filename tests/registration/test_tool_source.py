@@ -232,7 +232,8 @@ def test_a_tool_that_is_gone_is_told_with_when_and_the_nearest_that_is_there(wor
 def test_tools_that_share_a_name_are_warned_of(world):
     world.add("a", "b_c")
     world.add("a-b", "c")
-    (problem,) = world.source.clashes()
+    assert list(world.source.clashes({"other"})) == []
+    (problem,) = world.source.clashes({"a-b"})
     assert problem.severity == "warning"
     assert all(node in problem.message for node in world.nodes())
 

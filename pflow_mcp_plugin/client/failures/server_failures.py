@@ -206,10 +206,11 @@ def _version_refused(conflict: VersionConflict, evidence: Evidence) -> McpError:
     offered = evidence.words(", ".join(conflict.offered), _SHOWN)
     offers = f"offers {offered}" if offered else "does not say which it supports"
     wanted = evidence.words(conflict.wanted, _SHOWN)
-    common = {*MODERN_PROTOCOL_VERSIONS, *HANDSHAKE_PROTOCOL_VERSIONS} & {*conflict.offered}
-    step = f"upgrade the server, or set protocol of server {name}"
+    known = (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)
+    common = {*known} & {*conflict.offered}
+    step = f"upgrade the server: pflow accepts {', '.join(known)}"
     if server.protocol != "auto":
-        step = f'set protocol = "auto" for server {name}, or upgrade the server'
+        step = f'set protocol = "auto" for server {name}, or {step}'
     elif common:
         step = f'set protocol = "{max(common)}" for server {name}'
     return failure(
