@@ -251,11 +251,17 @@ def _server(context: click.Context) -> dict[str, Any]:
     program = (str(script),) if os.access(script, os.X_OK) else module
     words = (*program, "mcp", "serve", *_words(context))
     command, *args = (word.replace("${", "$${") for word in words)
-    table = {"command": command, "args": args}
+    # Its PATH would be short too: a server that npx starts needs node, and a shell node any program.
+    folders = [path for path in dict.fromkeys(os.get_exec_path()) if Path(path).is_absolute()]
+    env = {"PATH": os.pathsep.join(filter(os.path.isdir, folders))}
     home = os.environ.get("PFLOW_HOME")
     if home:
-        table["env"] = {"PFLOW_HOME": str(Path(home).absolute()).replace("${", "$${")}
-    return table
+        env["PFLOW_HOME"] = str(Path(home).absolute())
+    return {
+        "command": command,
+        "args": args,
+        "env": {name: value.replace("${", "$${") for name, value in env.items()},
+    }
 
 
 def _words(context: click.Context) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tomllib
@@ -87,7 +88,28 @@ def test_the_printed_config_is_one_that_our_own_import_understands(serve, run, h
     words = ["mcp", "serve", "--root", str(tmp_path), "--tools", "workflow_*", "--read-only"]
     assert table["args"][-len(words) :] == words
     assert Path(table["command"]).is_absolute()
-    assert table["env"] == {"PFLOW_HOME": str(tmp_path / "home")}
+    assert table["env"].keys() == {"PATH", "PFLOW_HOME"}
+    assert table["env"]["PFLOW_HOME"] == str(tmp_path / "home")
+
+
+def test_what_is_on_path_is_found_also_where_the_client_has_a_short_one(pflow, tmp_path):
+    tool = tmp_path / "bin" / "say-hello"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho hello from PATH\n")
+    tool.chmod(0o755)
+    here = os.pathsep.join([str(tool.parent), ".", "/no/such/folder", str(tool.parent), os.environ["PATH"]])
+    done = pflow("mcp", "serve", "--print-config", "codex", "--tools", "registry_run", env={"PATH": here})
+    written = tomllib.loads(done.stdout)["mcp_servers"]["pflow"]["env"]["PATH"].split(os.pathsep)
+    assert written.count(str(tool.parent)) == 1
+    assert {".", "/no/such/folder"}.isdisjoint(written)
+    file = tmp_path / "config.toml"
+    file.write_text(done.stdout)
+    short = {"PATH": "/usr/bin:/bin"}
+    assert pflow("mcp", "import", file, "--as", "codex", env=short).exit_code == 0
+    assert pflow("mcp", "sync", "pflow", env=short).exit_code == 0
+    words = ("--node-type", "shell", "--parameters", '{"command": "say-hello"}')
+    called = pflow("mcp", "call", "pflow.registry_run", *words, env=short)
+    assert "hello from PATH" in called.stdout, called
 
 
 @pytest.mark.parametrize("name", ["codex", "opencode"])
