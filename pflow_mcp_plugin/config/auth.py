@@ -108,12 +108,9 @@ def wanted_scopes(auth: JSONObject) -> list[str]:
     return " ".join(map(str, wanted)).split() if isinstance(wanted, list) else []
 
 
-def missing_scopes(auth: JSONObject, granted: Collection[str]) -> list[str]:
-    """Return the scopes in an `auth` table that were not granted; none if `granted` is empty (unknown)."""
-    if not granted:
-        return []
-    wanted = wanted_scopes(auth)
-    return [scope for scope in wanted if scope not in granted and not scope.endswith(_UNTOLD)]
+def missing_scopes(wanted: Iterable[str], granted: Collection[str]) -> list[str]:
+    """Return the wanted scopes that were not granted; none if `granted` is empty (unknown)."""
+    return [scope for scope in wanted if granted and scope not in granted and not scope.endswith(_UNTOLD)]
 
 
 def _check_combination(path: str, named: str, value: JSONObject) -> Iterator[Problem]:

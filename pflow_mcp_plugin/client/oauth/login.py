@@ -223,7 +223,8 @@ class _Attempt:
     def _begun(self, client: Registration) -> SignIn:
         """Return the sign-in without tokens yet; what is asked for counts as granted unless told."""
         self.launch.learn((client.client_secret,))
-        return self.found.sign_in(client, Tokens(scopes=self.scopes))
+        begun = self.found.sign_in(client, Tokens(scopes=self.scopes))
+        return attrs.evolve(begun, required_scopes=self.found.challenged_scopes)
 
     @asynccontextmanager
     async def _redirects(

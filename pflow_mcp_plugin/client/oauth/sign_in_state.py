@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.config.auth import missing_scopes
+from pflow_mcp_plugin.config.auth import missing_scopes, wanted_scopes
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 SCHEMA_VERSION = 1
@@ -96,6 +96,7 @@ class SignIn:
         server: The configured name of the server at that time, for messages.
         server_url: The server's URL, without its query.
         resource: What the tokens are for (RFC 8707).
+        required_scopes: Those that the server declared to need when it asked a person to sign in.
         tokens: The tokens, None once the sign-in has ended.
     """
 
@@ -104,6 +105,7 @@ class SignIn:
     resource: str
     authorization_server: AuthorizationServer
     registration: Registration
+    required_scopes: tuple[str, ...] = attrs.field(default=(), converter=_words)
     tokens: Tokens | None = None
     signed_in_at: float = 0.0
 
@@ -115,10 +117,14 @@ class SignIn:
     def missing_scopes(self, auth: JSONObject) -> list[str]:
         """Return the scopes in an `auth` table that were not granted, or do not even exist.
 
-        If it is not known what was granted, the scopes count that the authorization server names.
+        If it is not known what was granted, the scopes count that the authorization server names. Without
+        scopes in the table, those count that the server declared to need.
         """
         granted = self.tokens.scopes if self.tokens else ()
-        return missing_scopes(auth, granted or self.authorization_server.scopes_supported)
+        wanted = wanted_scopes(auth)
+        if not wanted:
+            return missing_scopes(self.required_scopes, granted)
+        return missing_scopes(wanted, granted or self.authorization_server.scopes_supported)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -151,6 +157,7 @@ def from_json(value: JSONObject) -> SignIn:
         resource=_text(value, "resource"),
         authorization_server=_built(AuthorizationServer, value.get("authorization_server")),
         registration=_built(Registration, value.get("registration")),
+        required_scopes=_strings(value.get("required_scopes")),
         tokens=None if tokens is None else _built(Tokens, tokens),
         signed_in_at=_time(value.get("signed_in_at")) or 0.0,
     )
@@ -168,11 +175,15 @@ def _built(kind: Any, value: JSON) -> Any:
         elif isinstance(field.default, bool):
             given[field.name] = item is True
         elif field.default == ():
-            words = item if isinstance(item, list | tuple) else ()
-            given[field.name] = tuple(word for word in words if isinstance(word, str))
+            given[field.name] = _strings(item)
         else:
             given[field.name] = _text(value, field.name, optional=field.default is not attrs.NOTHING)
     return kind(**given)
+
+
+def _strings(value: JSON) -> tuple[str, ...]:
+    words = value if isinstance(value, list | tuple) else ()
+    return tuple(word for word in words if isinstance(word, str))
 
 
 def _text(value: JSONObject, key: str, *, optional: bool = False) -> str:

@@ -26,7 +26,7 @@ from pflow_mcp_plugin.client.request_failures import (
     RequestFailed,
 )
 from pflow_mcp_plugin.client.transport.messages import read_json
-from pflow_mcp_plugin.config.auth import missing_scopes
+from pflow_mcp_plugin.config.auth import missing_scopes, wanted_scopes
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.network.certificates import KeyNotPinned, present_certificate, tls_context
 from pflow_mcp_plugin.network.checked_connections import CheckedTransport
@@ -317,7 +317,7 @@ def require_scopes(server: Server) -> None:
             words = value.split() if isinstance(value, str) else value
             if not granted and isinstance(words, list):
                 granted = tuple(word for word in words if isinstance(word, str))
-    missing = " ".join(missing_scopes(server.auth, granted))
+    missing = " ".join(missing_scopes(wanted_scopes(server.auth), granted))
     if missing:
         has = " ".join(granted)
         raise NoAccessToken(f"its token lacks the scope {missing}; it has {has}", "login", missing)

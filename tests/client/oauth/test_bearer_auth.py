@@ -102,6 +102,34 @@ def test_a_step_up_gets_the_scope_that_was_missing_and_keeps_the_others(visitor,
     ]
 
 
+def test_a_scope_that_the_server_declared_and_the_login_did_not_get_is_missed_before_a_call(realm, pool):
+    realm.sign_in(required_scopes=("read", "write", "offline_access"))
+    with pytest.raises(McpError, match="the scope write was not granted") as failure:
+        pool.call(realm.launch(), ACT)
+    assert (failure.value.action, failure.value.ran) == ("auth_failed", "not ran")
+    assert failure.value.suggestions == ("run: pflow mcp login web --scope write",)
+    assert realm.server.requests == []
+    # The config decides, where it names scopes.
+    assert pool.call(realm.launch({"type": "oauth", "scopes": ["read"]}), ACT).content
+
+
+def test_what_a_server_declares_is_not_compared_where_nobody_knows_what_was_granted(realm, pool):
+    realm.sign_in(required_scopes=("write",), tokens=Tokens(access="planted-access-0"))
+    assert pool.call(realm.launch(), ACT).content
+
+
+def test_a_login_keeps_what_the_server_declares_to_need(
+    visitor, protected_server, authorization_server, tmp_path
+):
+    protected_server.switch(challenge_scope="notes:read notes:write")
+    authorization_server.switch(granted=["notes:read"])
+    visitor.sign_in()
+    assert visitor.stored().required_scopes == ("notes:read", "notes:write")
+    with Pool(pytest.fail, sign_in_folder=tmp_path / "oauth") as pool, pytest.raises(McpError) as failure:
+        pool.call(visitor.launch(), ToolCall(server="notes", tool="read_note"))
+    assert "the scope notes:write was not granted" in failure.value.message
+
+
 def test_a_login_with_more_scopes_is_used_by_those_who_run_already(realm, pool):
     async def wider(request, reply):
         if request.rpc == "tools/call" and request.headers["authorization"] != "Bearer planted-access-1":
