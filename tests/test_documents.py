@@ -36,7 +36,7 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 NEED_SERVERS = {"README.md", "examples/README.md"}
-INSTALL_PACKAGES = {"docs/first-preset.md"}
+INSTALL_PACKAGES = {"docs/first-preset.md", "docs/plugins.md"}
 SHOWN_ONLY = {"text", "{eval-rst}", "{toctree}"}
 
 _BLOCK_SECONDS = 90
@@ -102,7 +102,7 @@ class Stage:
     def _python(self, block: Block) -> None:
         compile(block.text, block.place, "exec")
         if not block.excuse:
-            self._run(block, sys.executable, "-W", "error", str(self._written("program.py", block)))
+            self._run(block, "python", "-W", "error", str(self._written("program.py", block)))
 
     def _toml(self, block: Block) -> None:
         if "mcpServers" in tomllib.loads(block.text) and not block.excuse:
