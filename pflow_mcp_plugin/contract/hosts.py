@@ -8,7 +8,7 @@ for an earlier 1.x still works.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,7 +158,14 @@ class Host(ABC):
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Show a warning to the user, once for each message."""
+        """Show a warning to the user, once for each message until a run has ended."""
+
+    def run_ended(self) -> None:
+        """Let messages be shown again that were reported until the end of a run.
+
+        The runner calls it. Does nothing by default.
+        """
+        return
 
     def refresh(self, source: str) -> None:
         """Rebuild what is derived from a node source, such as an index, after its entries changed.
@@ -197,6 +204,10 @@ class Settings(ABC):
                 default.
         """
         raise PflowError(f"{key} cannot be set: this pflow does not save settings", kind="usage")
+
+    def plain(self) -> Collection[str]:
+        """Return the keys whose values the user marked as not secret; by default none."""
+        return ()
 
     def unset(self, key: str) -> bool:
         """Delete a value; return whether it was set. By default, False."""

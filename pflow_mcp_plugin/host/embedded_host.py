@@ -99,7 +99,7 @@ class EmbeddedHost(Host):
             raise PflowError("The current folder was deleted", kind="usage") from error
 
     def report(self, problem: Problem) -> None:
-        """Report a warning for any part of the host; each message is shown once only."""
+        """Report a warning for any part of the host; each message is shown once until a run has ended."""
         gathered: list[Problem] | None = getattr(self._gathering, "problems", None)
         with self._reporting:
             if problem.message in self._reported:
@@ -110,6 +110,11 @@ class EmbeddedHost(Host):
                 self._show(problem)
         else:
             gathered.append(problem)
+
+    def run_ended(self) -> None:
+        """Let the host show messages again that were reported until the end of a run."""
+        with self._reporting:
+            self._reported.clear()
 
     @contextmanager
     def gathering(self) -> Iterator[list[Problem]]:

@@ -183,7 +183,8 @@ class StoredSettings(Settings):
     """The settings stored in a file: `{"schema_version": 1, "env": {"KEY": "value"}, "keyring": ["OTHER"]}`.
 
     `env` holds keys with their values; `keyring` names the keys whose values are in the keyring of the
-    operating system, which is read only when such a value is needed. `commands` holds keys with the words
+    operating system, which is read only when such a value is needed; `plain` those in `env` whose values are
+    not secret. `commands` holds keys with the words
     of the command that prints the value; it is asked once, when the value is first needed. The file is
     read again each time, so that a long-lived host sees changes by other processes.
     """
@@ -205,8 +206,12 @@ class StoredSettings(Settings):
         """Return every stored key and whether its value is in the file or in the keyring."""
         data = self.store.read()
         places: dict[str, Place] = dict.fromkeys(self._values(data), "file")
-        places |= dict.fromkeys(self._in_keyring(data), "keyring")
+        places |= dict.fromkeys(self._keys(data, "keyring"), "keyring")
         return dict(sorted((places | dict.fromkeys(self._commands(data), "command")).items()))
+
+    def plain(self) -> list[str]:
+        """Return the settings in the file that the user marked as not secret."""
+        return self._keys(self.store.read(), "plain")
 
     def fingerprint(self) -> str:
         """Return a text that changes with the settings file; values in a keyring may change without it."""
@@ -228,16 +233,16 @@ class StoredSettings(Settings):
         command = self._commands(data).get(key)
         if command:
             return self.answers.ask(key, command)
-        if key not in self._in_keyring(data):
+        if key not in self._keys(data, "keyring"):
             return self._values(data).get(key)
         return keyring_secret(key)
 
-    def set(self, key: str, value: str, *, keyring: bool = False) -> None:
-        """Store a value in the file, or in the keyring."""
+    def set(self, key: str, value: str, *, keyring: bool = False, plain: bool = False) -> None:
+        """Store a value in the file, or in the keyring; `plain` marks one in the file as not secret."""
         _check_key(key)
         if keyring:
             store_in_keyring(key, value)
-        self._store(key, "keyring" if keyring else "file", value)
+        self._store(key, "keyring" if keyring else "file", value, plain=plain)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
         """Store the words of a command that prints the value; it is not run."""
@@ -251,7 +256,9 @@ class StoredSettings(Settings):
             self._store(key, None)
         return known
 
-    def _store(self, key: str, place: Place | None, value: str | list[str] = "") -> None:
+    def _store(
+        self, key: str, place: Place | None, value: str | list[str] = "", *, plain: bool = False
+    ) -> None:
         """Store a key in one place only, or in none: saving it in another moves it."""
         if place != "keyring" and self.names().get(key) == "keyring":
             remove_from_keyring(key)
@@ -260,8 +267,11 @@ class StoredSettings(Settings):
             self._values(data)
             others = {name: it for name, it in data.get("env", {}).items() if name != key}
             data["env"] = {**others, key: value} if place == "file" else others
-            names = {name for name in self._in_keyring(data) if name != key}
+            names = {name for name in self._keys(data, "keyring") if name != key}
             data["keyring"] = sorted({*names, key} if place == "keyring" else names)
+            shown = {name for name in self._keys(data, "plain") if name != key} | ({key} if plain else set())
+            data.pop("plain", None)
+            data |= {"plain": sorted(shown)} if shown else {}
             commands = {name: words for name, words in self._commands(data).items() if name != key}
             if isinstance(value, list):
                 commands[key] = value
@@ -280,10 +290,10 @@ class StoredSettings(Settings):
             for key, value in texts.items()
         }
 
-    def _in_keyring(self, data: dict[str, JSON]) -> list[str]:
-        names = data.get("keyring", [])
+    def _keys(self, data: dict[str, JSON], field: str) -> list[str]:
+        names = data.get(field, [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise CorruptFile(self.path, '"keyring" must be a list of keys')
+            raise CorruptFile(self.path, f'"{field}" must be a list of keys')
         return names
 
     def _commands(self, data: dict[str, Any]) -> dict[str, list[str]]:
@@ -297,6 +307,7 @@ class StoredSettings(Settings):
         problems, source = [], str(self.path)
         try:
             self.names()
+            self.plain()
         except PflowError as error:
             step = next(iter(error.suggestions), "")
             problems.append(Problem(message=error.message, suggestion=step, kind="config", source=source))

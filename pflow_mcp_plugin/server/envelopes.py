@@ -161,8 +161,9 @@ def _secret_values(settings: Settings) -> Iterator[str]:
 
     Those kept in a keyring, or behind a command, are read only when a run needs them: it then reports them.
     """
+    plain = settings.plain()
     for key, place in settings.names().items():
-        value = settings.get(key) if place == "file" else None
+        value = settings.get(key) if place == "file" and key not in plain else None
         if value and is_secret(key):
             yield from (value, *within(value, is_secret_whole=True))
         elif value:

@@ -66,14 +66,14 @@ def _started_with(host: Host, key: str) -> str:
 
 
 def get(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `settings_get`: a value, masked unless the user's config says otherwise."""
+    """Answer `settings_get`: a value, masked unless the user marked it as plain, or shows all."""
     key, settings = arguments["key"], settings_of(request.host)
     value = settings.get(key)
     if value is None:
         close = nearest(key, list(settings.names()))
         hint = f"Did you mean {close}?" if close else "Save it with settings_set"
         raise PflowError(f"{shown(key)} is not set", kind="not_found", suggestions=(hint,))
-    visible = value if request.show_secrets else mask(value)
+    visible = value if request.show_secrets or key in settings.plain() else mask(value)
     return success({"key": key, "value": visible, "masked": visible != value})
 
 
@@ -97,8 +97,9 @@ GET = ServedTool(
     name="settings_get",
     title="Read a setting",
     description=(
-        "Say whether a setting is saved, and its value; secrets are masked as ****. You never need the value "
-        "itself: refer to it as ${KEY}. If it is not set, ask the user for it or save it with settings_set."
+        "Say whether a setting is saved, and its value, masked as **** unless the user marked it as plain. "
+        "You never need a secret itself: refer to it as ${KEY}. If it is not set, ask the user or save "
+        "it with settings_set."
     ),
     input_schema=arguments_schema({"key": _KEY}),
     output_schema=answer_schema({"key": TEXT, "value": TEXT, "masked": FLAG}),

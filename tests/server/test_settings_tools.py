@@ -34,6 +34,14 @@ def test_a_secret_is_shown_only_if_the_config_allows_it(served):
     assert shown["data"] == {"key": "SERVICE_TOKEN", "value": TOKEN, "masked": False}
 
 
+def test_a_value_that_the_user_marked_as_no_secret_is_shown_until_an_agent_replaces_it(served):
+    served.pflow.host.settings.set("BASE_TOKEN_URL", "https://a.example/token", plain=True)
+    shown = served.data("settings_get", key="BASE_TOKEN_URL")
+    assert shown == {"key": "BASE_TOKEN_URL", "value": "https://a.example/token", "masked": False}
+    served.data("settings_set", key="BASE_TOKEN_URL", value=TOKEN)
+    assert served.data("settings_get", key="BASE_TOKEN_URL")["value"] == "****"
+
+
 def _configured(served, **tables):
     store = servers(served.pflow.host.paths).store
     store.add(tables)

@@ -50,6 +50,17 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+def test_a_warning_is_shown_once_for_each_run(pflow_host):
+    command = {"command": sys.executable, "args": ["-m", "pflow_mcp_plugin.server.demo_server"]}
+    pflow_host.add("demo", {**command, "env": {"TOKEN": "${NO_SUCH_VARIABLE}"}})
+    pflow_host.sync()
+    node = {"id": "sum", "type": "mcp-demo-add", "params": {"a": 1, "b": 2}}
+    for runs in (1, 2):
+        assert pflow_host.run({"nodes": [node, {**node, "id": "again"}]}, {}).success
+        told = [it.message for it in pflow_host.warnings if "NO_SUCH_VARIABLE" in it.message]
+        assert len(told) == runs
+
+
 def test_a_run_on_a_fake_server_is_real_and_leaves_nothing(pflow_host, no_leftovers):
     server = pflow_host.serve("calc", [add])
     outcome = pflow_host.run(

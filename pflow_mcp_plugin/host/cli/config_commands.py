@@ -34,6 +34,7 @@ _COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title
 @click.argument("key", shell_complete=setting_names)
 @click.argument("value", required=False)
 @click.option("--keyring", is_flag=True, help="Store the value in the keyring of the operating system.")
+@click.option("--plain", is_flag=True, help="The value is no secret: show it, also to agents.")
 @click.option(
     "--from-command",
     metavar="COMMAND",
@@ -42,12 +43,14 @@ _COLUMNS = (Column(title="KEY", whole=True), Column(title="VALUE"), Column(title
 )
 @click.pass_obj
 def set_value(
-    host: EmbeddedHost, key: str, value: str | None, *, keyring: bool, from_command: str | None
+    host: EmbeddedHost, key: str, value: str | None, *, keyring: bool, plain: bool, from_command: str | None
 ) -> Report:
     """Save VALUE as the setting KEY; `-` reads it from standard input, which keeps it out of shell history.
 
     A VALUE that begins with a hyphen is given after `--`.
     """
+    if plain and (keyring or from_command is not None):
+        raise click.UsageError("--plain is for a value in the settings file")
     if from_command is not None:
         from pflow_mcp_plugin.host.stored_settings import command_words
 
@@ -67,7 +70,7 @@ def set_value(
         if not value:
             step = "Pipe it in: ... | pflow settings set KEY -"
             raise PflowError("Standard input is empty", suggestions=(step,), kind="usage")
-    host.settings.set(key, value, keyring=keyring)
+    host.settings.set(key, value, keyring=keyring, plain=plain)
     place = "keyring" if keyring else "settings file"
     return Report(
         data={"key": key, "place": "keyring" if keyring else "file"}, text=f"{key} is stored in the {place}"
@@ -79,22 +82,23 @@ def set_value(
 @click.option("--show", is_flag=True, help="Show a secret in full.")
 @click.pass_obj
 def get(host: EmbeddedHost, key: str, *, show: bool) -> Report:
-    """Show the value of the setting KEY; secrets are masked unless `--show` is given."""
+    """Show the value of the setting KEY; masked unless it was set with --plain, or --show is given."""
     value = host.settings.get(key)
     if value is None:
         raise _not_set(host, key, f"Set it: pflow settings set {key} VALUE")
-    shown = value if show else mask(value)
+    shown = value if show or key in host.settings.plain() else mask(value)
     return Report(data={"key": key, "value": shown, "masked": shown != value}, text=shown, is_data=True)
 
 
 @click.command()
 @click.pass_obj
 def list_keys(host: EmbeddedHost) -> Report:
-    """List the saved settings and where each value is stored; values are masked."""
+    """List the saved settings and where each value is stored; values are masked unless set with --plain."""
+    plain = host.settings.plain()
     values, programs = host.settings.values(), host.settings.programs()
     data, rows = [], []
     for key, place in host.settings.names().items():
-        shown = mask(values.get(key, "****"))
+        shown = values[key] if key in plain and key in values else mask(values.get(key, "****"))
         program = {"program": programs[key]} if key in programs else {}
         data.append({"key": key, "value": shown, "place": place, **program})
         rows.append((key, shown, f"{place} ({programs[key]})" if program else place))

@@ -233,6 +233,7 @@ class WorkflowRunner(Runner):
         for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
             self._host.report(warning)
         remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
+        self._host.run_ended()
         return Outcome(
             success=error is None,
             outputs=outputs,

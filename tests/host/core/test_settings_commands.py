@@ -48,6 +48,23 @@ def test_a_value_is_kept_where_only_its_owner_reads_it_and_masked_when_shown(pfl
     assert pflow("settings", "list", "--json").envelope["data"] == []
 
 
+def test_a_value_that_is_no_secret_is_shown_until_it_is_set_without_saying_so(pflow, pflow_home):
+    assert pflow("settings", "set", "BASE_URL", "https://a.example/", "--plain").exit_code == 0
+    assert pflow("settings", "set", "OTHER", "private").exit_code == 0
+    assert pflow("settings", "get", "BASE_URL").stdout == "https://a.example/\n"
+    listed = pflow("settings", "list", "--json").envelope["data"]
+    assert [row["value"] for row in listed] == ["https://a.example/", "****"]
+    stored = json.loads((pflow_home / "config" / "settings.json").read_text())
+    assert stored["plain"] == ["BASE_URL"]
+    assert pflow("settings", "set", "BASE_URL", "private").exit_code == 0
+    assert pflow("settings", "get", "BASE_URL").stdout == "****\n"
+
+
+@pytest.mark.parametrize("other", [("x", "--keyring"), ("--from-command", "printf x")])
+def test_only_a_value_in_the_file_is_marked_as_no_secret(pflow, other):
+    assert pflow("settings", "set", "KEY", *other, "--plain").exit_code == 2
+
+
 def test_a_value_after_an_equals_sign_says_how_it_is_written_and_is_not_repeated(pflow):
     refused = pflow("settings", "set", "TOKEN=swordfish")
     assert refused.exit_code == 2
