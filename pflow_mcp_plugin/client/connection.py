@@ -404,6 +404,9 @@ class Connection:
                 self._timings["handshake"] = _since(handshake)
                 self.info, self._notes = redacted_info(describe(session), redactor_of(self._launch))
                 session.dispatcher.version = self.info.protocol
+                if (lines := self._explainer.lines) is not None:
+                    lines.seen.opened()
+                    self._notes += (lines.seen.first_stray,) if lines.seen.first_stray else ()
                 self._state = _State.OPEN
                 try:
                     async with listening(session):

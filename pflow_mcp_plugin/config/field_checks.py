@@ -19,6 +19,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import printable_text
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -58,9 +59,7 @@ def join(path: str, key: str) -> str:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known word most similar to `word`, an empty string if none is."""
-    from difflib import get_close_matches  # not needed where nothing is wrong
-
-    return next(iter(get_close_matches(word.lower(), list(known), n=1, cutoff=cutoff)), "")
+    return next(iter(closest(word.lower(), known, cutoff)), "")
 
 
 def kind_of(value: object) -> str:

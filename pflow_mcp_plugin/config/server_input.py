@@ -23,7 +23,7 @@ from pflow_mcp_plugin.config.field_checks import advice
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.file_errors import is_too_deep, json_hint
 from pflow_mcp_plugin.terminal.human_units import count_text
 
 URLS = ("serverUrl", "httpUrl")
@@ -116,17 +116,6 @@ FORMS = (
     _URL_FORM,
     _FILE_FORM,
     'pflow mcp add \'{"NAME": {"command": "npx", "args": ["-y", "PACKAGE"]}}\'',
-)
-
-_STRICT = "in double quotes, has no comments and no comma before a closing bracket"
-_HINTS = (
-    ("Illegal trailing comma", "Remove the comma before the closing bracket"),
-    ("property name", f"JSON puts names {_STRICT}"),
-    ("Expecting value", f"JSON puts strings {_STRICT}"),
-    ("delimiter", "A comma, colon or closing bracket is missing before this position"),
-    ("Unterminated string", "A closing double quote is missing"),
-    ("Invalid \\", "Write each backslash twice"),
-    ("Extra data", "One object is expected; something follows it"),
 )
 
 
@@ -312,7 +301,7 @@ def _decoded(text: str, origin: str) -> JSON:
     try:
         decoded: JSON = json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
-        hint = next((hint for words, hint in _HINTS if words in error.msg), "")
+        hint = json_hint(error)
         raise PflowError(
             f"{origin} is not valid, line {error.lineno}, column {error.colno}: {error.msg}",
             details={"line": error.lineno, "column": error.colno},

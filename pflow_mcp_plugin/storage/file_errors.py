@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import PflowError
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
+
+_STRICT = "in double quotes, has no comments and no comma before a closing bracket"
+_JSON_HINTS = (
+    ("Illegal trailing comma", "Remove the comma before the closing bracket"),
+    ("property name", f"JSON puts names {_STRICT}"),
+    ("Expecting value", f"JSON puts strings {_STRICT}"),
+    ("delimiter", "A comma, colon or closing bracket is missing before this position"),
+    ("Unterminated string", "A closing double quote is missing"),
+    ("Invalid \\", "Write each backslash twice"),
+    ("Extra data", "One object is expected; something follows it"),
+)
+"""Part of the message of Python's decoder, and what to do about it."""
 
 
 class CorruptFile(PflowError):
@@ -45,6 +61,11 @@ def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
     """Return the error of a file that has a mistake right after this text."""
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
+
+
+def json_hint(error: JSONDecodeError) -> str:
+    """Return what to do about a file error in JSON text, an empty string if there is nothing to add."""
+    return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
 
 
 def decoded(path: Path, content: bytes) -> str:

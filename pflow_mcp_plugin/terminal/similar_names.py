@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_MOST = 3
 _FAR_BEHIND = 0.3
 """How much less similar than the closest name another one may be and still be meant."""
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
     """Return a suggestion: the names closest to `name`, else `otherwise`."""
+    close = closest(name, known, cutoff)
+    return f"Did you mean {' or '.join(close)}?" if close else otherwise
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """Return at most three names that may be meant: those that begin with it, or similar ones."""
     from difflib import SequenceMatcher, get_close_matches
 
-    close = get_close_matches(name, list(known), n=3, cutoff=cutoff)
+    names = list(known)
+    begun = [it for it in names if name and it.startswith(name) and not it.removeprefix(name)[:1].isalnum()]
+    if begun:
+        return sorted(begun, key=len)[:_MOST]
+    close = get_close_matches(name, names, _MOST, cutoff)
     likeness = [SequenceMatcher(None, name, it).ratio() for it in close]
-    close = [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]
-    return f"Did you mean {' or '.join(close)}?" if close else otherwise
+    return [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]

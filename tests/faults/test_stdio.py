@@ -114,6 +114,26 @@ def test_row_04_log_lines_on_stdout_cost_one_warning_without_their_content(bench
     assert "secret-7" not in warning
 
 
+def test_row_04_log_lines_at_the_start_are_quoted_in_a_sync_and_where_the_start_fails(bench, start_fails):
+    (note,) = bench.pool.list_tools(bench.launch("LogsOnStdout")).notes
+    assert note == "it writes lines on stdout that are not messages, such as: starting with secret-7"
+    assert bench.warnings == []
+    error = start_fails(
+        program(command="sh", args=("-c", "echo no token; exit 1")),
+        "Server odd exited 1 before the handshake",
+    )
+    assert "it writes lines on stdout that are not messages, such as: no token" in error.message
+
+
+def test_row_04_a_server_that_only_sends_back_what_it_is_sent_is_no_mcp_server(start_fails):
+    error = start_fails(
+        program(command="cat"),
+        "Server odd sends back what it is sent: it is no MCP server",
+        phase="handshake",
+    )
+    assert error.suggestions == ("check its command: cat",)
+
+
 @pytest.mark.parametrize("scenario", ["BreaksJson", "BreaksJsonWithBadBytes"])
 def test_row_04_a_line_that_begins_like_json_and_is_none_is_told(scenario, call_fails):
     error = call_fails(scenario, "Invalid JSON response from server odd: {oops")

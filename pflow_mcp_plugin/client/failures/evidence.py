@@ -120,6 +120,8 @@ def failure(
         said = [heading, *(f"  {line}" for line in shown.lines)]
     facts = {"stderr": evidence.stderr, "stderr_file": file, "exit_code": evidence.returncode, **facts}
     notes = [message, *evidence.blanks.notes, *said]
+    if evidence.seen is not None and evidence.seen.first_stray and not evidence.calling:
+        notes.insert(1, evidence.words(evidence.seen.first_stray))
     error = kind(
         "\n".join(notes), where=evidence.where, ran=ran, retryable=retryable, next_step=next_step, **facts
     )

@@ -56,6 +56,10 @@ def from_seen(evidence: Evidence) -> McpError | None:
         return None
     if seen.invalid_json is not None:
         return invalid_json(seen.invalid_json, evidence, seen.fault)
+    if seen.is_echo and not evidence.calling:
+        message = f"Server {evidence.server.name} sends back what it is sent: it is no MCP server"
+        step = f"check its command: {command_line(evidence.server)}"
+        return failure(message, evidence, next_step=step)
     if seen.too_long is not None:
         return too_large("a message", seen.too_long, evidence)
     return stopped_reading(evidence) if seen.write_timed_out else None

@@ -28,6 +28,8 @@ _TURN = 32
 _MIB = 1 << 20
 _KEPT = 2000
 """Bytes of a line that are kept if it is not a valid message."""
+_QUOTED = 200
+"""Characters of such a line that a sync quotes."""
 _ANSWERS = {"result", "error"}
 _BRACKETS = (b"{", b"[")
 _NO_MESSAGES = "lines on stdout that are not messages"
@@ -51,7 +53,14 @@ class Observations:
         self.broken = False  # nothing more can be sent, or what is received cannot be used
         self.unfinished = 0  # bytes of an incomplete message when the server closed its stdout
         self.unmatched = 0  # replies whose id matches no waiting request
+        self.is_open = False
+        self.is_echo = False  # it sent back what it was sent
         self.strays = 0  # lines that are not messages
+        self.first_stray = ""  # what the first of them was, if it came before the session was open
+
+    def opened(self) -> None:
+        """Note that the session is open: lines that are not messages lead to a warning from now on."""
+        self.is_open, self.strays = True, 0
 
 
 class MessageStream:
@@ -64,6 +73,7 @@ class MessageStream:
         self._warn = warn
         self._lines = LineBuffer(int(line_cap * _MIB))
         self._waiting: set[str | int] = set()
+        self._sent = b""
         self._source: asyncio.ReadTransport | None = None
 
     def read_from(self, source: asyncio.ReadTransport) -> None:
@@ -82,6 +92,7 @@ class MessageStream:
         data = (
             body.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "surrogatepass") + b"\n"
         )
+        self._sent = data.strip()
         try:
             await self._writer.write(data)
         except (TimeoutError, BrokenPipeError) as error:
@@ -105,6 +116,7 @@ class MessageStream:
         text = line.strip().removeprefix(BOM_UTF8)
         if not text:
             return
+        self.seen.is_echo |= text == self._sent
         # In a flood of lines that are not JSON, the parser would be too slow.
         if self.seen.strays and text[:1] not in _BRACKETS:
             self.seen.strays += 1
@@ -123,14 +135,14 @@ class MessageStream:
         """
         text = line.decode("utf-8", "replace")
         if text.encode("utf-8") != line:
-            self._note_stray("bytes that are not UTF-8")
+            self._note_stray("bytes that are not UTF-8", text)
             self._on_line(text.encode())
         elif line[:1] in _BRACKETS and self._waiting:
             self.seen.invalid_json = line[:_KEPT].decode("utf-8", "replace")
             self.seen.fault = str(error)
             self._break_off()
         else:
-            self._note_stray(_NO_MESSAGES)
+            self._note_stray(_NO_MESSAGES, text)
 
     def _on_json(self, value: JSON) -> None:
         from mcp.shared.message import SessionMessage
@@ -142,7 +154,7 @@ class MessageStream:
         message = as_message(value, self._waiting)
         if message is None:
             self.seen.unmatched += isinstance(value, dict) and not value.keys().isdisjoint(_ANSWERS)
-            self._note_stray(_NO_MESSAGES)
+            self._note_stray(_NO_MESSAGES, "JSON that is not JSON-RPC")
             return
         self._match(message)
         self.incoming.put(SessionMessage(message))
@@ -156,10 +168,14 @@ class MessageStream:
         else:
             self.seen.unmatched += 1
 
-    def _note_stray(self, what: str) -> None:
+    def _note_stray(self, what: str, line: str) -> None:
         self.seen.strays += 1
-        if self.seen.strays == 1:
+        if self.seen.strays > 1:
+            return
+        if self.seen.is_open:
             self._warn(f"writes {what}; they are ignored (a server's log belongs on stderr)")
+        else:  # most servers that do this greet at each start: a sync says so, or the error of a start
+            self.seen.first_stray = f"it writes {what}, such as: {line[:_QUOTED]}"
 
     def end(self) -> None:
         """Record that no further messages will come, and how much of an incomplete one did."""

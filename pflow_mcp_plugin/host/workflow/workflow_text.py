@@ -23,6 +23,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_regular, read_special
+from pflow_mcp_plugin.storage.file_errors import json_hint
 
 _DESCRIPTOR = re.compile(r"/dev/stdin|/(dev|proc/self)/fd/\d+")
 """What the user has opened for pflow: `pflow run /dev/stdin`, `pflow run <(command)`."""
@@ -132,7 +133,7 @@ def _json(text: str, origin: str) -> tuple[JSON, Findings]:
         findings = repeated.findings(value)
     except json.JSONDecodeError as error:
         message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        raise _refused(origin, message, (error.lineno, error.colno)) from error
+        raise _refused(origin, message, (error.lineno, error.colno), json_hint(error)) from error
     except ValueError as error:
         raise _refused(origin, f"{origin}: {error}") from error
     except RecursionError as error:
@@ -329,6 +330,8 @@ class YamlText:
             line = text.splitlines()[mark.line : mark.line + 1] if mark else []
             unquoted = any("${" in _QUOTED.sub("", each) for each in line)
             step = f'Put quotes around what has ${{...}} in line {place[0]}: "${{name}}"' if unquoted else ""
+            if mark and text[mark.index : mark.index + 1] == "\t":
+                step = f"Replace the tabs in line {place[0]} by spaces: YAML is indented with spaces only"
             self._refuse(f"not valid YAML: {reason}", place, step)
 
     def _take(self, event: Any) -> None:

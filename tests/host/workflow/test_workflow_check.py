@@ -638,5 +638,6 @@ def test_a_withheld_node_is_an_error_at_its_type():
 
 def test_a_suggestion_leaves_out_names_that_are_much_less_similar():
     assert did_you_mean("contnt", ["result", "content_blocks", "content"]) == "Did you mean content?"
+    assert did_you_mean("get", ["pet", "target", "get_time"]) == "Did you mean get_time?"
     assert did_you_mean("titel", ["title", "state"]) == "Did you mean title or state?"
     assert did_you_mean("x", ["title"], "It has title") == "It has title"

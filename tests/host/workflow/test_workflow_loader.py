@@ -17,6 +17,7 @@ def test_a_syntax_error_names_file_line_and_column():
     assert caught.value.message.startswith("wf.json is not valid JSON: Expecting value at line 2, column 13")
     assert caught.value.details == {"file": "wf.json", "line": 2, "column": 13}
     assert caught.value.kind == "validation"
+    assert "no comma before a closing bracket" in caught.value.suggestions[0]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,15 @@ def test_a_template_in_quotes_is_not_blamed_for_a_mistake_beside_it():
     assert caught.value.suggestions == ("Fix line 1 of wf.yaml",)
 
 
+@pytest.mark.parametrize(("text", "line"), [("a:\n\t- b\n", 2), ("a:\n  - b\n\t c: d\n", 3)])
+def test_a_tab_is_named_with_its_line(text, line):
+    with pytest.raises(PflowError, match="not valid YAML") as caught:
+        loaded(text)
+    assert caught.value.suggestions == (
+        f"Replace the tabs in line {line} by spaces: YAML is indented with spaces only",
+    )
+
+
 def test_keys_are_strings_and_aliases_repeat_a_value():
     text = "1: &x [a, {on: 2}]\ntrue: *x\nnull: &y z\nw: *y\n"
     assert loaded(text) == {"1": ["a", {"on": 2}], "true": ["a", {"on": 2}], "null": "z", "w": "z"}
