@@ -3,9 +3,10 @@
 `python -m benchmarks.discover` uses the tools of LiveMCPBench (`tests/data`, or the path of a newer
 `tools.json` of icip-cas/LiveMCPBench). For the tasks of `discover_tasks.json` it prints which share of the
 tools that each task needs is among the first ten. For these and those of `single_tool_tasks.json`, some of
-which no tool does, it prints which share of the tools found is right, by the confidence in them, with all
-tools and with those of a few servers. A tool is right if it is needed, or equivalent to one that is
-(`equivalent_tools.json`). It prints the same for saved workflows, with the tasks of `workflow_tasks.json`.
+which no tool does, it prints what it costs to show only what fits, and which share of the tools found is
+right, by the confidence in them, with all tools and with those of a few servers. A tool is right if it is
+needed, or equivalent to one that is (`equivalent_tools.json`). It prints the same for saved workflows, with
+the tasks of `workflow_tasks.json`.
 Tuning uses the split `dev` only; the result that counts is that of the splits that were held out.
 `--semantic` compares discovery by words with discovery by words and meaning, which needs the extra
 `[semantic]`, also by group of tasks, and times it.
@@ -30,9 +31,9 @@ from typing import Any
 import attrs
 
 from pflow_mcp_plugin import naming
-from pflow_mcp_plugin.contract import Entry, SavedWorkflow, Sketch
+from pflow_mcp_plugin.contract import Discovery, Entry, Match, SavedWorkflow, Sketch
 from pflow_mcp_plugin.host.matching.task_fit import RIVALS, NodeConfidence, TaskFit, match_workflows
-from pflow_mcp_plugin.host.registry.discovery import described, discover
+from pflow_mcp_plugin.host.registry.discovery import described, discover, fitting
 from pflow_mcp_plugin.host.registry.node_index import Index, open_index
 from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 from pflow_mcp_plugin.registration.tool_entry import entry
@@ -104,15 +105,40 @@ def index_of(known: Mapping[str, Entry]) -> Index:
         return open_index(Path(folder), "tools", lambda: map(Sketch.of, known.values()))
 
 
-def judged(known: Mapping[str, Entry], index: Index, split: str) -> Iterator[tuple[float, bool]]:
-    """Yield the confidence in each tool found for the tasks of a split, and whether it is right."""
+def matches(
+    known: Mapping[str, Entry], index: Index, split: str
+) -> Iterator[tuple[Task, Sequence[Match[str]]]]:
+    """Yield the tools found for each task of a split, with the confidence in them."""
     by_node = {item.node: (name, described(item)) for name, item in known.items()}
     for task in [*tasks(split), *tasks(split, SINGLE)]:
-        right = _right(task)
         found = [by_node[row.node] for row in discover(index, task.task, FIRST)]
         fit = TaskFit(task.task, index.size(), index.frequency)
         confidence = NodeConfidence(fit, [text for _, text in found[:RIVALS]])
-        yield from ((confidence.judge(text)[0], name in right) for name, text in found)
+        yield (
+            task,
+            [Match(item=name, confidence=confidence.judge(text)[0], reason="") for name, text in found],
+        )
+
+
+def judged(found: Iterable[tuple[Task, Sequence[Match[str]]]]) -> Iterator[tuple[float, bool]]:
+    """Yield the confidence in each tool that was found, and whether it is right."""
+    for task, every in found:
+        right = _right(task)
+        yield from ((match.confidence, match.item in right) for match in every)
+
+
+def shown(
+    found: Iterable[tuple[Task, Sequence[Match[str]]]], known: Iterable[str]
+) -> Iterator[tuple[int, float, float]]:
+    """Yield how many tools are shown of those that were found, and the recall without and with that.
+
+    Only for tasks that need a tool which is known.
+    """
+    for task, every in found:
+        if needed := {*known} & {*task.relevant}:
+            fits = fitting(Discovery(matches=every)).matches
+            shares = (len(needed & {match.item for match in each}) / len(needed) for each in (every, fits))
+            yield len(fits), *shares
 
 
 def _right(task: Task) -> set[str]:
@@ -237,10 +263,15 @@ def main() -> int:
             _print_recall(by_meaning_too(known, index, Path(folder)), [*splits, *LATER, *GROUPS])
         return 0
     _print_recall(ways(known, index), splits)
+    few = [(part, index_of(part)) for part in few_servers(known)]
     for split in splits:
-        _print_reliability(split, judged(known, index, split))
-        some = (judged(part, index_of(part), split) for part in few_servers(known))
-        _print_reliability(f"{split} with few servers", chain.from_iterable(some))
+        for name, parts in ((split, [(known, index)]), (f"{split} with few servers", few)):
+            found = [(part, list(matches(part, its_index, split))) for part, its_index in parts]
+            counts = chain.from_iterable(shown(each, part) for part, each in found)
+            columns = [f"{fmean(column):.3f}" for column in zip(*counts, strict=True)]
+            print("\n| tasks | tools shown | recall of what is found | of what is shown |\n|---|---|---|---|")
+            print(f"| {name} | {' | '.join(columns)} |")
+            _print_reliability(name, chain.from_iterable(judged(each) for _, each in found))
         _print_reliability(f"{split} of saved workflows", judged_workflows(split))
     return 0
 

@@ -13,11 +13,14 @@ import attrs
 
 from pflow_mcp_plugin.contract.problems import Problem
 from pflow_mcp_plugin.contract.validators import each, each_of, flag, is_a, items, one_of, text, valid_name
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _FIELD_KEYS = ("key", "type", "required", "description", "schema", "shell_line")
+_BRIEF = 200
+"""Characters of a description where an entry is shown in brief."""
 _ALWAYS_SHOWN = (
     "class_name",
     "module",
@@ -288,6 +291,19 @@ class Entry:
             data["withheld"] = {**self.withheld.to_dict()}
         data.update(self.extra)
         return data
+
+    def to_brief(self) -> dict[str, JSON]:
+        """Return what lists for agents say of the entry: its params and outputs with their types only."""
+        required = {it.key for it in self.interface.params if it.needs_value}
+        params = {
+            it.key: f"{it.type}, required" if it.key in required else it.type for it in self.interface.params
+        }
+        return {
+            "node": self.node,
+            "description": abbreviated(self.description.strip().partition("\n")[0], _BRIEF),
+            "params": params,
+            "outputs": {it.key: it.type for it in self.interface.outputs},
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:

@@ -33,8 +33,9 @@ _MOST_DESCRIBED = 100
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
-    """Answer `registry_discover`: the nodes that a task needs, with their interfaces."""
-    return discovery_answer(request.host.registry.discover(arguments["task"]), Entry.to_dict)
+    """Answer `registry_discover`: the nodes that fit a task, in brief or whole."""
+    to_dict = Entry.to_dict if arguments.get("full") else Entry.to_brief
+    return discovery_answer(request.host.registry.discover(arguments["task"]), to_dict)
 
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -86,14 +87,20 @@ DISCOVER = ServedTool(
     title="Find nodes for a task",
     description=(
         "Find the nodes that a workflow for this task is built from. Call it when workflow_discover found "
-        "nothing that fits. Returns matches, best first, each with its complete interface (params, outputs, "
-        "actions), a confidence from 0 to 1 and the reason. Then see what a node really returns with "
-        "registry_run, as the outputs of many are declared as Any."
+        "nothing that fits. Returns what fits, best first, each with the types of its params and outputs, a "
+        "confidence from 0 to 1 and the reason; what the params mean, registry_describe says, or `full`. "
+        "Then see what a node really returns with registry_run, as the outputs of many are declared as Any."
     ),
     input_schema=arguments_schema(
-        {"task": {**TEXT, "description": "What needs to be built, in plain words"}}
+        {
+            "task": {**TEXT, "description": "What needs to be built, in plain words"},
+            "full": {"type": "boolean", "default": False, "description": "Return complete interfaces"},
+        },
+        required=("task",),
     ),
-    output_schema=discovery_schema(_DESCRIBED, ("node", "interface")),
+    output_schema=discovery_schema(
+        {**_DESCRIBED, "params": ANY_OBJECT, "outputs": ANY_OBJECT}, ("node", "description")
+    ),
     claims=DISCOVERING,
     answer=discover,
 )

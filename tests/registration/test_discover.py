@@ -48,6 +48,22 @@ def test_discover_finds_most_of_the_tools_that_a_task_needs(printed):
 
 
 @pytest.mark.parametrize(
+    ("tasks", "cost", "most"),
+    [
+        ("dev", 0, 9.2),
+        ("held_out", 0, 9.2),
+        ("dev with few servers", 0.01, 6),
+        ("held_out with few servers", 0.02, 6),
+    ],
+)
+def test_what_hardly_fits_is_left_out_and_little_else(output, tasks, cost, most):
+    row = re.search(rf"^\| {tasks} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", output, re.MULTILINE)
+    count, found, left = map(float, row.groups())
+    assert found - cost <= left <= found
+    assert count <= most
+
+
+@pytest.mark.parametrize(
     ("table", "enough"),
     [("dev", 50), ("dev with few servers", 50), ("dev of saved workflows", 15), ("held_out", 50)],
 )

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.server.pflow_server import WorkerThreads
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
 PARAMETERS = {
     "workflow_discover": {"query": True},
-    "registry_discover": {"task": True},
+    "registry_discover": {"task": True, "full": False},
     "registry_run": {"node_type": True, "parameters": False},
     "workflow_execute": {"workflow": True, "parameters": False},
     "workflow_validate": {"workflow": True},

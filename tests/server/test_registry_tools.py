@@ -76,8 +76,11 @@ def test_nodes_are_found_by_words_and_by_a_task(either):
     assert found[0]["description"]
     match = either.data("registry_discover", task="read a text file")["matches"][0]
     assert match["node"] == "read-file"
+    assert match["params"]["file_path"] == "str, required"
+    assert "interface" not in match
+    whole = either.data("registry_discover", task="read a text file", full=True)["matches"][0]
     [entry] = either.data("registry_describe", nodes=["read-file"])["nodes"]
-    assert match == {**entry, "confidence": match["confidence"], "reason": match["reason"]}
+    assert whole == {**entry, "confidence": match["confidence"], "reason": match["reason"]}
     assert 0 < match["confidence"] <= 1
     assert match["reason"]
 

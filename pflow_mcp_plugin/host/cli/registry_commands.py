@@ -216,22 +216,24 @@ _CONFIDENCE = Column(title="CONFIDENCE", whole=True, right=True)
 @click.command()
 @click.argument("task", nargs=-1, required=True)
 @limit_option(10)
+@click.option("--full", is_flag=True, help="With --json, the whole entry of each.")
 @click.pass_obj
-def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int) -> Report:
+def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int, *, full: bool) -> Report:
     """Find the registry's node types for each part of TASK, a description in plain words.
 
     Set PFLOW_DISCOVER_MODEL to a model of the `llm` library to let it choose among them.
     """
-    from pflow_mcp_plugin.host.registry.discovery import FoundNode
+    from pflow_mcp_plugin.host.registry.discovery import FoundNode, fitting
 
     text = " ".join(task)
-    found = host.registry.discovered(text, limit)
+    found = fitting(host.registry.discovered(text, limit))
     columns = (_COLUMNS[0], _CONFIDENCE, *_COLUMNS[1:])
     rows = [
         (it.item.row.node, f"{it.confidence:.2f}", it.item.row.source, it.item.row.description)
         for it in found.matches
     ]
-    return _report(found, text, FoundNode.to_dict, columns, rows)
+    to_dict = FoundNode.to_dict if full else FoundNode.to_brief
+    return _report(found, text, to_dict, columns, rows)
 
 
 @click.command()

@@ -131,14 +131,11 @@ class NodeRegistry(Registry):
         return self._opened().search(words, min(limit, sys.maxsize))
 
     def discover(self, task: str, limit: int = 10) -> Discovery[Entry]:
-        """Ask the node registry for the entries for a task in words, spread over its parts, best first.
-
-        The confidence of each is that of the part of the task which it fits best, so it may rise again
-        further down.
-        """
+        """Ask the node registry for the entries that fit a task in words, or a part of it, best first."""
         from pflow_mcp_plugin.contract import Discovery, Match
+        from pflow_mcp_plugin.host.registry.discovery import fitting
 
-        found = self.discovered(task, limit)
+        found = fitting(self.discovered(task, limit))
         matches = [
             Match(item=match.item.entry, confidence=match.confidence, reason=match.reason)
             for match in found.matches
@@ -147,7 +144,7 @@ class NodeRegistry(Registry):
         return Discovery(matches=matches, ranked_by=found.ranked_by, note=found.note)
 
     def discovered(self, task: str, limit: int = 10) -> Discovery[FoundNode]:
-        """Return what `discover` finds, with rows of the index.
+        """Return what `discover` chooses from, with rows of the index, spread over the parts of the task.
 
         The model that `PFLOW_DISCOVER_MODEL` names, in the environment or the settings, chooses among
         the nodes whose words match; without one, or when it cannot be asked, the words decide.

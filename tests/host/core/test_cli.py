@@ -741,7 +741,11 @@ def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, hom
 
 def test_discover_prints_complete_interfaces_with_confidence_and_reason(pflow, home, monkeypatch):
     monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
-    [found] = envelope(pflow("registry", "discover", "read a text file", "--limit", "1", "--json")[1])["data"]
+    line = ("registry", "discover", "read a text file", "--limit", "1", "--json")
+    [brief], [found] = (envelope(pflow(*line, *more)[1])["data"] for more in ((), ("--full",)))
+    assert brief.keys() == {"node", "description", "params", "outputs", "confidence", "reason"}
+    assert (brief["params"]["file_path"], brief["params"]["encoding"]) == ("str, required", "str")
+    assert brief["outputs"] == {it["key"]: it["type"] for it in found["interface"]["outputs"]}
     entry = envelope(pflow("registry", "describe", "read-file", "--json")[1])["data"]
     assert found["score"] > 0
     assert {key: found[key] for key in entry} == entry

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.contract import Entry, NodeSource, Sketch, hookimpl
+from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeSource, Sketch, hookimpl
 from pflow_mcp_plugin.host.matching.task_words import Thesaurus, clause_texts, clauses, words
-from pflow_mcp_plugin.host.registry.discovery import discover
+from pflow_mcp_plugin.host.registry.discovery import discover, fitting
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.stored_settings import StoredSettings
 
@@ -219,6 +219,24 @@ def test_a_model_that_names_no_node_is_noted_and_the_words_decide(office, model,
     assert office.discovered("xyzzy", 3).note == ""
     monkeypatch.delenv("PFLOW_DISCOVER_MODEL")
     assert office.discovered("price of a stock as a chart", 3).matches == found.matches
+
+
+def test_what_hardly_fits_beside_the_best_is_left_out_and_the_most_likely_is_first():
+    def found(*confidences, ranked_by="words"):
+        matches = [Match(item=str(sure), confidence=sure, reason="") for sure in confidences]
+        shown = fitting(Discovery(matches=matches, ranked_by=ranked_by)).matches
+        return [match.confidence for match in shown]
+
+    assert found(0.4, 0.95, 0.007, 0.018, 0.02) == [0.95, 0.4, 0.02]
+    assert found(0.007, 0.01) == [0.01, 0.007]  # nothing fits well, and nothing much better
+    assert found() == []
+    assert found(0.0, 0.9, ranked_by="words and embeddings") == [0.0, 0.9]
+
+
+def test_discover_shows_what_fits_by_confidence(office, monkeypatch):
+    monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
+    sure = [match.confidence for match in office.discover("price of a stock as a chart").matches]
+    assert sure == sorted(sure, reverse=True)
 
 
 def test_among_many_nodes_a_word_that_most_have_tells_nothing(tmp_path):
