@@ -114,3 +114,12 @@ def _digest(text: str, digits: int = 6) -> str:
 
     # JSON may hold lone surrogates, and a tool's name comes as JSON.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def class_name(node_type: str) -> str:
+    """Return the name of the node class for a node type, such as `McpGithubSearchCodeNode`.
+
+    No two node types share one: a part that begins with a digit is preceded by `_`.
+    """
+    parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
+    return "".join(parts) + "Node"

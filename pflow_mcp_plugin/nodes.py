@@ -27,7 +27,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, ClassVar
 
-from pflow_mcp_plugin import storage
+from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.calls import current_runtime, session
 from pflow_mcp_plugin.contract import Entry, PflowError, Run
 from pflow_mcp_plugin.discovery.servers import servers
@@ -108,10 +108,8 @@ def class_for(node_type: str) -> type[ToolNode]:
     source = _source()
     entry = source.get(node_type)
     if entry is None:
-        name, problem = class_signature.class_name(node_type), source.missing(node_type)
-        near = get_close_matches(
-            name, [class_signature.class_name(each.node) for each in source.entries()], n=3
-        )
+        name, problem = naming.class_name(node_type), source.missing(node_type)
+        near = get_close_matches(name, [naming.class_name(each.node) for each in source.entries()], n=3)
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
         why = f" ({problem.message})" if problem else ""
         message = f"Unknown node class {name}{why}.{meant} If its server is new, run: pflow mcp sync"
@@ -129,7 +127,7 @@ def __getattr__(name: str) -> type[ToolNode]:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(class_signature.class_name(entry.node) for entry in _source().entries())])
+    return sorted([*__all__, *(naming.class_name(entry.node) for entry in _source().entries())])
 
 
 def _source() -> ToolSource:
@@ -164,7 +162,7 @@ def _made(description: str, hidden: tuple[str, ...]) -> type[ToolNode]:
         "_mcp_tool_version": config["version"],
         "_mcp_manifest_hash": config["manifest_hash"],
     }
-    return type(class_signature.class_name(entry.node), (ToolNode,), body)
+    return type(naming.class_name(entry.node), (ToolNode,), body)
 
 
 __all__ = ["ToolNode", "class_for", "session"]

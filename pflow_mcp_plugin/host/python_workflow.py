@@ -13,18 +13,24 @@ pocketflow.
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import NoReturn, Protocol
 
 import attrs
 import pocketflow
 
 from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode, compile_workflow
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
+from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
 class ScriptNode(pocketflow.BaseNode):
@@ -34,6 +40,18 @@ class ScriptNode(pocketflow.BaseNode):
         super().__init__()
         self.raw = raw
         self.node_class = node_class
+
+
+class NodeObject(Protocol):
+    """A node of a workflow in Python as an object with its params, see `Entry.python_class`."""
+
+    @property
+    def entry(self) -> Entry:
+        """The registry entry of a node in Python."""
+
+    @property
+    def params(self) -> Mapping[str, JSON]:
+        """The params of a node in Python; those in double underscores are the object's own."""
 
 
 class Script:
@@ -52,7 +70,7 @@ class Script:
     def node(
         self,
         node_id: str,
-        node_type: str,
+        node_type: str | NodeObject,
         node_class: type | None = None,
         *,
         params: JSONObject | None = None,
@@ -62,12 +80,17 @@ class Script:
 
         Args:
             node_id: Its id, as templates name it.
-            node_type: Its type in the registry; any other word for a class of the script's own.
+            node_type: Its type in the registry, or an object of its `python_class`, which has its params; any
+                other word for a class of the script's own.
             node_class: The class to instantiate, without arguments, instead of the registry's.
             params: Its params, which may hold templates.
             settings: Its other keys: `when`, `batch`, `retry`, `cache`.
         """
-        raw = {"id": node_id, "type": node_type, "params": dict(params or {}), **settings}
+        given = dict(params or {})
+        if not isinstance(node_type, str):
+            given |= {key: value for key, value in node_type.params.items() if not is_reserved(key)}
+            node_type = node_type.entry.node
+        raw = {"id": node_id, "type": node_type, "params": given, **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
         return node
 
@@ -92,28 +115,54 @@ class Script:
             return host.runner.run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
-        """Run the Python program: inputs as `name=value`, outputs as JSON on standard output.
+        """Run the Python program: inputs as `--name value` or `name=value`, outputs as JSON on stdout.
+
+        `--help` shows the inputs, and `--json` prints one object as `pflow run --json` does.
 
         Returns:
             The exit code that `pflow run` would end with.
         """
         from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-        from pflow_mcp_plugin.host.cli.output import Output
+        from pflow_mcp_plugin.host.cli.output import Output, wants_json
         from pflow_mcp_plugin.host.running.run_report import outcome_report
         from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 
         with Streams() as streams:
-            output = Output(streams, as_json=False)
+            words = list(sys.argv[1:] if arguments is None else arguments)
+            output = Output(streams, as_json=wants_json(words))
             try:
-                typed = parse_inputs(sys.argv[1:] if arguments is None else arguments)
+                typed = parse_inputs(self._typed(words))
                 inputs = complete_inputs(self._settings, typed, None, partial(self._check, start), _setting)
                 outcome = self.run(start, **inputs)
             except PflowError as error:
                 return output.fail(error)
             except KeyboardInterrupt:
                 return output.fail(PflowError("interrupted", kind="interrupted"))
+            except SystemExit as ended:  # after the help
+                return int(ended.code or 0)
             text = to_json(dict(outcome.outputs)) if outcome.success else ""
             return output.report(attrs.evolve(outcome_report(outcome), text=text))
+
+    def _typed(self, words: Sequence[str]) -> list[str]:
+        """Return the inputs on a program's command line as `name=value`; prints its help if asked for."""
+        about = self._settings.get("description")
+        parser = _Parser(description=_help(about or self.name), allow_abbrev=False)
+        parser.add_argument("values", nargs="*", metavar="NAME=VALUE", help="an input by its name")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        inputs = self._settings.get("inputs")
+        declared = dict(inputs) if isinstance(inputs, Mapping) else {}
+        for name, spec in declared.items():
+            given = spec if isinstance(spec, Mapping) else {}
+            notes = [str(given.get("description") or ""), str(given.get("type") or "any")]
+            notes += [f"default {json.dumps(given['default'])}"] if "default" in given else []
+            # An input that is called like an option of the program is given as NAME=VALUE.
+            with suppress(argparse.ArgumentError):
+                parser.add_argument(
+                    f"--{name}", dest=f"--{name}", metavar="VALUE", help=_help(", ".join(filter(None, notes)))
+                )
+        found = vars(parser.parse_intermixed_args(words))
+        flags = ((name, found.get(f"--{name}")) for name in declared)
+        return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]
 
     def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
         with open_host() as host:
@@ -155,6 +204,18 @@ class _Types(ChangedEntries):
     def upgrade(self, node: JSONObject) -> JSONObject | None:
         """Return None: a script has only one form."""
         return None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake as pflow does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise an error about the command line of a program."""
+        raise PflowError(message, suggestions=(f"See: python {self.prog} --help",), kind="usage")
+
+
+def _help(text: object) -> str:
+    return one_line(str(text)).replace("%", "%%")
 
 
 def _setting(key: str) -> str | None:

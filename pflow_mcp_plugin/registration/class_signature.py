@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.contract import Entry, Field
+from pflow_mcp_plugin.naming import class_name
 from pflow_mcp_plugin.registration.tool_entry import tool_config
 from pflow_mcp_plugin.schemas.schema_document import list_of, table_of
 from pflow_mcp_plugin.terminal.printable_text import one_line, printable
@@ -17,15 +18,6 @@ from pflow_mcp_plugin.terminal.printable_text import one_line, printable
 _CLASS = re.compile(r"((?:_?[A-Z0-9][a-z0-9]*)+)Node")
 _PART = re.compile(r"_([0-9][a-z0-9]*)|([A-Z][a-z0-9]*)")
 _HINTS = {"list": "list[Any]", "dict": "dict[str, Any]", "any": "Any"}
-
-
-def class_name(node_type: str) -> str:
-    """Return the name of the node class for a node type, such as `McpGithubSearchCodeNode`.
-
-    No two node types share one: a part that begins with a digit is preceded by `_`.
-    """
-    parts = (part.capitalize() if part[:1].isalpha() else f"_{part}" for part in node_type.split("-") if part)
-    return "".join(parts) + "Node"
 
 
 def node_type(name: str) -> str | None:

@@ -13,6 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, Sketch
 from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, JSONObject
+from pflow_mcp_plugin.naming import class_name
 from pflow_mcp_plugin.schemas.schema_document import (
     ANY,
     CONTENT_BLOCKS,
@@ -51,6 +52,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         family=record.server,
         local_name=tool.name,
         fingerprint=tool_approval.fingerprint(record, server),
+        python_class=f"pflow_mcp_plugin.nodes:{class_name(record.node)}",
         withheld=tool_approval.withheld(record, server, variables),
         extra={
             "mcp_config": {

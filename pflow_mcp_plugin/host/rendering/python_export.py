@@ -28,7 +28,7 @@ def python_script(compiled: Compiled, workflow: JSONObject) -> str:
     raws = {node.id: node.raw for node in compiled.document.nodes}
     parts = [
         _docstring(compiled.name, workflow),
-        f"from {_RUNTIME} import Script",
+        "\n".join(sorted({*_imports(compiled), f"from {_RUNTIME} import Script"})),
         _call("script = Script", [repr(compiled.name), *_settings(workflow)]),
         "\n".join(_node(planned, names, raws[planned.ref.id]) for planned in compiled.nodes),
         "\n".join(_wiring(compiled, names)),
@@ -44,7 +44,7 @@ def _docstring(name: str, workflow: JSONObject) -> str:
     plain = "".join(
         filter(str.isprintable, one_line)
     )  # Python rejects NUL, and terminal codes do not belong in source code
-    return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE name=value ...\n"""'
+    return f'"""{plain}\n\nRun it with the workflow\'s inputs: python THIS_FILE --name value ...\n"""'
 
 
 def _variable_names(ids: list[str]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _settings(workflow: JSONObject) -> Iterator[str]:
-    for key in ("inputs", "outputs", "mappings"):
+    for key in ("description", "inputs", "outputs", "mappings"):
         if workflow.get(key):
             yield _argument(key, workflow[key])
     if workflow.get("enable_namespacing") is False:
@@ -81,12 +81,35 @@ def _node(
     raw: JSONObject,
 ) -> str:
     ref = planned.ref
-    given = [repr(ref.id), repr(raw["type"] if planned.sub else ref.type)]
-    params = {"workflow": whole(planned.sub), **ref.params} if planned.sub else ref.params
-    if params:
-        given.append(_argument("params", params))
+    if name := _class(planned):
+        made = _call(name, [_argument(key, value) for key, value in ref.params.items()])
+        given = [repr(ref.id), made.replace("\n", "\n    ")]
+    else:
+        given = [repr(ref.id), repr(raw["type"] if planned.sub else ref.type)]
+        params = {"workflow": whole(planned.sub), **ref.params} if planned.sub else ref.params
+        given += [_argument("params", params)] if params else []
     given += [_argument(key, raw[key]) for key in CONSTRUCT_KEYS if raw.get(key) is not None]
     return _call(f"{names[ref.id]} = script.node", given)
+
+
+def _class(planned: PlannedNode) -> str:
+    """Return the class that a program makes a node of; empty without one that can name its params."""
+    known = {field.key for field in planned.ref.entry.interface.params}
+    names = planned.ref.params.keys()
+    if planned.sub or not all(
+        key in known and key.isidentifier() and not keyword.iskeyword(key) for key in names
+    ):
+        return ""
+    return planned.ref.entry.python_class.partition(":")[2]
+
+
+def _imports(compiled: Compiled) -> Iterator[str]:
+    places: dict[str, set[str]] = {}
+    for planned in compiled.nodes:
+        if name := _class(planned):
+            places.setdefault(planned.ref.entry.python_class.partition(":")[0], set()).add(name)
+    for module, names in places.items():
+        yield f"from {module} import {', '.join(sorted(names))}"
 
 
 def whole(plan: Compiled) -> JSONObject:

@@ -521,6 +521,32 @@ def test_an_exported_program_gives_what_a_run_gives(pflow, greet, tmp_path):
     assert "Traceback" not in refused.stderr
 
 
+def test_an_exported_program_has_flags_for_its_inputs_help_and_one_json_object(pflow, tmp_path):
+    inputs = {
+        "text": {"type": "str", "description": "What to say, 100 % of it"},
+        "json": {"type": "int", "default": 1},
+    }
+    said = flow(step("a", "echo", {"message": "${text} ${json}"}))
+    (tmp_path / "wf.json").write_text(json.dumps({**said, "description": "Say it", "inputs": inputs}))
+    assert pflow("workflow", "export-python", "wf.json", "--output", "wf.py").exit_code == 0
+
+    def run(*words):
+        return subprocess.run([sys.executable, str(tmp_path / "wf.py"), *words], check=False, **OUTPUT)
+
+    assert json.loads(run("--text", "hi").stdout) == json.loads(run("text=hi").stdout) == {"message": "hi 1"}
+    envelope = json.loads(run("--text=hi", "json=2", "--json").stdout)
+    assert (envelope["success"], envelope["data"]["outputs"]) == (True, {"message": "hi 2"})
+    shown = run("--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\nSay it\n" in shown.stdout
+    assert "  --text VALUE  What to say, 100 % of it, str\n" in shown.stdout
+    refused = run("--txt", "hi")
+    assert refused.returncode == 2
+    assert refused.stderr == "Error: unrecognized arguments: --txt\n  -> See: python wf.py --help\n"
+    failed = run("--json", "--txt", "hi")
+    assert (failed.returncode, json.loads(failed.stdout)["error"]["type"]) == (2, "usage")
+
+
 def test_an_exported_program_whose_output_nobody_takes_says_so_or_ends(pflow, greet, tmp_path):
     assert pflow("workflow", "export-python", greet, "--output", "greet.py").exit_code == 0
     program = [sys.executable, str(tmp_path / "greet.py"), 'names=["Ann"]']
