@@ -63,6 +63,7 @@ def list_servers(host: Host) -> Report:
         if server:
             try:
                 row |= _synced(known.file(name), server, server_schema.fingerprint(table, defaults))
+                problems += _corrupt(known, row)
             except storage.StoreError as error:
                 step = "".join(error.suggestions)
                 problems = [Problem(message=error.message, suggestion=step, kind="config")]
@@ -97,6 +98,13 @@ def _synced(content: ToolFile | None, server: Server, fingerprint: str) -> dict[
         "changed": sum(server.tools.allows(name) for name in unapproved),
         "withheld": sum(server.tools.allows(name) for name in withheld),
     }
+
+
+def _corrupt(known: tool_catalog.Catalog, row: Mapping[str, Any]) -> Iterator[Problem]:
+    path = known.set_aside(row["name"]) if row["tools"] is None else None
+    if path:
+        message = f"The tool file was corrupt and is kept as {path}"
+        yield Problem(message=message, severity="warning", kind="config")
 
 
 def _withheld(content: ToolFile, server: Server, *, same_config: bool) -> set[str]:

@@ -185,7 +185,8 @@ def _missing(host: Host, word: str) -> McpError:
     problem = source.missing(word)
     if problem is None and dot and server in configured:
         problem = source.missing_tool(server, tool)
-    near = [entry.node for entry in nearest_tools(host, word)]
+    # What a node type may mean, the source knows better: all node types of a server begin alike.
+    near = [] if source.missing(word) else [entry.node for entry in nearest_tools(host, word)]
     if word in configured:
         step = f"To list the tools of server {word}: pflow mcp tools {word}"
     elif near:

@@ -108,8 +108,8 @@ class ToolSource(NodeSource):
             named = " or ".join(f"{it.node} ({it.tool.name} of {it.server})" for it in claimants)
             return _problem(message, f"Name the one that you mean: {named}")
         problem = self._lacking(server, self._catalog.find(node_type))
-        near = "" if problem else nearest(node_type, (record.node for record in self.records(server)))
-        return problem or self._no_tool(server, tool, near)
+        near = None if problem else self._nearest(server, tool)
+        return problem or self._no_tool(server, tool, near.node if near else "")
 
     def missing_tool(self, server: str, tool: str) -> Problem:
         """Explain why the source has no entry of a configured server's tool, with the next step."""
@@ -118,9 +118,8 @@ class ToolSource(NodeSource):
             return problem
         from shlex import quote
 
-        spelled = {naming.tool_part(it.tool.name): it.tool.name for it in self.records(server)}
-        near = nearest(naming.tool_part(tool), spelled)
-        return self._no_tool(server, tool, f"pflow mcp call {server} {quote(spelled[near])}" if near else "")
+        near = self._nearest(server, tool)
+        return self._no_tool(server, tool, f"pflow mcp call {server} {quote(near.tool.name)}" if near else "")
 
     def lacking(self, text: str) -> Iterator[Problem]:
         """Yield the problem of each server that a search names and that was never synced."""
@@ -279,6 +278,15 @@ class ToolSource(NodeSource):
         message = f"Tool {record.tool.name} of server {record.server} is excluded by the config"
         file = self._store.file_of(record.server)
         return _problem(message, f"Change `tools` of [mcpServers.{record.server}] in {file}")
+
+    def _nearest(self, server: str, tool: str) -> ToolRecord | None:
+        """Return the tool of a server that a wrong name may mean: one like it, or that begins with it."""
+        typed, prefix = naming.tool_part(tool), f"{naming.PREFIX}{server}-"
+        parts: dict[str, ToolRecord] = {}
+        for record in self.records(server):
+            parts[record.node.removeprefix(prefix)] = parts[naming.tool_part(record.tool.name)] = record
+        longer = (part for part in parts if part.startswith(f"{typed}-"))
+        return parts.get(nearest(typed, parts) or next(longer, ""))
 
     def _no_tool(self, server: str, tool: str, near: str) -> Problem:
         head = self._catalog.head(server)

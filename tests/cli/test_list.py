@@ -103,6 +103,19 @@ def test_why_the_last_sync_failed_is_one_line_and_a_command_for_the_rest(desk):
     assert "usage: clock" in report.data[0]["sync_failure"]
 
 
+def test_a_corrupt_tool_file_is_named_until_the_next_sync(desk):
+    desk.write(CLOCK)
+    sync(desk, "clock", "now")
+    path = catalog(desk).folder_of("clock") / "clock.json"
+    path.write_text("{")
+    report = desk.run(list_)
+    said = f"The tool file was corrupt and is kept as {path}.corrupt-1"
+    assert report.render().splitlines()[-2:] == ["    run: pflow mcp sync clock", f"    {said}"]
+    assert [problem["message"] for problem in report.data[0]["problems"]] == [said]
+    sync(desk, "clock", "now")
+    assert desk.run(list_).data[0]["problems"] == []
+
+
 def test_values_are_masked(desk):
     desk.write(CLOCK + 'env = { TOKEN = "hidden-value", OTHER = "${OTHER}" }\n')
     report = desk.run(list_)

@@ -90,6 +90,9 @@ def test_info_takes_an_alias_and_explains_what_is_not_there(clock):
     with pytest.raises(McpError, match="Tool list-zone not found on server clock") as caught:
         clock.run(info, "mcp-clock-list-zone")
     assert caught.value.suggestions == ("Did you mean mcp-clock-list-zones?",)
+    with pytest.raises(McpError, match="Tool nope not found on server clock") as caught:
+        clock.run(info, "mcp-clock-nope")
+    assert caught.value.suggestions == ("See its tools: pflow mcp tools clock",)
     with pytest.raises(McpError, match="echo is not a tool of an MCP server"):
         clock.run(info, "echo")
 

@@ -154,6 +154,7 @@ def test_an_entry_has_the_shape_that_is_specified(world):
         "labels": {"server": "github", "tool": "create_issue"},
         "family": "github",
         "local_name": "create_issue",
+        "python_class": "pflow_mcp_plugin.nodes:McpGithubCreateIssueNode",
     }
 
 
@@ -227,6 +228,24 @@ def test_a_tool_that_is_gone_is_told_with_when_and_the_nearest_that_is_there(wor
     found = world.source.missing("mcp-a-lst")
     assert found.message == "Tool lst not found on server a"
     assert found.suggestion == "Did you mean mcp-a-list?"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("nope", ""),
+        ("word-cnt", "mcp-github-word-count"),
+        ("word", "mcp-github-word-count"),
+        ("list-issue", "mcp-github-issues"),
+        ("isues", "mcp-github-issues"),
+    ],
+)
+def test_only_a_tool_that_is_named_alike_is_suggested(world, typed, meant):
+    """All node types of a server begin alike, which makes none of them like another."""
+    world.add("github", "now", "word_count", "list_issues", rename={"list_issues": "issues"})
+    found = world.source.missing(f"mcp-github-{typed}")
+    step = f"Did you mean {meant}?" if meant else "See its tools: pflow mcp tools github"
+    assert (found.message, found.suggestion) == (f"Tool {typed} not found on server github", step)
 
 
 def test_tools_that_share_a_name_are_warned_of(world):
