@@ -298,14 +298,11 @@ class Entry:
 
     def to_brief(self) -> dict[str, JSON]:
         """Return what lists for agents say of the entry: its params and outputs with their types only."""
-        required = {it.key for it in self.interface.params if it.needs_value}
-        params = {
-            it.key: f"{it.type}, required" if it.key in required else it.type for it in self.interface.params
-        }
+        params = self.interface.params
         return {
             "node": self.node,
             "description": abbreviated(self.description.strip().partition("\n")[0], _BRIEF),
-            "params": params,
+            "params": {it.key: f"{it.type}{', required' if it.needs_value else ''}" for it in params},
             "outputs": {it.key: it.type for it in self.interface.outputs},
         }
 

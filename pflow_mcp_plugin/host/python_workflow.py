@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn
 
 import attrs
 import pocketflow
@@ -42,18 +42,6 @@ class ScriptNode(pocketflow.BaseNode):
         self.node_class = node_class
 
 
-class NodeObject(Protocol):
-    """A node of a workflow in Python as an object with its params, see `Entry.python_class`."""
-
-    @property
-    def entry(self) -> Entry:
-        """The registry entry of a node in Python."""
-
-    @property
-    def params(self) -> Mapping[str, JSON]:
-        """The params of a node in Python; those in double underscores are the object's own."""
-
-
 class Script:
     """A workflow written in Python, whose nodes are added one by one.
 
@@ -70,7 +58,7 @@ class Script:
     def node(
         self,
         node_id: str,
-        node_type: str | NodeObject,
+        node_type: str | pocketflow.BaseNode,
         node_class: type | None = None,
         *,
         params: JSONObject | None = None,
@@ -88,8 +76,9 @@ class Script:
         """
         given = dict(params or {})
         if not isinstance(node_type, str):
-            given |= {key: value for key, value in node_type.params.items() if not is_reserved(key)}
-            node_type = node_type.entry.node
+            made: Any = node_type
+            given |= {key: value for key, value in made.params.items() if not is_reserved(key)}
+            node_type = made.entry.node
         raw = {"id": node_id, "type": node_type, "params": given, **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
         return node
@@ -145,8 +134,8 @@ class Script:
 
     def _typed(self, words: Sequence[str]) -> list[str]:
         """Return the inputs on a program's command line as `name=value`; prints its help if asked for."""
-        about = self._settings.get("description")
-        parser = _Parser(description=_help(about or self.name), allow_abbrev=False)
+        title = _help(self._settings.get("description") or self.name)
+        parser = _Parser(description=title, allow_abbrev=False)
         parser.add_argument("values", nargs="*", metavar="NAME=VALUE", help="an input by its name")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         inputs = self._settings.get("inputs")
@@ -155,11 +144,9 @@ class Script:
             given = spec if isinstance(spec, Mapping) else {}
             notes = [str(given.get("description") or ""), str(given.get("type") or "any")]
             notes += [f"default {json.dumps(given['default'])}"] if "default" in given else []
-            # An input that is called like an option of the program is given as NAME=VALUE.
-            with suppress(argparse.ArgumentError):
-                parser.add_argument(
-                    f"--{name}", dest=f"--{name}", metavar="VALUE", help=_help(", ".join(filter(None, notes)))
-                )
+            flag, about = f"--{name}", _help(", ".join(filter(None, notes)))
+            with suppress(argparse.ArgumentError):  # called like an option of the program: NAME=VALUE only
+                parser.add_argument(flag, dest=flag, metavar="VALUE", help=about)
         found = vars(parser.parse_intermixed_args(words))
         flags = ((name, found.get(f"--{name}")) for name in declared)
         return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]

@@ -232,7 +232,7 @@ def discover_nodes(host: EmbeddedHost, task: tuple[str, ...], limit: int, *, ful
         (it.item.row.node, f"{it.confidence:.2f}", it.item.row.source, it.item.row.description)
         for it in found.matches
     ]
-    to_dict = FoundNode.to_dict if full else FoundNode.to_brief
+    to_dict = FoundNode.to_dict if full else lambda it: it.entry.to_brief()
     return _report(found, text, to_dict, columns, rows)
 
 

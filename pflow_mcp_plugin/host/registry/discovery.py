@@ -42,10 +42,6 @@ class FoundNode:
         """Return what discovery found in JSON form: the whole entry, with the score and labels of its row."""
         return {**self.row.to_dict(), **self.entry.to_dict()}
 
-    def to_brief(self) -> dict[str, JSON]:
-        """Return what discovery found in JSON form, as short as it can be used."""
-        return self.entry.to_brief()
-
 
 @attrs.frozen(kw_only=True)
 class ClauseNodes:
