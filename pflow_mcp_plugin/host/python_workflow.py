@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import attrs
 import pocketflow
@@ -74,12 +74,11 @@ class Script:
             params: Its params, which may hold templates.
             settings: Its other keys: `when`, `batch`, `retry`, `cache`.
         """
-        given = dict(params or {})
+        given, made = dict(params or {}), cast("Any", node_type)
         if not isinstance(node_type, str):
-            made: Any = node_type
             given |= {key: value for key, value in made.params.items() if not is_reserved(key)}
-            node_type = made.entry.node
-        raw = {"id": node_id, "type": node_type, "params": given, **settings}
+            made = made.entry.node
+        raw = {"id": node_id, "type": made, "params": given, **settings}
         node = self._nodes[node_id] = ScriptNode(raw, node_class)
         return node
 
