@@ -21,6 +21,7 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.printable_text import one_line
 from pflow_mcp_plugin.trust import pins as approvals
+from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.trust.launch_identity import same
 from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.trust.pins import NOTHING, Comparison, Pinned
@@ -164,7 +165,8 @@ def _raw_names(host: Host, server: str, found: ToolFile, names: Sequence[str]) -
 
 
 def _approved(server: str, tools: Sequence[str], comparison: Comparison) -> Report:
-    happened = {**{tool.name: "changed" for tool in comparison.tools}, **dict.fromkeys(comparison.new, "new")}
+    changes = {tool.name: tool.differences for tool in comparison.tools}
+    happened = {**dict.fromkeys(changes, "changed"), **dict.fromkeys(comparison.new, "new")}
     approved = {name: what for name, what in happened.items() if not tools or name in tools}
     whole = bool(comparison.unapproved)
     texts = bool(comparison.instructions) and not tools
@@ -172,8 +174,12 @@ def _approved(server: str, tools: Sequence[str], comparison: Comparison) -> Repo
     if not (approved or whole or texts):
         return Report(data=data, text=f"Nothing to approve: server {server} is as approved")
     lines = [f"Approved server {server}: {comparison.unapproved}"] if whole else []
-    lines += [f"Approved the instructions of server {server}"] if texts else []
-    lines += [f"Approved {one_line(name)} ({what})" for name, what in approved.items()]
+    if texts:
+        lines.append(f"Approved the instructions of server {server}")
+        lines += [*tool_difference.lines("instructions", comparison.instructions)][1:]
+    for name, what in approved.items():
+        lines.append(f"Approved {one_line(name)} ({what})")
+        lines += [*tool_difference.lines(name, changes.get(name, ()))][1:]
     return Report(data=data, text="\n".join(lines))
 
 

@@ -41,7 +41,9 @@ def test_named_tools_are_approved_and_the_others_stay_as_they_were_approved(desk
     assert changed(desk) == ["close", "list"]
     report = desk.run(approve, "a", "close")
     assert report.data == {"server": "a", "approved": ["close"], "is_server": False}
-    assert report.render() == "Approved close (changed)"
+    said, *differences = report.render().splitlines()
+    assert said == "Approved close (changed)"
+    assert "  ! annotations.readOnlyHint: added" in differences
     assert changed(desk) == ["list"]
     assert desk.refreshed == ["mcp"]
     assert [tool.name for tool in desk.sync(*FLIPPED).comparison.tools] == ["list"]
