@@ -218,14 +218,10 @@ class TracedStep:
         Of an item that the trace does not have by itself, the step knows only what the batch wrote.
         """
         kept: JSONObject = next((it for it in self.batch_items if it.get("index") == index), {})
-        outputs = self.content.get("outputs")
-        listed = outputs.get("items") if isinstance(outputs, Mapping) else None
-        entry = next((it for it in _objects(listed) if it.get("index") == index), {})
+        entry = self._written(index)
         if not kept and not entry:
             return None
-        written = {"outputs": entry.get("result"), "error": entry.get("error"), "item": entry.get("item")}
-        if kept.get("params") is not None:  # which the item is part of
-            del written["item"]
+        written = {"outputs": entry.get("result"), "error": entry.get("error")}
         return self._item(index, {**written, **kept})
 
     def _item(self, index: JSON, item: JSONObject) -> TracedStep:
@@ -233,8 +229,19 @@ class TracedStep:
         if item.get("error") is not None:
             state = "failed" if self.content.get("error") is None else self.state
         node = {key: self.content.get(key) for key in ("id", "type")}
+        written, params = self._written(index).get("item"), item.get("params")
+        values = params.values() if isinstance(params, Mapping) else ()
+        is_among = any(it == written or (isinstance(it, str) and str(written) in it) for it in values)
+        content = {**node, **({} if is_among else {"item": written}), **item}
         items = (*self.items, index)
-        return TracedStep(content={**node, **item}, state=state, depth=self.depth + 1, items=items)
+        return TracedStep(content=content, state=state, depth=self.depth + 1, items=items)
+
+    def _written(self, index: JSON) -> JSONObject:
+        """Return what the batch wrote about an item; of a batch that failed, only its errors are known."""
+        outputs = self.content.get("outputs")
+        listed = outputs.get("items") if isinstance(outputs, Mapping) else None
+        entries = (*_objects(listed), *_objects(self.batch.get("errors")))
+        return next((it for it in entries if it.get("index") == index), {})
 
     @property
     def batch_items(self) -> list[JSONObject]:

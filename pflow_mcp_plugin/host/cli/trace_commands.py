@@ -189,8 +189,12 @@ def _cells(row: JSONObject) -> tuple[Cell, ...]:
         _took(row["milliseconds"]),
         "" if row["steps"] is None else str(row["steps"]),
         Path(str(row["workflow"] or "")).name,
-        str(row["error"] or "").partition("\n")[0],
+        _in_one_line(row["error"]),
     )
+
+
+def _in_one_line(error: object) -> str:
+    return abbreviated(" ".join(str(error or "").split()), _LONGEST)
 
 
 def _took(milliseconds: object) -> str:
@@ -234,7 +238,7 @@ def _brief(trace: Mapping[str, Any]) -> Iterator[str | Table]:
 
 def _step_cells(step: TracedStep) -> tuple[Cell, ...]:
     mark = MARKS[step.state]
-    error = str(step.content.get("error") or "").partition("\n")[0]
+    error = _in_one_line(step.content.get("error"))
     notes = (
         step_words(step.content),
         _items_words(step),
@@ -313,7 +317,7 @@ def _failed(trace: Mapping[str, Any], lost: Sequence[TracedStep]) -> Iterator[st
         kept = sum(item.state != "ok" for item in step.item_steps)
         failed = step.batch.get("failed")
         if isinstance(failed, int) and failed > kept:
-            yield f"\n{failed - kept:,} more items of {step.name} failed"
+            yield f"\n{count_text(failed - kept, 'more item')} of {step.name} failed"
 
 
 def _full(trace: Mapping[str, Any]) -> Iterator[str]:

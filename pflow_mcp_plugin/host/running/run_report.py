@@ -17,6 +17,7 @@ from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.redaction import Redactor
+from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _LAST_DONE = 5
 """How many of the completed nodes the message names."""
 _NAMED = 5
-"""How many failed items of a batch a warning names."""
+"""How many failed items of a batch, or handled failures, a warning names."""
+_LONGEST_ERROR = 200
+"""Characters of an error that such a warning shows."""
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
@@ -114,6 +117,18 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
             severity="warning",
             kind="execution",
         )
+
+
+def handled_failures(steps: Sequence[Step]) -> Iterator[Problem]:
+    """Yield a warning in one line about the steps whose failure an edge handled, in a run that succeeded."""
+    lost = {step.node.id: step.error for step in steps if step.error is not None}
+    named = [
+        f"{name} ({abbreviated(' '.join(error.split()), _LONGEST_ERROR)})" for name, error in lost.items()
+    ]
+    if named:
+        more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
+        message = f"Failed, and handled by an edge: {', '.join(named[:_NAMED])}{more}"
+        yield Problem(message=message, severity="warning", kind="execution")
 
 
 def _partly_failed(steps: Sequence[Step], items: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

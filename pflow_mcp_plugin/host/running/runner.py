@@ -31,7 +31,7 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_report import failed_items, redacted, with_done
+from pflow_mcp_plugin.host.running.run_report import failed_items, handled_failures, redacted, with_done
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
@@ -230,7 +230,9 @@ class WorkflowRunner(Runner):
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         trace_path = self._write_trace(recorder, error) if trace else None
-        for warning in failed_items(recorder.steps, run.run_id if trace_path else ""):
+        is_told = error is not None or run.watcher.shows_handled
+        handled = () if is_told else handled_failures(recorder.steps)
+        for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
             self._host.report(warning)
         remove_outdated(self._host.paths, settings.get if settings else lambda _: None)
         self._host.run_ended()

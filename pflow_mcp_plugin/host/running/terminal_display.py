@@ -101,6 +101,7 @@ class TerminalDisplay(RunWatcher):
         widest = max(map(text_width, map(_shown_name, names)), default=0)
         self._room = min(max(widest, _NAMES.start), _NAMES.stop - 1)
         self._detail = detail
+        self.shows_handled = detail != "brief"
         self._lines = lines(self._now)
         self._lock = self._lines.lock
         self._began = time.monotonic()

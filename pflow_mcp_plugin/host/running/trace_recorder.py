@@ -148,6 +148,9 @@ class RunWatcher:
     The methods are called from any thread, and must not raise.
     """
 
+    shows_handled = False
+    """Whether the user has seen which failures of steps were handled."""
+
     def step_began(self, step: Step) -> None:
         """Take note that the run begins a step."""
 

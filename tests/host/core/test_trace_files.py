@@ -193,7 +193,8 @@ def batched(pflow, tmp_path):
 
 
 def test_a_run_whose_batch_failed_in_part_says_so_and_how_to_see_more(batched, pflow):
-    warning, step = batched.stderr.splitlines()
+    handled, warning, step = batched.stderr.splitlines()
+    assert handled == "Warning: Failed, and handled by an edge: bad (the command ended with exit code 3: why)"
     assert warning == "Warning: read: 2 of 4 items failed: read[1], read[3]"
     words = shlex.split(step.removeprefix("  -> See: pflow"))
     assert "b.txt" in pflow(*words).stdout
@@ -265,6 +266,26 @@ def test_failed_items_beyond_those_that_the_trace_keeps_are_counted(pflow, tmp_p
     assert "\n4 more items of read failed\n" in pflow("trace", "show", "--failed").stdout
     late = pflow("trace", "show", "--step", "read[12]").stdout
     assert re.search(r"read\[12\] .*failed\n  error: Cannot read no12.txt.*\n  item: no12", late)
+
+
+def test_an_item_that_failed_is_shown_also_inside_another_and_where_no_param_has_it(pflow, tmp_path):
+    fails = step("do", "shell", {"command": ["sh", "-c", "exit 3"]}, batch={"items": "${names}"})
+    inside = flow(fails, inputs={"names": {"type": "list"}})
+    of_item = {"workflow": inside, "names": "${item}"}
+    outer = step("each", "workflow", of_item, batch={"items": [["ann", "bob"]], "error_handling": "continue"})
+    (tmp_path / "wf.json").write_text(json.dumps(flow(outer)))
+    pflow("run", "wf.json")
+    text = pflow("trace", "show", "--failed").stdout
+    assert re.search(r"each/do\[0\]\[0\] \(shell\) .*\n  error: .* exit code 3\n  item: ann\n", text)
+
+
+def test_the_note_of_a_step_has_its_whole_error_in_one_line(pflow, tmp_path):
+    lines = ["sh", "-c", "printf '{\\n  \"error\": 7\\n}' >&2; exit 3"]
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("bad", "shell", {"command": lines}))))
+    pflow("run", "wf.json")
+    words = 'exit code 3: { "error": 7 }'
+    assert words in pflow("trace", "show").stdout
+    assert words in pflow("trace", "list").stdout
 
 
 def test_what_failed_inside_a_step_stands_for_it(nested, pflow):
