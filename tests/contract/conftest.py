@@ -1,5 +1,3 @@
-"""Both hosts, opened for the checks of the contract."""
-
 import io
 import json
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -14,8 +12,6 @@ from pflow_mcp_plugin.host.plugins import create_manager
 
 
 class Embedded:
-    """The embedded host, for one check."""
-
     def __init__(self, plugins):
         self.plugins = plugins
         self.reported = []
@@ -37,8 +33,6 @@ class Embedded:
 
 
 class Foreign:
-    """A foreign host, for one check."""
-
     def __init__(self, host):
         self.host = host
 
@@ -55,8 +49,6 @@ class Foreign:
 
 @pytest.fixture
 def foreign_of():
-    """Return what opens a foreign host of a class."""
-
     def opener(kind):
         @contextmanager
         def opened(plugins, home):
@@ -70,14 +62,11 @@ def foreign_of():
 
 @pytest.fixture
 def foreign(foreign_of):
-    """Open the foreign host."""
     return foreign_of(ForeignHost)
 
 
 @pytest.fixture
 def embedded(monkeypatch):
-    """Open the embedded host."""
-
     @contextmanager
     def opened(plugins, home):
         monkeypatch.setenv("PFLOW_HOME", str(home))

@@ -106,8 +106,6 @@ class ChecksConfigAtTheStart(ForeignHost):
 
 
 class WithRunner(ForeignHost):
-    """Runs with a runner of its own."""
-
     runner_class = ForeignRunner
 
     def __init__(self, *arguments):

@@ -1,5 +1,3 @@
-"""Every hook: its argument is pinned, its example runs, it is documented and it is tested."""
-
 import doctest
 import inspect
 import re

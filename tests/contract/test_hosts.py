@@ -1,5 +1,3 @@
-"""What the base classes of a host offer to one that implements only what it must."""
-
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,6 @@ from pflow_mcp_plugin.contract import (
 
 
 class Few(Registry):
-    """A registry with two nodes."""
-
     known = (
         Entry(node="shout-loud", class_name="N", module="m", description="Say a word loudly"),
         Entry(node="shout-low", class_name="N", module="m", description="Whisper"),
@@ -36,8 +32,6 @@ class Few(Registry):
 
 
 class Fixed(Settings):
-    """Settings that cannot be changed."""
-
     def get(self, key):
         return {"KEY": "value"}.get(key)
 
@@ -73,8 +67,6 @@ def test_a_registry_describes_several_nodes_and_names_every_unknown_one():
 
 
 class Shelf(Library):
-    """A library in memory with what a library must have."""
-
     def __init__(self):
         self.shelf = {}
 
@@ -117,8 +109,6 @@ def test_a_library_filters_and_discovers_by_what_it_must_have():
 
 
 class Careful(Runner):
-    """A runner that rejects what has mistakes, and knows a normal form."""
-
     def validate(self, workflow):
         kinds = workflow.get("mistakes", ())
         return [Problem(message=f"wrong {number}", kind=kind) for number, kind in enumerate(kinds)]
@@ -131,8 +121,6 @@ class Careful(Runner):
 
 
 class Keeper(Host):
-    """A host that checks and saves workflows."""
-
     api = (1, 0)
     hook = registry = library = runner = None
 

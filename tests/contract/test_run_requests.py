@@ -1,5 +1,3 @@
-"""The hold that whoever starts a run has on it."""
-
 import threading
 
 from pflow_mcp_plugin.contract import THE_USER, Progress, RunControl, RunOrigin

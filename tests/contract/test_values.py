@@ -1,5 +1,3 @@
-"""The values that cross the contract reject what is wrong when they are made, and survive pickling."""
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The tool files, and the node types they stand for."""
-
 import json
 
 import attrs

@@ -1,5 +1,3 @@
-"""What makes the launch of a server the same as before."""
-
 from hashlib import sha256
 
 import attrs

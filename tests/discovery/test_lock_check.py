@@ -1,5 +1,3 @@
-"""The configured and synced servers, and what a server lists now, compared with a lock file."""
-
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ def listing(*tools, version="1.0"):
 
 @pytest.fixture
 def known(tmp_path):
-    """One synced server, as if its tools had been listed."""
     known = servers(Paths(config=tmp_path, data=tmp_path, state=tmp_path, cache=tmp_path))
     known.store.add({"demo": {"command": "x", "args": ["${ONE}"]}, "never": {"command": "y"}})
     known.catalog.save("demo", listing(*TOOLS), known.store.fingerprint("demo"))
@@ -141,8 +138,6 @@ def test_what_is_written_is_read_as_it_was(known, tmp_path):
 
 
 class Lister:
-    """A pool that knows its answer, and whether it was asked."""
-
     def __init__(self, answer):
         self.answer = answer
         self.asked = 0

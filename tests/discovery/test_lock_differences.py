@@ -1,5 +1,3 @@
-"""What differs between a lock file and the servers as they are now, in words."""
-
 from pathlib import Path
 
 import attrs

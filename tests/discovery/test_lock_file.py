@@ -1,5 +1,3 @@
-"""The content of a lock file: the same servers give the same bytes, and no mistake in it is a crash."""
-
 import tomllib
 from contextlib import suppress
 from pathlib import Path

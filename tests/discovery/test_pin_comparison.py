@@ -1,5 +1,3 @@
-"""What a sync found, compared with what was approved."""
-
 import attrs
 
 from pflow_mcp_plugin.catalog.tool_file import ToolFile

@@ -1,5 +1,3 @@
-"""The files of what was approved."""
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

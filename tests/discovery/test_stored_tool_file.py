@@ -1,5 +1,3 @@
-"""A tool file that is decoded as far as it is asked for."""
-
 import json
 
 import pytest

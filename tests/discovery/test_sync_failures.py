@@ -1,5 +1,3 @@
-"""Why the last sync of a server failed."""
-
 from pflow_mcp_plugin.catalog import tool_catalog
 
 

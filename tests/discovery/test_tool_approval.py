@@ -1,5 +1,3 @@
-"""Whether a tool may be used, as a look-up decides it."""
-
 import attrs
 import pytest
 

@@ -1,5 +1,3 @@
-"""The checks of the tools of the last syncs."""
-
 import pytest
 
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog

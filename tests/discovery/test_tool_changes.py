@@ -1,5 +1,3 @@
-"""The difference between two versions of a tool."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""What makes a tool the same as before."""
-
 from hashlib import sha256
 
 import attrs

@@ -1,5 +1,3 @@
-"""Syncing several servers at once."""
-
 import os
 import threading
 
@@ -15,8 +13,6 @@ from pflow_mcp_plugin.types import ServerInfo, Tool
 
 
 class Lister:
-    """A pool that knows its answers."""
-
     def __init__(self, answers):
         self.answers = answers
         self.launches = {}

@@ -1,5 +1,3 @@
-"""A host whose only plugins are what a test puts on its bench."""
-
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType, SimpleNamespace

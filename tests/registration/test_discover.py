@@ -16,14 +16,12 @@ FLOORS = (0.80, 0.77)
 
 @pytest.fixture(scope="module")
 def output():
-    """Return what the benchmark prints."""
     command = [sys.executable, "-m", "benchmarks.discover"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True).stdout
 
 
 @pytest.fixture(scope="module")
 def printed(output):
-    """Return the recall for both splits, by search method."""
     rows = re.findall(r"^\| (.+?) \| ([\d.]+) \| ([\d.]+) \|$", output, re.MULTILINE)
     return {name: (float(dev), float(held_out)) for name, dev, held_out in rows}
 

@@ -1,5 +1,3 @@
-"""Whatever a schema holds, its tool is kept, listed, described and written as Python."""
-
 import ast
 import json
 from pathlib import Path

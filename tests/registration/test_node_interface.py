@@ -1,5 +1,3 @@
-"""JSON Schema to node interface."""
-
 import json
 
 import pytest

@@ -28,8 +28,6 @@ LISTED = {(server.name, tool["name"]): tool for server in SERVERS for tool in se
 
 
 class Answers:
-    """Lists what the real servers listed."""
-
     def list_tools(self, launch):
         (tools,) = (server.tools for server in SERVERS if server.name == launch.server.name)
         pages = ToolPages()
@@ -68,12 +66,10 @@ def source(folder, catalog):
 
 
 def text(value):
-    """The JSON of a value; the order of keys counts."""
     return json.dumps(value)
 
 
 def behind(entry):
-    """The server and the raw name of the tool behind an entry."""
     config = entry.extra["mcp_config"]
     return config["server_id"], config["tool_name"]
 
@@ -137,7 +133,6 @@ def test_the_raw_schema_of_every_argument_is_in_the_entry(source):
 
 
 def references(schema):
-    """Yield what a schema refers to."""
     if isinstance(schema, dict):
         if "$ref" in schema:
             yield schema["$ref"]

@@ -1,5 +1,3 @@
-"""Our node source."""
-
 import json
 import subprocess
 import sys
@@ -26,8 +24,6 @@ INFO = ServerInfo(name="GitHub", version="1.2.0", protocol="2025-11-25")
 
 
 class World:
-    """A config and its tool files."""
-
     def __init__(self, folder):
         self.store = ServerStore(folder / "mcp-servers.toml")
         self.catalog = Catalog(folder / "servers")
@@ -544,7 +540,6 @@ CLOSED = {
 
 @pytest.fixture
 def desk(pflow_host):
-    """A stubbed server, and the command line of pflow."""
     answers = pflow_host.stub("desk", [Tool(name="create", input_schema=CLOSED)])
     answers.give("create", {"ok": True})
     return answers

@@ -1,5 +1,3 @@
-"""Whether arguments fit the schema, before anything is sent."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Whatever a schema holds, checking arguments against it ends in good time, well or with our error."""
-
 from contextlib import suppress
 from time import monotonic
 

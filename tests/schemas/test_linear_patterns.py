@@ -1,5 +1,3 @@
-"""Which patterns are matched here: those that take linear time, whatever the text."""
-
 import re
 from time import monotonic
 

@@ -1,5 +1,3 @@
-"""The properties inside the objects and lists of a schema."""
-
 import json
 
 from hypothesis import given

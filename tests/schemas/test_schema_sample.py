@@ -1,5 +1,3 @@
-"""A value that shows what a schema asks for."""
-
 import json
 
 import pytest

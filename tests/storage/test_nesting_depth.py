@@ -1,5 +1,3 @@
-"""What is nested too deeply is refused when it is read, in every format."""
-
 import json
 from pathlib import Path
 

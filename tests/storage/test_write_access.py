@@ -35,7 +35,6 @@ except StoreError as error:
 
 @pytest.fixture
 def file(tmp_path):
-    """A file three folders deep, as pflow itself would have written it."""
     path = tmp_path / "above" / "folder" / "file.json"
     path.parent.mkdir(parents=True)
     for folder in (path.parent.parent, path.parent):
@@ -52,7 +51,6 @@ def refusal(path):
 
 
 def mended(error):
-    """Run the command that an error offers."""
     command = error.suggestions[0].rpartition("run: ")[2].removeprefix("sudo ")
     subprocess.run(shlex.split(command), check=True)
 
@@ -252,7 +250,6 @@ def test_files_of_root_are_read_by_every_user_and_those_of_a_user_not_by_root(fi
 
 
 def access_list(*entries):
-    """Return what `setfacl` stores: tag, rights and identifier of each entry."""
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 

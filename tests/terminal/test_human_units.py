@@ -1,5 +1,3 @@
-"""Durations and ages for people."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,5 +1,3 @@
-"""Lines that are drawn again and again at the bottom of a terminal."""
-
 import io
 import threading
 

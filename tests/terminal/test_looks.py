@@ -1,5 +1,3 @@
-"""Colours and the width of a terminal."""
-
 import pytest
 
 from pflow_mcp_plugin.terminal.looks import columns_of, line_of, moves_cursor, wants_colours

@@ -1,5 +1,3 @@
-"""Tables for people."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

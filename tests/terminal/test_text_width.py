@@ -1,5 +1,3 @@
-"""The width of text on a terminal."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""What the scripts of shells are answered, by the whole command line with the installed plugins."""
-
 import json
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Where the scripts are put, and what the user has in the same files."""
-
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError

@@ -45,8 +45,6 @@ def install(monkeypatch, tmp_path):
 
 
 class Opened:
-    """A host in a test, and the problems it reported."""
-
     def __init__(self, host, problems):
         self.host = host
         self.problems = problems

@@ -69,8 +69,6 @@ def nothing():
 
 
 def breaking(error):
-    """Return a command that raises an error."""
-
     def raise_it():
         raise error
 
@@ -92,8 +90,6 @@ def prints():
 
 
 class Unreadable:
-    """A value that cannot be shown."""
-
     def __str__(self):
         raise RuntimeError("no words")
 
@@ -424,8 +420,6 @@ def test_a_search_says_how_many_more_there_are(pflow):
 
 @pytest.fixture
 def saved(home):
-    """Save nodes in `registry.json`."""
-
     def write(**nodes):
         (home / "data").mkdir(parents=True, exist_ok=True)
         (home / "data" / "registry.json").write_text(json.dumps({"schema_version": 1, "nodes": nodes}))
@@ -490,8 +484,6 @@ def test_an_overwritten_entry_is_worth_a_warning_and_no_mistake(pflow, saved):
 
 
 class Voices(NodeSource):
-    """A source without nodes."""
-
     name = "voice"
     prefixes = ("voice-",)
 

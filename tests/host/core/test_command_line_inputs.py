@@ -1,5 +1,3 @@
-"""Where the inputs of `pflow run` come from."""
-
 import json
 import os
 import pty

@@ -1,5 +1,3 @@
-"""How sure a fit makes that a node is needed."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

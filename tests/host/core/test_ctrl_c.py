@@ -24,8 +24,6 @@ def ctrl_c():
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Write a module that can be imported once; returns its name."""
-
     def write(name, text):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
         return name

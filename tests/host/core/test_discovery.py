@@ -144,8 +144,6 @@ def office(open_with):
 
 
 class Model:
-    """Replaces a model of the `llm` library, and keeps what it was asked."""
-
     def __init__(self, answer):
         self.answer = answer
         self.asked = ""
@@ -158,7 +156,6 @@ class Model:
 
 @pytest.fixture
 def model(monkeypatch):
-    """Install a library `llm` with one model, and choose it."""
     made = Model("- t-charts-drawpie\nt-nowhere\n`t-bank-getprice`")
 
     def get_model(name):

@@ -1,5 +1,3 @@
-"""What holds for the arguments and options of every command, whichever it is."""
-
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -94,7 +92,6 @@ RANGED = [
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """A host that has one of each thing with a name."""
     home = tmp_path_factory.mktemp("home")
     config = home / "config" / "mcp-servers.toml"
     config.parent.mkdir()

@@ -1,5 +1,3 @@
-"""Commands for every day: `run --dry-run` and `--timeout`, `validate A B`, `workflow init` and `save`."""
-
 import json
 
 import pytest

@@ -23,8 +23,6 @@ from pflow_mcp_plugin.host.registry.node_sources import is_installed
 
 
 class Source(NodeSource):
-    """A node source over a list of entries."""
-
     def __init__(self, name, *entries, prefixes=("shout-",), aliases=()):
         self.name = name
         self.prefixes = prefixes
@@ -92,8 +90,6 @@ def test_precedence_is_own_then_saved_then_sources_by_name_and_an_overwrite_is_t
 
 @pytest.fixture
 def saved(home):
-    """Write `registry.json`; returns its path."""
-
     def write(data):
         path = home / "data" / "registry.json"
         path.parent.mkdir(parents=True, exist_ok=True)

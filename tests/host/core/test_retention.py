@@ -1,5 +1,3 @@
-"""Traces and artefacts are removed when they are old, by the next run."""
-
 import json
 import os
 import time

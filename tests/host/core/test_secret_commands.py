@@ -1,5 +1,3 @@
-"""Settings whose values a command prints."""
-
 import json
 import subprocess
 import sys
@@ -19,7 +17,6 @@ def python(code):
 
 @pytest.fixture
 def counting(tmp_path):
-    """A command that prints a secret, and the file in which it leaves a mark each time."""
     marks = tmp_path / "marks"
     return python(f"open({str(marks)!r}, 'a').write('x'); print('planted-4711')"), marks
 

@@ -36,8 +36,6 @@ TOOLS = [
 
 
 class Town(NodeSource):
-    """A source of nodes that a test can change, or break."""
-
     name = "t"
     prefixes = ("t-",)
 
@@ -65,7 +63,6 @@ class Town(NodeSource):
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """The folder of a model that knows what the tools mean."""
     pytest.importorskip("onnxruntime", reason="the extra [semantic] is not installed")
     folder = write_model(tmp_path / "model", MEANINGS)
     monkeypatch.setenv(SETTING, str(folder))
@@ -85,7 +82,6 @@ def opened(open_with, town):
 
 @pytest.fixture
 def embedded(monkeypatch):
-    """How many texts are embedded, each time that some are."""
     counts = []
     monkeypatch.setattr(semantic_search, "_announce", counts.append)
     return counts

@@ -27,7 +27,6 @@ def delete_password(service, key):
 
 @pytest.fixture
 def keyring(tmp_path):
-    """A stand-in for the keyring of the system: the environment to run the program in."""
     room = tmp_path / "site" / "keyring"
     room.mkdir(parents=True)
     (room / "__init__.py").write_text(KEYRING)

@@ -1,5 +1,3 @@
-"""How well something fits a task, and why."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

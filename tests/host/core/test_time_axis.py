@@ -1,5 +1,3 @@
-"""The ticks of the time axis of a page."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -26,8 +26,6 @@ EVIL = "</pre></details><script>document.title = 'broken in'</script><img src=x 
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a workflow to a file."""
-
     def write(workflow, name="wf.json"):
         (tmp_path / name).write_text(json.dumps(workflow))
 
@@ -36,7 +34,6 @@ def write(tmp_path):
 
 @pytest.fixture
 def ran(pflow, write):
-    """A run that failed, and its id."""
     write(WORKFLOW)
     finished = pflow("run", "wf.json", f"text={EVIL}", "--json")
     assert finished.exit_code == 1
@@ -127,7 +124,6 @@ def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, write):
 
 @pytest.fixture
 def nested(pflow, write):
-    """A run with a skipped node, one that ran a workflow, and a batch of one."""
     inside = flow(step("in", "echo", {"message": "inside"}))
     exits = step("do", "shell", {"command": ["sh", "-c", "exit ${n}"]})
     of_item = {"workflow": flow(exits, inputs={"n": {}}), "n": "${item}"}
@@ -455,7 +451,6 @@ def with_script(page):
 
 
 def measured(browse, **window):
-    """Return what the script measures when the page lets it run."""
     policy = re.compile("<meta http-equiv=[^>]*>")
     shown = browse(lambda page: policy.sub("", with_script(page)), **window)
     return json.loads(unescape(re.search('<pre id="measured">(.*)</pre>', shown, re.DOTALL)[1]))
@@ -510,8 +505,6 @@ LONG = "a-name-that-was-made-of-a-whole-sentence-about-what-the-step-is-for"
 
 @pytest.fixture
 def keep(pflow_home):
-    """Keep a trace as that of the run `r`."""
-
     def kept(trace):
         folder = pflow_home / "state" / "traces"
         folder.mkdir(parents=True)
@@ -522,8 +515,6 @@ def keep(pflow_home):
 
 @pytest.fixture
 def page_of(pflow, keep):
-    """Return the page of a trace, without its style."""
-
     def made(trace):
         keep({"run_id": "r", "workflow": "wf", **trace})
         return pflow("trace", "view", "r", "--output", "-").stdout.partition("</style>")[2]
@@ -542,7 +533,6 @@ def test_a_failed_item_of_a_batch_says_why(page_of):
 
 
 def of_two_items(second, **step):
-    """The trace of a batch of two items, the first of which began first."""
     batch = {"count": 2, "succeeded": 2, "failed": 0, "times": [second, [1, 900, 100, True]]}
     whole = {"id": "each", "type": "t", "offset": 0, "milliseconds": 1000, **step}
     return {"success": True, "milliseconds": 1000, "steps": [{**whole, "details": {"batch": batch}}]}

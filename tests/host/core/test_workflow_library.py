@@ -447,7 +447,6 @@ def test_each_edge_of_a_drawing_leads_from_the_border_of_its_node_to_that_of_the
 
 
 def line_ends(path):
-    """Return where a path begins and ends."""
     points = []
     for command, numbers in re.findall(r"([MCVH])([-0-9 ]+)", path):
         values = [int(number) for number in numbers.split()]

@@ -17,7 +17,6 @@ PROGRAM = [sys.executable, "-P", "-m", "pflow_mcp_plugin"]
 
 @pytest.fixture
 def run(bench, monkeypatch):
-    """Run a chain in a host with nodes of its own; nothing is piped in."""
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
 

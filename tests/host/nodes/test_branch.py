@@ -1,5 +1,3 @@
-"""The node `branch`: which way a run takes, and what is checked before."""
-
 import json
 
 import pytest

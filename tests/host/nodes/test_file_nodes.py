@@ -1,5 +1,3 @@
-"""`write-file` replaces a file as a whole, or leaves the one that was there."""
-
 import os
 import resource
 import shutil

@@ -1,5 +1,3 @@
-"""The node `transform`."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Nodes of a small office, as tools of several servers declare them."""
-
 import attrs
 import pytest
 

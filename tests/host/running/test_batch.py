@@ -18,8 +18,6 @@ from pflow_mcp_plugin.daemon_threads import Threads
 
 
 class Busy(PflowError):
-    """An error that may be retried."""
-
     def __init__(self, message="busy", **fields):
         super().__init__(message, retryable=True, **fields)
 
@@ -234,8 +232,6 @@ def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
 
 
 class Watched(ThreadPoolExecutor):
-    """Records the most items that it held, running or waiting, at one time."""
-
     def __init__(self, width):
         super().__init__(width)
         self.lock = threading.Lock()
@@ -275,8 +271,6 @@ def test_another_engine_can_stand_in_and_never_holds_more_items_than_it_is_wide(
 
 
 class InTurn(Executor):
-    """Runs each item at once, so that items end in the order in which they begin."""
-
     def submit(self, fn, /, *args, **kwargs):
         future: Future = Future()
         future.set_result(fn(*args, **kwargs))
@@ -293,8 +287,6 @@ def test_a_node_in_a_batch_reads_its_mapped_names(bench, double, parallel):
 
 @pytest.fixture
 def after(bench):
-    """A node that writes the error which it finds in the store, as text."""
-
     @bench.acts("t-after", [], ["saw"])
     def after_node(shared, params):
         shared["saw"] = str(shared.get("error"))
@@ -419,7 +411,6 @@ def test_a_retry_waits_as_its_settings_and_the_error_ask(bench, monkeypatch, ask
 
 
 def most_memory(home, folder, items):
-    """Run a batch of that many items in its own process; return its peak memory in KiB."""
     echo = step("e", "echo", {"message": "${n}"})
     table = {"items": list(range(items)), "as": "n", "parallel": True}
     (folder / "wf.json").write_text(json.dumps(flow({**echo, "batch": table})))

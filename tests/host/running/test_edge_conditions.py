@@ -1,5 +1,3 @@
-"""An edge with a condition is taken where that holds."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Whole programs: what only shows outside this process."""
-
 import json
 import os
 import signal

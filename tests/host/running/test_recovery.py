@@ -1,5 +1,3 @@
-"""A failure that an edge takes leads through a handler and back."""
-
 import asyncio
 
 import pocketflow
@@ -7,8 +5,6 @@ import pytest
 
 
 class Limited(pocketflow.Node):
-    """Fails twice, then answers."""
-
     def prep(self, shared):
         return shared["log"]
 
@@ -26,8 +22,6 @@ class Limited(pocketflow.Node):
 
 
 class BackOff(pocketflow.Node):
-    """Represents a node that waits."""
-
     def post(self, shared, prep_res, exec_res):
         shared["log"].append("wait")
 

@@ -1,5 +1,3 @@
-"""The estimate of the remaining time of a batch."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""Results of earlier runs stand in for nodes that only read, and for nothing else."""
-
 import json
 import os
 import stat
@@ -697,7 +695,6 @@ json_values = st.recursive(
 
 
 def spelled(value):
-    """Return a value in a form that tells types and orders apart."""
     if isinstance(value, list):
         return ("list", *map(spelled, value))
     if isinstance(value, dict):

@@ -1,5 +1,3 @@
-"""A run that another thread follows and cancels."""
-
 import json
 import threading
 import time

@@ -21,8 +21,6 @@ GIVE = step("a", "t-give", {"value": 1})
 
 @pytest.fixture
 def give(bench):
-    """A node that writes its param `value` as `value`."""
-
     @bench.acts("t-give", ["value"], ["value"])
     def give_node(shared, params):
         shared["value"] = params.get("value", shared.get("value"))
@@ -30,7 +28,6 @@ def give(bench):
 
 @pytest.fixture
 def fail(bench):
-    """A node that fails with the error in `raising`."""
     raising = [ValueError("out of paper")]
 
     @bench.acts("t-fail")

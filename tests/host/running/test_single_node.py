@@ -1,5 +1,3 @@
-"""A node that runs alone, on params that are values."""
-
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
@@ -8,8 +6,6 @@ from pflow_mcp_plugin.host.workflow.templates import follow, parse_path
 
 @pytest.fixture
 def give(bench):
-    """A node that writes its param `value` as `value`, and adds the secret in `secret`."""
-
     @bench.acts("t-give", ["value", "count: int", "secret: str"], ["value"])
     def give_node(shared, params):
         shared["__run__"].add_secrets([params.get("secret", "none-at-all")])

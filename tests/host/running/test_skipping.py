@@ -1,5 +1,3 @@
-"""A node with a condition runs only where that holds, and what others make of its missing values."""
-
 import json
 
 import pytest

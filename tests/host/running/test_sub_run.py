@@ -1,5 +1,3 @@
-"""Workflows that run as steps of others."""
-
 import json
 import threading
 

@@ -1,5 +1,3 @@
-"""What a run shows on a terminal."""
-
 import io
 import json
 import os
@@ -24,8 +22,6 @@ FAIL = step("fail", "shell", {"command": ["sh", "-c", "echo broken >&2; exit 3"]
 
 @pytest.fixture
 def shown(pflow_home, tmp_path):
-    """Run a workflow on a terminal; returns the screen after its end."""
-
     def run(document, *options, **given):
         path = tmp_path / "wf.json"
         path.write_text(json.dumps(document))
@@ -154,7 +150,6 @@ def test_failed_items_are_counted_beside_the_bar(shown):
 
 
 def runs(node_id, *nodes, **settings):
-    """A node that runs a workflow of these nodes."""
     return {"id": node_id, "type": "workflow", "params": {"workflow": flow(*nodes)}, **settings}
 
 

@@ -1,5 +1,3 @@
-"""Excerpts of values, and the files that hold what they leave out."""
-
 import json
 import re
 from pathlib import Path
@@ -17,8 +15,6 @@ FILE = re.compile(r"whole in (\S+\.(?:txt|json))")
 
 @pytest.fixture
 def excerpt(tmp_path):
-    """Return the excerpt of a value, and the files that it names."""
-
     def make(value, budget=10_000, secrets=(), **options):
         redactor = Redactor(secrets)
         shown = Excerpt(redactor, budget, ValueFiles(tmp_path / "files", redactor), **options).of(value)

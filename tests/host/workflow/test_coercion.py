@@ -176,7 +176,6 @@ def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():
 
 
 def spelled(value):
-    """What a person would write for a value."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

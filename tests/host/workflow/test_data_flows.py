@@ -19,8 +19,6 @@ EFFECTS = {
 
 
 class Types(NodeTypes):
-    """A registry of nodes that read and write `text`, with the effects in their names."""
-
     def find(self, node_type):
         if node_type == "unknown":
             return None

@@ -26,8 +26,6 @@ EVERYTHING = FlowPolicy(
 
 
 class Marking:
-    """A node that notes whose marks it is given, and writes them on with its own."""
-
     arrived: ClassVar[set[tuple[str, str]]] = set()
     runs: ClassVar[dict[str, int]] = {}
     reads: tuple[str, ...] = ()
@@ -69,8 +67,6 @@ class Open(Marking):
 
 
 class Silent(Marking):
-    """A node that says nothing of what it reads and writes."""
-
     def given(self, shared):
         return {**super().given(shared), **{key: shared[key] for key in shared if not key.startswith("__")}}
 
@@ -111,7 +107,6 @@ NAMES = st.sampled_from(("text", "other", "shared", "error", "n0", "headline", "
 
 
 def paths(earlier):
-    """Return what a template can name: mostly what is there."""
     outputs = [
         f"{node_id}.{key}" for node_id in earlier for key in ("text", "other.list[0]", "error", "results")
     ]
@@ -168,7 +163,6 @@ def workflows(draw):
 
 
 def found(workflow, types, inputs):
-    """Return the pairs of which the check says that data flows from one to the other."""
     checked = check_workflow(workflow, types, frozenset(inputs))
     movement = DataMovement(checked, inputs)
     search = FlowSearch(movement, EVERYTHING)

@@ -1,5 +1,3 @@
-"""The workflows in the documentation are sound."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The expression language: what it says, what it refuses, and that nothing makes it run for ever."""
-
 import time
 
 import jmespath

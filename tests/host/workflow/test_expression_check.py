@@ -65,7 +65,6 @@ def document(shape, chosen, when, edge):
 
 
 def ended(bench, workflow, x):
-    """Return the kind of error with which a run ends, `done` if it succeeds."""
     try:
         outcome = bench.run(workflow, x=x)
     except PflowError as error:

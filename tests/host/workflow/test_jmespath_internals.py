@@ -59,16 +59,13 @@ def test_no_other_private_member_is_used():
 
 
 def private_names(source):
-    """Return the private members that a module names, its own among them."""
     return set(re.findall(r"(?:\.|def )(_[a-z]\w*)", source))
 
 
 def jmespath_names():
-    """Return the private names that jmespath's classes define or set."""
     names = {name for owner in CLASSES for name in {*vars(owner), *set_in(owner)}}
     return {name for name in names if name.startswith("_") and not name.startswith("__")}
 
 
 def set_in(owner):
-    """Return the attributes that a class sets on its objects."""
     return re.findall(r"self\.(\w+) = ", inspect.getsource(owner))

@@ -1,5 +1,3 @@
-"""`--locked`: what the lock files of plugins have against a workflow."""
-
 import json
 from pathlib import Path
 
@@ -16,7 +14,6 @@ FLOW = {"nodes": [{"id": "a", "type": "t-say"}, {"id": "b", "type": "t-say"}, EC
 
 @pytest.fixture
 def saying(bench):
-    """The nodes of one plugin, which counts how often they run."""
     ran = []
 
     @bench.node("t-say", outputs=["said"])

@@ -1,5 +1,3 @@
-"""Data flows through workflows that run in others."""
-
 from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import Field, Interface
@@ -11,8 +9,6 @@ EFFECTS = {"fetch": ("untrusted_output",), "post": ("sends_data",), "delete": ("
 
 
 class Types(NodeTypes):
-    """Node types with effects, and the one that runs workflows."""
-
     def find(self, node_type):
         if node_type == "workflow":
             return entry_of("workflow")

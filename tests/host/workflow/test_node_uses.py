@@ -1,5 +1,3 @@
-"""What is known of the uses of nodes before a workflow runs, as the sources of nodes are told."""
-
 import copy
 import pickle
 from types import SimpleNamespace
@@ -37,8 +35,6 @@ MAKES = Interface(params=(Field(key="expression", type="str"), Field(key="data")
 
 
 class Types(NodeTypes):
-    """A registry of one node type of a plugin, whose uses are kept, and judged by `judge`."""
-
     def __init__(self, judge=None):
         super().__init__(
             POST, entry_of("workflow", RUNS, source="pflow"), entry_of("transform", MAKES, source="pflow")

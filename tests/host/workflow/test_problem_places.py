@@ -1,5 +1,3 @@
-"""Line and column of the problems of a workflow."""
-
 import json
 
 import pytest

@@ -36,7 +36,6 @@ anything = st.one_of(scalars, st.lists(scalars, max_size=2), st.dictionaries(tex
 
 
 def members(**fitting):
-    """Objects whose members mostly fit, and sometimes hold anything, or are missing."""
     return st.fixed_dictionaries(
         {}, optional={key: st.one_of(value, anything) for key, value in fitting.items()}
     )

@@ -1,5 +1,3 @@
-"""A workflow that is read whole: the files that its nodes name are written in it."""
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ def calling(workflow, **params):
 
 @pytest.fixture
 def files(tmp_path):
-    """Write workflows to files by name; return the folder."""
-
     def write(**workflows):
         folder = tmp_path / "flows"
         folder.mkdir(exist_ok=True)

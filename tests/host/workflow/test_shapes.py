@@ -1,5 +1,3 @@
-"""What is known of an expression before a run."""
-
 import json
 import time
 

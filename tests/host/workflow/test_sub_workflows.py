@@ -1,5 +1,3 @@
-"""The check of a workflow together with those that it runs."""
-
 import json
 
 import pytest
@@ -23,8 +21,6 @@ def step(workflow, node_id="greet", **params):
 
 @pytest.fixture
 def problems(bench):
-    """Return the problems of a workflow: path, then message, of each."""
-
     def check(*nodes, **workflow):
         found = bench.host.runner.validate({"nodes": list(nodes), **workflow})
         return [f"{problem.path}: {problem.message}" for problem in found]
@@ -169,8 +165,6 @@ def test_an_input_named_workflow_cannot_be_passed_on(problems):
 
 
 class Types(NodeTypes):
-    """Node types of which some are pure."""
-
     def __init__(self, **purities):
         self.purities = purities
 

@@ -42,8 +42,6 @@ KNOWN = (entry_of("strict", STRICT), entry_of("open", Interface(open=True)))
 
 
 class Types(NodeTypes):
-    """Node types with params of every kind; `old` is an older shape."""
-
     def __init__(self):
         super().__init__(*KNOWN)
 
@@ -136,7 +134,6 @@ def sound_workflows(draw):
 
 
 def places(value):
-    """Yield every object and list in a JSON value with each of its keys."""
     for key in (
         list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     ):
@@ -197,7 +194,6 @@ def test_any_json_value_becomes_a_plan_or_our_own_error(workflow, given_inputs):
 
 
 def ends(path):
-    """Return where a line of `M`, `C`, `H` and `V` begins and ends."""
     place, begin = (0.0, 0.0), None
     for letter, numbers in re.findall(r"([MCHV])([^MCHV]*)", path):
         values = [float(number) for number in numbers.split()]
@@ -213,7 +209,6 @@ def ends(path):
 
 
 def on_the_edge(place, box):
-    """Whether a place is on one of the four sides of a box."""
     (x, y), (left, top, width, height) = place, box
     across, down = left <= x <= left + width, top <= y <= top + height
     return (across and y in (top, top + height)) or (down and x in (left, left + width))

@@ -22,8 +22,6 @@ FILES = {
 
 
 class Types(NodeTypes):
-    """A registry of a few node types; `old_make` is an older shape of one."""
-
     def __init__(self):
         made = Interface(
             params=(
@@ -83,7 +81,6 @@ def over(items, **params):
 
 
 def after_make(**params):
-    """A workflow of two nodes of the type `make`."""
     return only(make(), make("b", **params))
 
 
@@ -95,7 +92,6 @@ NO_PATH = "${item.path}: the schema of item names no path"
 
 
 def only(*nodes, **more):
-    """A workflow of some nodes, or of one that takes anything."""
     return {"nodes": [*nodes] or [{"id": "any"}], **more}
 
 
@@ -110,7 +106,6 @@ def typed(kind, *nodes):
 
 
 def mapped(node, *, output=None, into=None):
-    """A workflow of a node with mappings."""
     return only(node, mappings={node["id"]: {"output_mappings": output or {}, "input_mappings": into or {}}})
 
 

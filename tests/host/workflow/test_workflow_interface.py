@@ -1,5 +1,3 @@
-"""The types of a workflow's inputs and outputs."""
-
 import pytest
 from workflow_parts import flow, step
 
@@ -10,7 +8,6 @@ ISSUE = {"type": "object", "properties": {"id": {"type": "integer"}, "tags": {"t
 
 @pytest.fixture
 def interface(bench):
-    """Return the interface of a workflow of one node `t-make`, and what else is given."""
     bench.declare(
         "t-make",
         params=["title: str"],

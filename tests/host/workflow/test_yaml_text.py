@@ -1,5 +1,3 @@
-"""Workflows in YAML."""
-
 import json
 import time
 from contextlib import suppress
