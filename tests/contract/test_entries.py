@@ -28,39 +28,48 @@ def test_an_entry_survives_its_json_form(more, open_outputs):
     assert ("open_outputs" in entry.to_dict()["interface"]) == open_outputs
 
 
-def _takes(*params: Field, piped: str = "") -> Interface:
+def _takes(*params, piped=""):
     return Interface(params=params, piped=piped)
 
 
-def test_the_result_is_the_named_output_then_the_one_called_result_then_the_only_one():
-    result, other = Field(key="result"), Field(key="other")
-    assert Interface(outputs=(result, other), result="other").result_key == "other"
-    assert Interface(outputs=(result, other)).result_key == "result"
-    assert Interface(outputs=(other,)).result_key == "other"
-    assert Interface(outputs=(other, Field(key="more"))).result_key == ""
-    assert Interface().result_key == ""
+@pytest.mark.parametrize(
+    ("outputs", "named", "key"),
+    [
+        ("result other", "other", "other"),
+        ("result other", "", "result"),
+        *(("other", "", "other"), ("other more", "", ""), ("", "", "")),
+    ],
+)
+def test_the_result_is_the_named_output_then_the_one_called_result_then_the_only_one(outputs, named, key):
+    fields = [Field(key=name) for name in outputs.split()]
+    assert Interface(outputs=fields, result=named).result_key == key
 
 
-def test_what_is_piped_goes_to_the_only_required_text_that_lacks_a_value():
-    title, body = (Field(key=key, type="str", required=True) for key in ("title", "body"))
-    count = Field(key="count", type="int", required=True)
-    assert _takes(title, count).piped_key(()) == "title"
-    assert _takes(title, body).piped_key(()) == ""
-    assert _takes(title, body).piped_key({"title"}) == "body"
-    assert _takes(title).piped_key({"title"}) == ""
+TITLE, BODY = (Field(key=key, type="str", required=True) for key in ("title", "body"))
+COUNT = Field(key="count", type="int", required=True)
+PROMPT, CONTEXT = Field(key="prompt", required=True), Field(key="context", type="str")
+LINE = Field(key="command", type="str", required=True, shell_line=True)
 
 
-def test_what_is_piped_goes_to_the_named_parameter_unless_it_has_a_value():
-    prompt, context = Field(key="prompt", required=True), Field(key="context", type="str")
-    assert _takes(prompt, context, piped="context").piped_key({"prompt"}) == "context"
-    assert _takes(prompt, context, piped="context").piped_key(()) == "prompt"
-    assert _takes(prompt, context, piped="context").piped_key({"prompt", "context"}) == ""
-
-
-def test_what_is_piped_never_becomes_a_shell_line():
-    command = Field(key="command", type="str", required=True, shell_line=True)
-    assert _takes(command).piped_key(()) == ""
-    assert _takes(command, Field(key="stdin"), piped="stdin").piped_key(()) == "stdin"
+@pytest.mark.parametrize(
+    ("params", "named", "given", "key"),
+    [
+        # The only required text that lacks a value.
+        ([TITLE, COUNT], "", (), "title"),
+        ([TITLE, BODY], "", (), ""),
+        ([TITLE, BODY], "", {"title"}, "body"),
+        ([TITLE], "", {"title"}, ""),
+        # The named one, unless it has a value.
+        ([PROMPT, CONTEXT], "context", {"prompt"}, "context"),
+        ([PROMPT, CONTEXT], "context", (), "prompt"),
+        ([PROMPT, CONTEXT], "context", {"prompt", "context"}, ""),
+        # Never a shell line.
+        ([LINE], "", (), ""),
+        ([LINE, Field(key="stdin")], "stdin", (), "stdin"),
+    ],
+)
+def test_what_is_piped_goes_to_one_parameter_or_none(params, named, given, key):
+    assert _takes(*params, piped=named).piped_key(given) == key
 
 
 def test_the_result_and_the_piped_parameter_must_be_fields_and_survive_json():

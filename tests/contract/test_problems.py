@@ -6,9 +6,7 @@ import inspect
 import pickle
 import pkgutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -46,7 +44,7 @@ CROSSINGS = {
 WHERE = errors.Where(server="demo", tool="add", phase="call")
 ENTRY = Entry(node="x", class_name="X", module="m", labels={"server": "demo"})
 RECALL = types.Tool(name="recall", input_schema={"type": "object", "properties": {"key": {}}})
-SAMPLES: Mapping[str, Any] = {
+SAMPLES = {
     "message": "It failed",
     "details": {"code": 7, "list": [1, {"a": None}]},
     "suggestions": ("Do this", "or that"),
@@ -117,7 +115,7 @@ SAMPLES: Mapping[str, Any] = {
     "done": 1.5,
     "outcome": run_requests.Outcome(success=True, outputs={"sum": 3}, run_id="r1"),
 }
-PARTICULAR: Mapping[type, Mapping[str, Any]] = {
+PARTICULAR = {
     TokenRefused: {"code": "invalid_grant", "text": "it is too old"},
     NoAccessToken: {"reason": "it expired", "remedy": "login", "scope": "read", "step": "log in"},
     commands.Command: {"path": ("mcp", "add")},

@@ -1,7 +1,3 @@
-import copy
-import pickle
-from pathlib import Path
-
 import pytest
 
 from pflow_mcp_plugin.contract import (
@@ -10,13 +6,9 @@ from pflow_mcp_plugin.contract import (
     Field,
     Interface,
     NodeRef,
-    Outcome,
-    Paths,
     PflowError,
     Problem,
     Report,
-    SavedWorkflow,
-    Sketch,
     Suggestion,
     Workflow,
 )
@@ -73,47 +65,6 @@ def test_a_wrong_value_is_rejected_and_its_field_named(make, said):
     assert said in str(caught.value)
 
 
-VALUES = [
-    Command(path=["mcp", "add"], help="Add.", load="m.n:a"),
-    Report(data={"a": 1}, text="done"),
-    Entry(**NODE, interface=Interface(params=[Field(key="a", shell_line=True)]), extra={"theirs": 1}),
-    Sketch(node="n", labels={"from": "here"}),
-    Problem(message="m", path="$.a"),
-    Paths(config=Path("a"), data=Path("b"), state=Path("c"), cache=Path("d")),
-    SavedWorkflow(name="w", path=Path("w.json")),
-    Outcome(success=True, outputs={"a": 1}, run_id="r"),
-]
-
-
 def test_a_node_of_a_compiled_workflow_equals_only_itself_and_may_be_a_key():
     one, other = (NodeRef(id="n", type="n", entry=Entry(**NODE), host=None, params={"a": []}) for _ in "ab")
     assert {one: 1, other: 2}[one] == 1
-
-
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
-)
-def test_a_value_survives_copying_and_pickling(value, copied):
-    assert copied(value) == value
-
-
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
-)
-def test_an_error_survives_with_every_field(copied):
-    error = PflowError(
-        "message",
-        kind="connection",
-        details={"a": [1]},
-        suggestions=("try",),
-        problems=(Problem(message="p"),),
-        action="timeout",
-        ran="unknown",
-        retryable=True,
-        retry_after=2.5,
-    )
-    copied_error = copied(error)
-    assert vars(copied_error) == vars(error)
-    assert copied_error.args == error.args
-    assert copied_error.to_dict() == error.to_dict()

@@ -131,12 +131,6 @@ def test_a_lock_file_that_is_no_regular_file_or_much_too_large_is_refused(tmp_pa
         lock_check.read_lock(tmp_path / NAME)
 
 
-def test_what_is_written_is_read_as_it_was(known, tmp_path):
-    lock = lock_of(known, "add", "a b")
-    (tmp_path / NAME).write_bytes(encode(lock.servers))
-    assert lock_check.read_lock(tmp_path / NAME).servers == lock.servers
-
-
 class Lister:
     def __init__(self, answer):
         self.answer = answer

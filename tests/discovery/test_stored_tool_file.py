@@ -47,12 +47,6 @@ def test_a_file_that_was_cut_is_noticed_whatever_is_looked_up(catalog):
     assert catalog.set_aside("a")
 
 
-def test_a_file_is_one_json_object(catalog):
-    data = json.loads((catalog.folder / "a.json").read_text())
-    assert [tool["name"] for tool in data["tools"]] == ["one", "two", "three"]
-    assert data["index"].keys() == {"one", "two", "three"}
-
-
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_file_without_an_index_or_with_one_that_does_not_fit_is_read_as_a_whole(catalog, indent):
     path = catalog.folder / "a.json"

@@ -103,13 +103,6 @@ def test_the_config_says_which_tools_are_registered_and_misspelt_names_are_noted
     assert catalog.tool("a", "put")  # kept: the config can change without a sync
 
 
-def test_an_empty_list_registers_nothing(store, catalog):
-    add(store, a={})
-    _, results = run(store, catalog, {"a": listing()})
-    assert results["a"].to_dict()["tools_registered"] == 0
-    assert catalog.file("a") is not None
-
-
 def test_a_variable_that_is_not_set_is_noted(store, catalog):
     add(store, a={"env": {"KEY": "${NO_SUCH_VARIABLE}"}})
     _, results = run(store, catalog, {"a": listing()})

@@ -10,7 +10,7 @@ from pflow_mcp_plugin import calls
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.project_file import ProjectFile
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import NodeSource, Paths, PflowError, Sketch
+from pflow_mcp_plugin.contract import Paths, PflowError, Sketch
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.workflow.workflow_text import located
@@ -47,11 +47,6 @@ def world(tmp_path):
     return World(tmp_path)
 
 
-def test_it_is_a_node_source_for_our_prefix(world):
-    assert isinstance(world.source, NodeSource)
-    assert (world.source.name, world.source.prefixes) == ("mcp", ("mcp-",))
-
-
 @pytest.mark.parametrize("ask", ["entries", "sketches", "records"])
 def test_a_corrupt_config_is_not_taken_for_one_without_servers(world, ask):
     world.add("github", "search")
@@ -60,13 +55,6 @@ def test_a_corrupt_config_is_not_taken_for_one_without_servers(world, ask):
         list(getattr(world.source, ask)())
     with pytest.raises(CorruptFile, match=r"line 1"):
         world.source.get("mcp-github-search")
-
-
-def test_a_mistake_in_one_server_leaves_the_others_theirs(world):
-    world.add("github", "search")
-    world.add("time", "now")
-    world.store.path.write_text(world.store.path.read_text().replace('command = "x"', "command = 3", 1))
-    assert world.nodes() == ["mcp-time-now"]
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_recursive_schema_is_followed_as_deep_as_the_arguments_go():
             }
         },
     }
-    tree: dict = {"n": "x"}
+    tree = {"n": "x"}
     for _ in range(20):
         tree = {"left": tree}
     ((path, _, _),) = violations(schema, {"tree": tree})

@@ -41,11 +41,6 @@ def test_a_file_may_have_as_many_bytes_as_the_limit(tmp_path):
         read_regular(path, 2)
 
 
-def test_a_file_without_a_size_is_bounded_too():
-    with pytest.raises(OSError, match="it is larger than 10 bytes"):
-        read_regular(Path("/proc/self/stat"), 10)
-
-
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "file"
     with path.open("wb") as file:

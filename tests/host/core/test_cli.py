@@ -648,17 +648,6 @@ def test_nothing_piped_in_leaves_an_input_that_can_do_without_as_it_is(tmp_path,
     assert b"must be int" in refused.stderr
 
 
-@pytest.mark.parametrize("arguments", [["other=1"], ["more=x"]])
-def test_a_mistake_is_told_before_anything_is_read(tmp_path, arguments):
-    inputs = {"words": {"type": "str", "stdin": True}, "more": {"type": "int", "default": 1}}
-    path = workflow(tmp_path, inputs=inputs)
-    reading, writing = os.pipe()  # open and silent: reading it would wait for ever
-    done = run_program("run", path, *arguments, stdin=reading)
-    os.close(writing)
-    os.close(reading)
-    assert done.returncode == 2
-
-
 def test_any_text_is_printed_in_any_locale(tmp_path):
     path = workflow(tmp_path)
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -818,11 +807,7 @@ def test_a_parameter_of_any_type_takes_json_as_the_text_that_it_is(pflow, home):
         (["read-file", "file_path"], 2, "Invalid input 'file_path'"),
         (["echo", "mesage=a", "message=b"], 2, "no parameter mesage\n  -> Did you mean message?"),
         (["shell", "command=a", "timeout=soon"], 2, 'timeout of node shell must be float, got str "soon"'),
-        (
-            ["shell", "timeout=soon"],
-            2,
-            "Node shell cannot be run with these params: 2 problems\n  - Parameter timeout of",
-        ),
+        (["shell", "timeout=soon"], 2, "with these params: 2 problems\n  - Parameter timeout of"),
         (["read-file", "file_path=/nowhere/to/be/found"], 1, "/nowhere/to/be/found"),
     ],
 )

@@ -130,14 +130,8 @@ def test_a_key_that_moves_to_the_file_is_forgotten_by_the_keyring(pflow, keyring
 @pytest.mark.parametrize(
     ("set_password", "message"),
     [
-        (
-            "raise ImportError('no backend')",
-            "The keyring refuses TOKEN: could not be used: ImportError: no ba",
-        ),
-        (
-            "raise RuntimeError('no bus')",
-            "The keyring refuses TOKEN: could not be used: RuntimeError: no bus",
-        ),
+        ("raise ImportError('no backend')", "The keyring refuses TOKEN: could not be used: ImportError:"),
+        ("raise RuntimeError('no bus')", "The keyring refuses TOKEN: could not be used: RuntimeError:"),
         ("pass", "The keyring accepted TOKEN but did not store it"),
     ],
 )

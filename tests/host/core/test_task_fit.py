@@ -44,11 +44,6 @@ def test_more_than_the_task_is_less_certain_than_the_task_itself():
     assert 0.5 < task.whole(more).degree < 0.95 <= task.whole(MAIL).degree
 
 
-def test_what_shares_no_word_does_not_fit():
-    found = fit("knit a woollen hat").whole(CHART)
-    assert (found.degree, found.reason) == (0.0, "")
-
-
 def test_the_reason_names_the_words_their_place_and_synonyms():
     reason = fit("mail the values as a plot").whole(CHART).reason
     assert '"values" in its parameters' in reason

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.python_export import python_script
-from pflow_mcp_plugin.host.rendering.svg_drawing import svg
-from pflow_mcp_plugin.host.workflow.document_reader import read_document
-from pflow_mcp_plugin.host.workflow.findings import Findings
-from pflow_mcp_plugin.host.workflow.workflow_document import normalise
 from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
 from pflow_mcp_plugin.host.workflow_name import is_name
 from pflow_mcp_plugin.script import Script
@@ -415,50 +410,6 @@ def test_two_routes_between_the_same_nodes_are_drawn_apart_and_no_label_is_cross
         lines = re.findall(r'class="edge[^"]*" [^>]* d="([^"]+)"', drawing)
         assert len(set(lines)) == 2
         assert drawing.rindex('class="edge') < drawing.index('class="action')
-
-
-@pytest.mark.parametrize("columns", [0, 2, 3, 6])
-def test_each_edge_of_a_drawing_leads_from_the_border_of_its_node_to_that_of_the_other(bench, columns):
-    """The nodes stand in layers of two, with edges back of every distance, beside and to themselves."""
-    names = [f"n{place}" for place in range(10)]
-    nodes = [step(name, "echo", {"message": "x"}) for name in names]
-    onwards = [(names[0], names[1], "b"), *zip(names, names[2:], ["default"] * 8, strict=False)]
-    back = [(one, names[9 - place], f"way-{place}") for place, one in enumerate(names) if place > 3]
-    back += [("n2", "n2", "again"), ("n3", "n4", "beside"), ("n4", "n3", "beside")]
-    given = {"nodes": nodes, "edges": [edge(*way) for way in (*onwards, *back)]}
-    drawn = DrawnWorkflow.of(read_document(normalise(given), Findings()))
-    drawing = svg(drawn, columns)
-    box = r'<g[^>]*><title>(\w+): .*?<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"'
-    boxes = re.findall(box, drawing)
-    spots = {name: tuple(map(int, numbers)) for name, *numbers in boxes}
-    wide, high = map(int, re.search(r'<svg [^>]*width="(\d+)" height="(\d+)"', drawing).groups())
-    right, bottom = (max(spot[axis] + spot[axis + 2] for spot in spots.values()) for axis in (0, 1))
-    assert spots["n0"][:2] == (wide - right, high - bottom)  # it starts in the corner, within even margins
-    lines = re.findall(r'class="edge[^"]*" [^>]* d="([^"]+)"', drawing)
-    ends = [(one, other) for one, routes in drawn.graph.successors.items() for other in routes.values()]
-    assert len(lines) == len(ends) == len(onwards) + len(back)
-    for line, (one, other) in zip(lines, ends, strict=True):
-        begin, end = line_ends(line)
-        assert is_on_border(spots[one], *begin), (line, one, other)
-        assert is_on_border(spots[other], *end), (line, one, other)
-        if columns and spots[one][1] == spots[other][1] and spots[one][0] > spots[other][0]:
-            below = spots[one][1] + spots[one][3]  # and not through the boxes between them
-            assert begin[1] == end[1] == below, (line, one, other)
-
-
-def line_ends(path):
-    points = []
-    for command, numbers in re.findall(r"([MCVH])([-0-9 ]+)", path):
-        values = [int(number) for number in numbers.split()]
-        x, y = points[-1] if points else (0, 0)
-        points.append({"V": (x, values[-1]), "H": (values[-1], y)}.get(command) or tuple(values[-2:]))
-    return points[0], points[-1]
-
-
-def is_on_border(box, x, y):
-    left, top, width, height = box
-    within = left <= x <= left + width and top <= y <= top + height
-    return within and (x in (left, left + width) or y in (top, top + height))
 
 
 def test_the_values_of_a_program_have_the_order_that_they_have_in_its_workflow(bench):

@@ -22,12 +22,6 @@ def messages(read, line):
     return [problem.message for problem in failure.value.problems]
 
 
-def test_each_link_has_its_node_type_and_values(links):
-    first, second = links("t-issue --title a --body b then echo")
-    assert (first.entry.node, second.entry.node) == ("t-issue", "echo")
-    assert {key: item.value for key, item in first.given.items()} == {"title": "a", "body": "b"}
-
-
 def test_what_a_node_lacks_is_left_open_while_another_is_unknown(links):
     assert messages(links, "t-issue then nope") == ["Unknown node type nope"]
 

@@ -7,11 +7,6 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.direct.link_words import file_text
 
 
-def test_a_file_is_read_as_it_is(tmp_path):
-    (tmp_path / "a.txt").write_bytes("zwei\nZeilen ä\r\n".encode())
-    assert file_text(tmp_path / "a.txt", "@a.txt") == "zwei\nZeilen ä\r\n"
-
-
 def test_a_tilde_is_the_home_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "a.txt").write_text("at home")

@@ -5,19 +5,6 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.direct.link_words import Link, read_chain
 
 
-def test_then_and_a_quoted_arrow_separate_the_links():
-    chain = read_chain(
-        ["read-file", "--file-path", "a.txt", "then", "shell", "--command", "wc", ">>", "echo"]
-    )
-    assert chain.links == (
-        Link("read-file", ("--file-path", "a.txt")),
-        Link("shell", ("--command", "wc")),
-        Link("echo", ()),
-    )
-    assert not chain.problems
-    assert not chain.is_kept
-
-
 def test_options_of_pflow_may_stand_anywhere_and_win_over_flags_of_a_node():
     words = (
         "echo --save daily --message hi then --input message llm --print --json --description=why --input x"

@@ -8,7 +8,6 @@ from pflow_mcp_plugin.host.cli.trace_commands import _full
 from pflow_mcp_plugin.host.nodes.value_nodes import Branch
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
-from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
@@ -64,13 +63,6 @@ def test_drawings_show_a_branch_as_one_and_its_edges_unlike_failures(bench):
     assert 'class="action"' in drawn
     assert " way" not in drawn
     assert 'n1{"decide<br>branch"}' in mermaid(DrawnWorkflow.of(compiled.document))
-
-
-def test_a_branch_is_exported_as_it_is_written(bench):
-    compiled = bench.host.runner.compile(workflow())
-    program = python_script(compiled, workflow())
-    assert "size.result > $.limit" in program
-    assert "decide - 'large' >> large" in program
 
 
 def test_a_branch_works_in_a_plain_program():

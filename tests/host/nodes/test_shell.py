@@ -325,14 +325,6 @@ def test_stdout_is_there_in_lines_too_and_as_json_if_it_is(bench, written, lines
     assert ("json" in outputs) == (parsed is not None)
 
 
-def test_the_lines_of_a_command_are_the_items_of_a_batch(bench):
-    workflow = shell(["printf", "a\\nb\\n"])
-    each = {"id": "each", "type": "echo", "params": {"message": "${item}"}, "batch": {"items": "${sh.lines}"}}
-    workflow["nodes"].append(each)
-    assert bench.host.runner.validate(workflow) == ()
-    assert bench.run(workflow).outputs["results"] == [{"message": "a"}, {"message": "b"}]
-
-
 LEFT_BEHIND = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -4,11 +4,8 @@ import pytest
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.planning.joins import (
     Output,
-    is_same_name,
-    is_synonym,
     join_by_name,
     join_by_type,
-    name_words,
     outputs_of,
     result_of,
     template_name,
@@ -98,47 +95,6 @@ def test_the_result_of_a_node_stands_first_and_its_error_is_no_output():
 def test_an_output_of_any_name_is_named_by_a_template_if_one_can(key, template):
     found = outputs_of("n", attrs.evolve(entry(), interface=Interface(outputs=(Field(key=key),))))
     assert [it.template for it in found] == ([template] if template else [])
-
-
-def test_a_name_is_read_as_its_words_without_endings():
-    assert name_words("filePaths") == name_words("file_path") == name_words("File-Path")
-    assert name_words("") == name_words("--") == ()
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("filePath", "file_path"), ("filepath", "file-paths"), ("URL", "url")]
-)
-def test_case_separators_and_plural_do_not_matter(one, other):
-    assert is_same_name(one, other)
-
-
-@pytest.mark.parametrize(("one", "other"), [("", ""), ("-", "_"), ("path", "file_path"), ("title", "text")])
-def test_other_names_are_not_the_same(one, other):
-    assert not is_same_name(one, other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("result", "text"),
-        ("body", "message"),
-        ("result", "page_content"),
-        ("result", "markdownContent"),
-        ("search", "query"),
-        ("link", "url"),
-        ("results", "rows"),
-    ],
-)
-def test_names_that_mean_the_same_are_synonyms(one, other):
-    assert is_synonym(one, other)
-    assert is_synonym(other, one)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("result", "commit_message"), ("result", "query"), ("url", "path")]
-)
-def test_other_names_are_no_synonyms(one, other):
-    assert not is_synonym(one, other)
 
 
 @pytest.mark.parametrize(

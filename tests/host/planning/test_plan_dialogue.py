@@ -136,10 +136,7 @@ def test_an_answer_without_a_workflow_ends_as_a_problem(dialogue):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            plan_of(*[(f"n{number}", "llm", {"prompt": "x"}) for number in range(101)]),
-            "more than the 100 nodes",
-        ),
+        (plan_of(*[(f"n{number}", "llm", {"prompt": "x"}) for number in range(101)]), "than the 100 nodes"),
         (plan_of(("a", "shell", {"command": "ls"})), "shell is not among the nodes to choose from"),
         (plan_of(("a", "echo", {"message": "x"})), "echo is not among the nodes to choose from"),
     ],

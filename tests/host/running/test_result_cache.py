@@ -325,13 +325,13 @@ class Text(str):
     __slots__ = ()
 
 
-deep: list = []
+deep = []
 for _ in range(200):
     deep = [deep]
-deep_object: dict = {}
+deep_object = {}
 for _ in range(3_000):
     deep_object = {"a": deep_object}
-ring: list = []
+ring = []
 ring.append(ring)
 
 

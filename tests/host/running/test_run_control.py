@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.contract import PflowError, Progress, RunControl, RunOrigin
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.host.running.current_run import RunProgress
 
 SOON = 10.0
@@ -170,7 +170,7 @@ def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
     def work(shared, params):
         shared["__run__"].report_progress("b", 1, 4, "reading")
 
-    seen: list[Progress] = []
+    seen = []
     batch = {"items": [1, 2, 3], "parallel": True}
     nodes = [
         {"id": "a", "type": "echo", "params": {"message": "x"}},
@@ -204,7 +204,7 @@ def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
     ],
 )
 def test_how_far_a_node_has_come_counts_if_it_makes_sense(done, total, share):
-    seen: list[Progress] = []
+    seen = []
     progress = RunProgress(seen.append, str, 2, pytest.fail)
     progress.begin("a")
     progress.end("a")

@@ -3,12 +3,10 @@ import json
 import pytest
 from workflow_parts import edge, flow, step
 
-from pflow_mcp_plugin.host.cli.trace_commands import _full
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
 from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
-from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
 
 def echo(node_id, message, **more):
@@ -35,15 +33,6 @@ def test_a_node_runs_where_its_condition_holds_and_is_skipped_elsewhere(bench):
     assert (skipped["action"], skipped["error"], skipped["outputs"]) == (None, None, {})
     assert skipped["details"] == {"skipped": {"when": "n > 2"}}
     assert then["action"] == "default"
-
-
-def test_a_trace_and_its_page_show_a_skipped_node_as_skipped(bench):
-    outcome = bench.run(maybe(), n=1)
-    trace = bench.host.traces.read(outcome.trace_path)
-    assert next(line for line in _full(trace) if line.startswith("first")).endswith("ms  skipped")
-    page = trace_page(trace)
-    assert "skipped" in page
-    assert 'class="step failed"' not in page
 
 
 def test_a_lone_template_of_a_skipped_node_is_null_or_left_out(bench):

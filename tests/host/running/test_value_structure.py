@@ -74,7 +74,7 @@ def test_every_path_is_one_that_a_template_takes(value):
 
 
 def test_what_lies_very_deep_is_left_out():
-    value: object = 1
+    value = 1
     for _ in range(5_000):
         value = {"x": value}
     assert len(structure(value)) == 20
