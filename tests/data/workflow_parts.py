@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -20,3 +21,8 @@ def edge(source: str, target: str, action: str = "", **settings: Any) -> dict[st
     """Return an edge, for the default action if none is given."""
     taken = {"action": action} if action else {}
     return {"from": source, "to": target, **taken, **settings}
+
+
+def trace_of(outcome: Any) -> Any:
+    """Return the trace that a run has written."""
+    return json.loads(outcome.trace_path.read_text())

@@ -17,11 +17,6 @@ def listing(*names, **others):
     )
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    return Catalog(tmp_path / "servers")
-
-
 def test_what_a_sync_found_is_there_for_another_process(catalog):
     tool = Tool(
         name="create_issue",

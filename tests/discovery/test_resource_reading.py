@@ -14,11 +14,6 @@ INFO = ServerInfo(name="docs", capabilities={"resources": {}})
 NODE = "mcp-docs-read-resource"
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    return Catalog(tmp_path / "servers")
-
-
 def saved(catalog, *names, server="docs", has_resources=True):
     tools = tuple(Tool(name=name) for name in names)
     catalog.save(server, Listing(info=INFO, tools=tools, has_resources=has_resources), "")

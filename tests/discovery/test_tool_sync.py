@@ -3,7 +3,6 @@ import threading
 
 import pytest
 
-from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.discovery.tool_sync import sync
@@ -34,11 +33,6 @@ def listing(*names, **others):
 @pytest.fixture
 def store(tmp_path):
     return ServerStore(tmp_path / "mcp-servers.toml")
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    return Catalog(tmp_path / "servers")
 
 
 def add(store, **tables):

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 import attrs
 import pocketflow
 import pytest
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.daemon_threads import Threads
@@ -49,10 +49,6 @@ def batch(items, params=None, **settings):
         "b", "t-double", {"n": "${item}"} if params is None else params, batch={"items": items, **settings}
     )
     return flow(node)
-
-
-def trace_of(outcome):
-    return json.loads(outcome.trace_path.read_text())
 
 
 @pytest.mark.parametrize("parallel", [False, True])

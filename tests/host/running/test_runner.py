@@ -11,7 +11,7 @@ import pocketflow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from workflow_parts import edge, flow, step
+from workflow_parts import edge, flow, step, trace_of
 
 from pflow_mcp_plugin.contract import PflowError, Problem
 
@@ -35,10 +35,6 @@ def fail(bench):
         raise raising[0]
 
     return raising
-
-
-def trace_of(outcome):
-    return json.loads(outcome.trace_path.read_text())
 
 
 def test_a_chain_runs_in_order_and_hands_values_on_with_their_types(bench, give):

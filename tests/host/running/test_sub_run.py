@@ -3,6 +3,7 @@ import threading
 
 import pocketflow
 import pytest
+from workflow_parts import trace_of
 
 from pflow_mcp_plugin.contract import PflowError, RunControl
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
@@ -46,10 +47,6 @@ def add(bench):
 
 def step(workflow, node_id="double", **params):
     return {"id": node_id, "type": "workflow", "params": {"workflow": workflow, **params}}
-
-
-def trace_of(outcome):
-    return json.loads(outcome.trace_path.read_text())
 
 
 def test_a_workflow_runs_as_a_step_of_another(bench, add):
