@@ -178,11 +178,8 @@ def test_every_mistake_is_told_at_once_with_its_path():
 @pytest.mark.parametrize(
     "text", ["", "x = 1", "schema_version = true", "schema_version = 0", "schema_version = -1"]
 )
-def test_a_file_without_a_version_is_no_lock_file(text):
+def test_a_file_without_a_version_or_whose_servers_are_no_table_is_no_lock_file(text):
     assert set(problems_of(text)) == {"schema_version"}
-
-
-def test_servers_that_are_no_table_are_told():
     assert problems_of("schema_version = 1\nservers = 5") == {"servers": "Must be a table, not a number"}
 
 

@@ -127,21 +127,9 @@ def here(path, attribute, **options):
 def shouting(monkeypatch):
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace(**globals()))
     loads = {"other": "locate_other", "late": "crash_late", "eof": "end_of_file"}
-    names = [
-        "shout",
-        "locate",
-        "other",
-        "crash",
-        "spill",
-        "late",
-        "eof",
-        "quits",
-        "prints",
-        "unreadable",
-        "nothing",
-    ]
+    names = "shout locate other crash spill late eof quits prints unreadable nothing"
     return announce(
-        *(here(("voice", name), loads.get(name, name)) for name in names),
+        *(here(("voice", name), loads.get(name, name)) for name in names.split()),
         here(("voice", "interrupted"), "interrupted", hidden=True),
         Command(path=("voice", "broken"), help="Is not there.", load="nowhere_to_be_found:x"),
     )
@@ -291,12 +279,9 @@ def test_words_that_name_no_command_of_a_group_go_to_its_fallback(pflow, singing
     assert (code, envelope(out)["data"]) == (0, {"words": ["la"], "path": "pflow voice"})
 
 
-def test_a_command_wins_over_a_word_that_the_fallback_knows(pflow, singing):
+def test_a_command_wins_over_a_word_that_the_fallback_knows_but_wrong_arguments_lead_to_it(pflow, singing):
     assert pflow("voice", "shout", "hey", plugins=[singing])[1] == "HEY\n"
     assert pflow("voice", "sing", "shout", "hey", plugins=[singing])[1] == "shout hey\n"
-
-
-def test_wrong_arguments_of_a_command_that_the_fallback_knows_by_name_too_lead_to_it(pflow, singing):
     code, _, err = pflow("voice", "shout", "--loud", "x y", plugins=[singing])
     assert code == 2
     assert err.endswith("  -> If the command shout is not meant: pflow voice sing shout --loud 'x y'\n")
@@ -708,22 +693,12 @@ def test_a_stream_that_is_closed_from_the_start_stops_nothing(home, closed):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_discover_prints_the_nodes_of_a_task_and_how_they_were_ranked(pflow, home, monkeypatch):
-    monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
-    code, out, err = pflow("registry", "discover", "read", "a file", "--limit", "1", "--json")
-    found = envelope(out)
-    assert (code, err, found["ranked_by"]) == (0, "", "words")
-    assert [row["node"] for row in found["data"]] == ["read-file"]
-    assert pflow("registry", "discover", "xyzzy")[1] == "Nothing matches 'xyzzy'\n"
-    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
-    monkeypatch.setitem(sys.modules, "llm", None)
-    assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
-
-
 def test_discover_prints_complete_interfaces_with_confidence_and_reason(pflow, home, monkeypatch):
     monkeypatch.delenv("PFLOW_DISCOVER_MODEL", raising=False)
-    line = ("registry", "discover", "read a text file", "--limit", "1", "--json")
-    [brief], [found] = (envelope(pflow(*line, *more)[1])["data"] for more in ((), ("--full",)))
+    words = ("registry", "discover", "read", "a text file", "--limit", "1", "--json")
+    code, out, err = pflow(*words)
+    assert (code, err, envelope(out)["ranked_by"]) == (0, "", "words")
+    [brief], [found] = envelope(out)["data"], envelope(pflow(*words, "--full")[1])["data"]
     assert brief.keys() == {"node", "description", "params", "outputs", "confidence", "reason"}
     assert (brief["params"]["file_path"], brief["params"]["encoding"]) == ("str, required", "str")
     assert brief["outputs"] == {it["key"]: it["type"] for it in found["interface"]["outputs"]}
@@ -735,6 +710,10 @@ def test_discover_prints_complete_interfaces_with_confidence_and_reason(pflow, h
     head, first, *_ = pflow("registry", "discover", "read a text file")[1].splitlines()
     assert head.split()[:2] == ["NODE", "CONFIDENCE"]
     assert first.split()[0] == "read-file"
+    assert pflow("registry", "discover", "xyzzy")[1] == "Nothing matches 'xyzzy'\n"
+    monkeypatch.setenv("PFLOW_DISCOVER_MODEL", "sage")
+    monkeypatch.setitem(sys.modules, "llm", None)
+    assert "The model sage cannot be asked: llm is not installed" in pflow("registry", "discover", "read")[1]
 
 
 def test_several_nodes_are_described_at_once(pflow):
