@@ -453,13 +453,11 @@ def test_a_missing_or_unknown_argument_is_one_problem(validate):
 
 def test_what_may_come_from_elsewhere_does_not_count_as_missing(validate):
     assert validate({}, inputs={"title": {"type": "string"}}) == []
-    assert validate({}, "mcp-desk-open") == [
-        ("$.nodes[1].params.q", "Argument q of tool open on server desk: expected a value, given nothing")
-    ]
-    assert validate({}, "mcp-desk-open", inputs={"q": {"type": "string"}}) == []
-    assert all(
-        "open" not in message for _, message in validate({}, "mcp-desk-open", enable_namespacing=False)
-    )
+    lacking = "Argument q of tool open on server desk: expected a value, given nothing"
+    for namespacing in (True, False):
+        options = {"enable_namespacing": namespacing}
+        assert ("$.nodes[1].params.q", lacking) in validate({}, "mcp-desk-open", **options)
+        assert validate({}, "mcp-desk-open", inputs={"q": {"type": "string"}}, **options) == []
 
 
 def test_items_that_are_written_in_a_batch_are_checked_one_by_one(validate):

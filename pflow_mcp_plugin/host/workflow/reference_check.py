@@ -200,7 +200,7 @@ class ReferenceCheck:
         if field := scope.root(root):
             self._check_inside(reference, field, 1, path)
         elif root in scope.nodes:
-            self._check_output(reference, scope.shared.entries[root], path)
+            self.check_output(reference, scope.shared.entries[root], path)
         elif root in self.node_ids:
             message = f"{reference.text} names node {root}, which does not run before {self.user}"
             self._add(path, message, "Refer to an earlier node, or add an edge")
@@ -219,7 +219,8 @@ class ReferenceCheck:
                 hint = did_you_mean(root, known, f"{step}{literal}")
             self._add_unnamed(root, known, path, message, hint, is_open=scope.open)
 
-    def _check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
+    def check_output(self, reference: TemplateReference, entry: Entry | None, path: str) -> None:
+        """Check one reference at `path` to an output of a node."""
         if entry is None or len(reference.path) == 1:  # `${node}` is the object of all its outputs
             return
         key = str(reference.path[1])

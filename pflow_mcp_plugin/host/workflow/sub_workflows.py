@@ -179,14 +179,14 @@ def names_file(name: str) -> bool:
 def check_workflow(
     workflow: JSON,
     types: NodeTypes,
-    given: frozenset[str] | None = None,
+    given: frozenset[str] = frozenset(),
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
     """Check a workflow and all the workflows that it runs: collect every problem.
 
-    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
-    values are not known. `place` is where the workflow is, so where those that it runs are looked up.
+    `given` are the names of a run's inputs beyond those that are declared, and `inputs` its values, None if
+    they are not known. `place` is where the workflow is, so where those that it runs are looked up.
     """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
     checked = check_one(workflow, types, given, calls, inputs)

@@ -12,7 +12,13 @@ from pflow_mcp_plugin.contract import Entry, Field, NodeUse, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.plugins import Plugin
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, depends_on_value, may_become
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    coerce,
+    depends_on_value,
+    may_become,
+    type_of,
+)
 from pflow_mcp_plugin.host.workflow.constructs import KnownRun, Path
 from pflow_mcp_plugin.host.workflow.document_reader import read_document
 from pflow_mcp_plugin.host.workflow.findings import Findings, TooManyProblems, at, listing
@@ -25,7 +31,6 @@ from pflow_mcp_plugin.host.workflow.reference_check import (
     check_outputs,
     check_skipped,
     effective_entry,
-    output_field,
 )
 from pflow_mcp_plugin.host.workflow.templates import (
     TemplateReference,
@@ -55,6 +60,11 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     values_of,
 )
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+
+
+def mapped_source(name: str) -> TemplateReference:
+    """Return what a mapping names as its source: as a template does, without `${}`."""
+    return TemplateReference(name, parse_path(name) or (name,))
 
 
 class NodeTypes(Protocol):
@@ -251,7 +261,7 @@ class _Check:
 
     @property
     def lenient(self) -> bool:
-        """Whether a run could still put anything at the root of the shared store."""
+        """Whether a workflow that runs this one could put anything at the root of the shared store."""
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
@@ -353,9 +363,11 @@ class _Check:
                 step = "Write it in the workflow: it is not a template"
                 self.check_constant(node, fields[key], value, path, step)
             elif key in fields:
+                step = f"Write one, or give {key} a template whose value is one"
                 if not has_template(value):
-                    step = f"Write one, or give {key} a template whose value is one"
                     self.check_constant(node, fields[key], value, path, step)
+                elif not isinstance(value, str):
+                    self.check_fit(node, Field(key=key, type=type_of(value)), fields[key], "it", path, step)
                 self.check_declared(node, fields[key], value, path, scope)
             elif not entry.interface.open:
                 shown = [field.key for field in entry.interface.params]
@@ -377,29 +389,33 @@ class _Check:
         if reference is None or given is None:
             return
         spec = self.document.inputs.get(reference.root)
-        # None where the template goes inside the input, or a node has overwritten it.
-        own = spec if spec and spec.field == given else None
-        message = (
-            f"{wanted.key} of node {node.id} must be {wanted.type}, but {reference.text} is {given.type}"
-        )
+        # Not where the template goes inside the input, or a node has overwritten it.
+        step = f"Declare the input {spec.name} as {wanted.type}" if spec and spec.field == given else ""
+        self.check_fit(node, given, wanted, reference.text, path, step)
+
+    def check_fit(self, node: NodeSpec, given: Field, wanted: Field, name: str, path: str, step: str) -> None:
+        """Check a value, which messages call `name`, by its declaration; `step` is for one of an input."""
+        message = f"{wanted.key} of node {node.id} must be {wanted.type}, but {name} is {given.type}"
         if not may_become(given, wanted):
-            # An input always has its declared type; a node may really return another type.
-            report = self.findings.error if own else self.findings.warning
-            report(path, message, "Refer to a value of that type")
-        elif own and depends_on_value(given, wanted):
-            self.findings.warning(path, message, f"Declare the input {own.name} as {wanted.type}")
+            self.findings.error(path, message, step or "Refer to a value of that type")
+        elif step and depends_on_value(given, wanted):
+            self.findings.warning(path, message, step)
 
     def check_taken(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
-        """Check inputs that a node reads by its own names, or by mapped ones, against its params."""
-        sources = {**{key: key for key in entry.interface.reads}, **self.document.mapping(node.id).inputs}
+        """Check inputs that a node reads by its own names, and what is mapped to it, against its params."""
+        mapped = self.document.mapping(node.id).inputs
         for wanted in entry.interface.params:
-            spec = self.document.inputs.get(sources.get(wanted.key, ""))
-            if spec is None or wanted.key in node.params or scope.root(spec.name) != spec.field:
+            key = wanted.key
+            source = mapped.get(key, key if key in entry.interface.reads else "")
+            given = None if key in node.params or not source else scope.declared(mapped_source(source))
+            spec = self.document.inputs.get(source)
+            is_input = spec is not None and spec.field == given
+            if given is None or not (is_input or key in mapped):
                 continue
-            if not may_become(spec.field, wanted) or depends_on_value(spec.field, wanted):
-                needs = f"{wanted.key} of node {node.id} must be {wanted.type}"
-                message = f"{needs}, but input {spec.name} is {spec.type}"
-                self.findings.warning(spec.path, message, f"Declare it as {wanted.type}")
+            place = f"{at('$.mappings', node.id)}.input_mappings"
+            path = at(place, key) if spec is None or key in mapped else spec.path
+            step = f"Declare it as {wanted.type}" if is_input else ""
+            self.check_fit(node, given, wanted, f"input {source}" if is_input else source, path, step)
 
     def check_required(self, node: NodeSpec, entry: Entry, scope: Scope) -> None:
         if not isinstance(node.raw.get("params"), Mapping | None):
@@ -413,8 +429,8 @@ class _Check:
                 f"{node.path}.params",
                 f"Node {node.id} ({node.type}) needs parameter {field.key}",
                 f"Set it in params, or declare an input {field.key}",
-                # The run may be given more than is declared, or an earlier node may write it.
-                severity="warning" if self.lenient or scope.open else "error",
+                # Who runs it may give more than is declared, or an earlier node may write it.
+                severity="warning" if self.lenient or scope.open is not False else "error",
             )
 
     def check_inputs_are_used(self, read: WorkflowReads) -> None:
@@ -481,7 +497,7 @@ class _Check:
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
         """Return the keys that may come from elsewhere than a node's params; None if any may."""
         scope = self.inner_scope(node)
-        if scope.uncertain or scope.open or self.lenient:
+        if scope.uncertain or scope.open is not False or self.lenient:
             return None
         # In a loop a node finds what it wrote itself when it last ran.
         own = {field.key for field in entry.interface.outputs} if node.id in scope.nodes else set()
@@ -520,22 +536,18 @@ class _Check:
             if entry and not entry.interface.open and key not in known:
                 shown = sorted({*entry.interface.inputs, *(field.key for field in entry.interface.params)})
                 hint = did_you_mean(key, shown, f"It reads {listing(shown)}")
-                self.findings.warning(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
+                self.findings.error(where, f"Node {node.id} ({node.type}) does not read {key}", hint)
             if scope.root(source) is None:
-                # A mapping names its source as a template does, without `${}`.
-                spelled = TemplateReference(source, parse_path(source) or (source,))
-                checker.check_reference(spelled, where)
+                checker.check_reference(mapped_source(source), where)
 
     def check_output_mappings(self, node: NodeSpec, path: str) -> None:
         entry = effective_entry(node, self.entries)
+        checker = self.reference_check(self.scope(node.id), f"node {node.id}")
         for key, target in self.document.mapping(node.id).outputs.items():
             where = at(path, key)
             if not target or is_reserved(target):
                 self.findings.error(where, f"The name {target!r} is reserved", "Choose another name")
-            if entry and not entry.interface.open_outputs and not output_field(entry, key):
-                outputs = [field.key for field in entry.interface.outputs]
-                hint = did_you_mean(key, outputs, f"It has {listing(outputs)}")
-                self.findings.warning(where, f"Node {node.id} ({node.type}) has no output {key}", hint)
+            checker.check_output(TemplateReference(f"{node.id}.{key}", (node.id, key)), entry, where)
 
     def check_outputs(self) -> None:
         scope = Scope(shared=self.scopes, nodes=self.graph.reachable)

@@ -42,7 +42,7 @@ def node(node_type, node_id="", **params):
 
 
 def flows(*nodes, policy=None, given=(), every=True, errors=False, **workflow):
-    checked = check_workflow({"nodes": list(nodes), **workflow}, Types(), frozenset(given) or None)
+    checked = check_workflow({"nodes": list(nodes), **workflow}, Types(), frozenset(given))
     found = [problem for problem in checked.problems if problem.severity == "error"]
     assert errors or not found, found
     return find_flows(checked, policy or FlowPolicy(), given, every=every)

@@ -49,7 +49,7 @@ class Types(NodeTypes):
         return self.judge(use) if self.judge else ()
 
 
-def uses(*nodes, given=None, **workflow):
+def uses(*nodes, given=frozenset(), **workflow):
     types = Types()
     check_workflow({"nodes": list(nodes), **workflow}, types, given)
     return types.uses
@@ -93,7 +93,7 @@ def test_a_use_knows_the_items_that_are_written_in_its_batch():
         ([{**post(), "batch": {"items": [1], "as": "count"}}], {}, {"count"}),
         # What the node wrote itself when it last ran.
         ([post()], {"edges": [edge("a", "a", "error")]}, {"count"}),
-        ([post()], {"enable_namespacing": False}, None),
+        ([post()], {"enable_namespacing": False}, set()),
         ([step("x", "lost"), post()], {"enable_namespacing": False}, None),
     ],
 )

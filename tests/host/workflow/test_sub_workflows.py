@@ -28,6 +28,11 @@ def problems(bench):
     return check
 
 
+def test_what_a_sub_workflow_without_namespacing_lacks_may_be_passed_to_it(bench):
+    inner = {"enable_namespacing": False, "nodes": [{"id": "echo"}]}
+    assert bench.run({"nodes": [step(inner, message="hi")]}).outputs == {"message": "hi"}
+
+
 def test_inputs_of_a_sub_workflow_are_checked_like_parameters(problems):
     assert problems(step(GREET, name="Ann", times="3")) == []
     assert problems(step(GREET, nam="Ann", times="often")) == [
