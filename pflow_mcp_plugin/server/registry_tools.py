@@ -143,11 +143,19 @@ DESCRIBE = ServedTool(
     title="Describe nodes",
     description=(
         "Return the complete interface of these nodes: each param with its type, whether it is required and "
-        "what it means; outputs; actions. Call it for every node before you use it in a workflow. If some "
-        "are unknown, the failure names the nearest of each, and its details hold `entries` of the others."
+        "what it means; outputs; actions. Call it for every node before you use it in a workflow, at most "
+        f"{_MOST_DESCRIBED} at once. If some are unknown, the failure names the nearest of each, and its "
+        "details hold `entries` of the others."
     ),
     input_schema=arguments_schema(
-        {"nodes": {**list_of(TEXT), "description": f"Names of nodes, at most {_MOST_DESCRIBED}"}}
+        {
+            "nodes": {
+                **list_of(TEXT),
+                "minItems": 1,
+                "maxItems": _MOST_DESCRIBED,
+                "description": f"Names of nodes, at most {_MOST_DESCRIBED}",
+            }
+        }
     ),
     output_schema=answer_schema({"nodes": list_of(object_of(_DESCRIBED, ("node",)))}),
     claims=LOCAL_READING,

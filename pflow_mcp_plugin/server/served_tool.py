@@ -80,6 +80,7 @@ class ServedTool:
         bare: Whether its structured result is the `data` of the envelope alone, as `output_schema` says;
             a failure is the envelope in any case.
         reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
+        beside_error: What the envelopes of its failures have, too.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ServedTool:
     answer: Answer
     bare: bool = False
     reveals: bool = False
+    beside_error: JSONObject = attrs.field(factory=dict)
 
 
 _SHOWN = 200

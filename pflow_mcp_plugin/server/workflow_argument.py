@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ MOST_VALUES = 200_000
 """Values that a workflow may consist of."""
 MOST_NODES = 10_000
 DEEPEST = 100
+_TEXT = re.compile(r"[{\[]|[\"']?\w+[\"']?\s*:(\s|$)|.*\n")
+"""How JSON and YAML begin, also on a single line, unlike a name and a path; neither has a second line."""
 _UNNAMED = "the given workflow"
 """No saved workflow can have this name, as it contains spaces."""
 
@@ -41,7 +44,7 @@ def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
     library = request.host.library
     if not isinstance(given, str):
         found = GivenWorkflow(given if isinstance(given, Mapping) else {}, _UNNAMED)
-    elif given.strip("\ufeff \t\r\n")[:1] in ("{", "[") or "\n" in given.strip("\ufeff \t\r\n"):
+    elif _TEXT.match(given.strip("\ufeff \t\r\n")):
         found = _parsed(request, given, _UNNAMED)
     elif library is not None and given in library.names():
         found = GivenWorkflow(library.get(given), given, saved=True)

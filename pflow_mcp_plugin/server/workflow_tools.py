@@ -171,13 +171,16 @@ VALIDATE = ServedTool(
     title="Check a workflow",
     description=(
         "Check a workflow without running it. Returns every problem at once, each with its JSON path, "
-        "message and suggestion; if there is no error, also the workflow in its normal form. Call it after "
-        "each change until it is valid, then workflow_execute."
+        "message and suggestion; if there is no error, also the workflow in its normal form. `data.valid` is "
+        "there in every answer. Call it after each change until it is true, then workflow_execute."
     ),
     input_schema=arguments_schema({"workflow": _WORKFLOW}),
-    output_schema=answer_schema({"valid": FLAG, "problems": _PROBLEMS, "workflow": ANY_OBJECT}),
+    output_schema=answer_schema(
+        {"valid": FLAG, "problems": _PROBLEMS, "workflow": ANY_OBJECT}, required=("valid",)
+    ),
     claims=LOCAL_READING,
     answer=validate,
+    beside_error={"data": {"valid": False}},
 )
 
 SAVE = ServedTool(

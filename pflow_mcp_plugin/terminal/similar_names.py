@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 _MOST = 3
@@ -26,3 +27,9 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     close = get_close_matches(name, names, _MOST, cutoff)
     likeness = [SequenceMatcher(None, name, it).ratio() for it in close]
     return [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]
+
+
+def first_meant(step: str) -> str:
+    """Return the first name that a step such as `Did you mean a or b?` suggests, else an empty string."""
+    found = re.fullmatch(r"Did you mean (\S+?)(?: or .*)?\?", step)
+    return found[1] if found else ""

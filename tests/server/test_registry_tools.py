@@ -14,6 +14,7 @@ from pflow_mcp_plugin.contract import hookimpl
 from pflow_mcp_plugin.errors import CallRefused, Where
 from pflow_mcp_plugin.exchange import CallResult
 from pflow_mcp_plugin.server import registry_tools
+from pflow_mcp_plugin.server.registry_tools import DESCRIBE
 from pflow_mcp_plugin.types import Tool
 
 TYPED = {"command": sys.executable, "args": [str(real_servers.HERE / "typed_server.py")]}
@@ -68,6 +69,8 @@ def test_several_nodes_are_described_and_unknown_ones_named(either):
 @pytest.mark.parametrize("nodes", [[], ["a"] * 1 + [f"n{number}" for number in range(200)]])
 def test_none_or_too_many_nodes_are_not_described(served, nodes):
     assert served.error("registry_describe", nodes=nodes)["type"] == "validation"
+    assert DESCRIBE.input_schema["properties"]["nodes"]["maxItems"] == 100
+    assert "at most 100" in DESCRIBE.description
 
 
 def test_nodes_are_found_by_words_and_by_a_task(either):

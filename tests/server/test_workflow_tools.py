@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 HELLO = {
     "description": "Greets somebody by name",
     "inputs": {"name": {"type": "string", "required": True, "description": "Who"}},
@@ -45,11 +47,20 @@ outputs:
 
 def test_a_workflow_is_given_as_a_yaml_file_or_as_yaml_text(either, root):
     (root / "hello.yaml").write_text(YAML, encoding="utf-8")
-    for given in ("hello.yaml", YAML):
+    node = "{id: greet, type: echo, params: {message: Hello}}"
+    line = f"{{nodes: [{node}], outputs: {{greeting: '${{greet.message}}'}}}}"
+    for given in ("hello.yaml", YAML, line):
         assert either.data("workflow_execute", workflow=given)["outputs"] == {"greeting": "Hello"}
         assert either.data("workflow_validate", workflow=given)["valid"] is True
         saved = either.data("workflow_save", workflow_file=given, name="hello", description="Greets")
         assert saved["name"] == "hello"
+
+
+def test_yaml_may_be_a_single_line(either):
+    given = "nodes: [{id: greet, type: echo, params: {message: Hello}}]"
+    assert either.data("workflow_execute", workflow=given)["outputs"] == {"message": "Hello"}
+    error = either.error("workflow_execute", workflow="nodes: [{id: greet")
+    assert "not valid YAML" in error["message"]
 
 
 def test_a_mistake_in_yaml_text_is_named_with_its_line(served):
@@ -96,7 +107,7 @@ def test_a_valid_workflow_comes_back_in_its_normal_form(either):
 def test_every_problem_of_an_invalid_workflow_is_listed(either):
     workflow = {
         "nodes": [
-            {"id": "a", "type": "ecko", "params": {}},
+            {"id": "a", "type": "ecko", "params": {"message": "hi"}},
             {"id": "b", "type": "echo", "params": {"message": "${c.x}"}},
         ]
     }
@@ -105,6 +116,13 @@ def test_every_problem_of_an_invalid_workflow_is_listed(either):
     assert error["type"] == "validation"
     assert {problem["path"] for problem in problems} == {"$.nodes[0].type", "$.nodes[1].params.message"}
     assert any("echo" in problem.get("suggestion", "") for problem in problems)
+
+
+@pytest.mark.parametrize("given", [5, "nodes: [", "nowhere", {"nodes": []}, {"nodes": [{"type": "ecko"}]}])
+def test_an_answer_says_that_it_is_not_valid_whatever_is_wrong(served, given):
+    content = served.call("workflow_validate", workflow=given)
+    assert content["data"] == {"valid": False}
+    assert content["error"]["message"]
 
 
 def test_validation_runs_nothing(served, root):

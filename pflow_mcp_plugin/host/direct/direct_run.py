@@ -36,6 +36,7 @@ from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
 from pflow_mcp_plugin.host.workflow.coercion import type_name
 from pflow_mcp_plugin.host.workflow.findings import unwritten
 from pflow_mcp_plugin.terminal.printable_text import one_line
+from pflow_mcp_plugin.terminal.similar_names import first_meant
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -143,6 +144,11 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
     unknown = ""
     for place, link in enumerate(chain.links):
         entry = registry.find(link.node) if link.node else None
+        if entry is None and link.node:
+            problems.append(missing(link.node, place, registry, library))
+            unknown = unknown if place else link.node
+            # The first word may be meant for a command; of another node the flags are checked, too.
+            entry = registry.find(first_meant(problems[-1].suggestion)) if place else None
         entry = opened(entry) if entry and chain.allows_extra else entry
         if entry is not None:
             # The first node has nothing before it to refer to: `${` is text there.
@@ -150,9 +156,6 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
             given = readers[-1].read(link.words)
             links.append(NodeLink(entry=entry, given=given, is_whole=not readers[-1].problems))
             problems += readers[-1].problems
-        elif link.node:
-            problems.append(missing(link.node, place, registry, library))
-            unknown = unknown if place else link.node
     if len(links) == len(chain.links):
         links, lacking = _with_inputs(links, readers, chain.inputs)
         problems += lacking

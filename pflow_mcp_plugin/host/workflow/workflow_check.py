@@ -59,7 +59,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     reads,
     values_of,
 )
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:
@@ -194,6 +194,7 @@ def check_one(
     entries: dict[str, Entry | None] = {}
     called: Mapping[str, CalledWorkflow] = {}
     uses: dict[str, NodeUse] = {}
+    missing: dict[str, Problem] = {}
     excess: tuple[Problem, ...] = ()
     try:
         document = read_document(normalise(workflow, types.upgrade), findings)
@@ -202,8 +203,13 @@ def check_one(
         for key, node in others.items():
             entry = types.find(node.type) if node.type else None
             entries[key] = opened(entry) if entry and node.extra else entry
+            if entry is None and node.type:
+                missing[key] = types.missing(node.type)
         entries |= {kind: found.entry for kind, found in called.items()}
-        _Check(document, Graph.of(document), entries, types, given, findings, inputs, uses).run()
+        # What is wrong with the use of a misspelt node is reported, too.
+        meant = {key: types.find(first_meant(problem.suggestion)) for key, problem in missing.items()}
+        assumed = entries | meant
+        _Check(document, Graph.of(document), assumed, types, given, findings, missing, inputs, uses).run()
     except TooManyProblems as error:
         excess = (Problem(message=error.message, path="$"),)
     # A template that stands twice in a string is one problem, not two.
@@ -226,6 +232,7 @@ class _Check:
     types: NodeTypes
     given: frozenset[str] | None
     findings: Findings
+    missing: Mapping[str, Problem] = attrs.field(factory=dict)
     inputs: Mapping[str, object] | None = None
     uses: dict[str, NodeUse] = attrs.field(factory=dict)
     nodes: dict[str, NodeSpec] = attrs.field(init=False, factory=dict)
@@ -299,9 +306,7 @@ class _Check:
         self.check_constructs(node)
         scope = self.inner_scope(node)
         entry = self.entries[node.entry_key]
-        # Without a type the reader has reported the node already.
-        if entry is None and node.type:
-            missing = self.types.missing(node.type)
+        if missing := self.missing.get(node.entry_key):
             self.findings.problems.append(attrs.evolve(missing, path=f"{node.path}.type"))
         if entry is not None:
             if entry.withheld:

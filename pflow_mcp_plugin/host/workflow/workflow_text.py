@@ -91,11 +91,14 @@ def similar_files(path: Path) -> tuple[str, ...]:
 
 
 def is_yaml(origin: str, text: str) -> bool:
-    """Return whether a text is read as YAML: by its file's suffix, else unless it begins as JSON does."""
+    """Return whether a text is read as YAML: by its file's suffix, else unless it begins as JSON does.
+
+    JSON has a quote after the first `{`; YAML may have a name there.
+    """
     suffix = PurePath(origin).suffix.lower()
     if suffix in (".json", ".yaml", ".yml"):
         return suffix != ".json"
-    return text.lstrip("\ufeff \t\r\n")[:1] not in ("{", "[")
+    return not re.match(r'[\ufeff \t\r\n]*+(\[|\{[ \t\r\n]*+(["}]|$))', text)
 
 
 def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str, JSON]:

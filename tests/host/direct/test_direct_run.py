@@ -93,6 +93,15 @@ def test_every_mistake_of_a_line_is_reported_at_once_and_nothing_runs(pflow, tmp
     assert not (tmp_path / "a").exists()
 
 
+def test_the_flags_of_a_misspelt_node_are_checked_as_those_of_the_one_that_is_meant(pflow):
+    done = pflow(
+        "echo", "--message", "a", "then", "ecko", "--mesage", "b", "then", "write-file", "--contnt", "c"
+    )
+    assert done.exit_code == 2
+    for mistake in ("Unknown node type ecko", "no flag --mesage", "no flag --contnt"):
+        assert mistake in done.stderr
+
+
 def test_a_reference_to_nothing_is_found_before_anything_runs(pflow, tmp_path):
     words = ["write-file", "--file-path", "a", "--content", "b", "then", "echo", "--message", "${nope}"]
     failed = pflow(*words)

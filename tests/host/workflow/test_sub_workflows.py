@@ -28,6 +28,22 @@ def problems(bench):
     return check
 
 
+@pytest.mark.parametrize("namespaced", [True, False])
+def test_the_use_of_a_misspelt_node_is_checked_as_that_of_the_one_that_is_meant(problems, namespaced):
+    first = {"id": "a", "type": "ecko", "params": {"mesage": "hi"}}
+    second = {"id": "b", "type": "echo", "params": {"message": "${a.mesage}"}}
+    inner = step({"nodes": [{"id": "c", "type": "reed-file"}]})
+    found = problems(first, second, inner, enable_namespacing=namespaced)
+    assert {each.partition(": ")[2] for each in found if ": in workflow" not in each} >= {
+        "Unknown node type ecko",
+        "Node a (ecko) has no parameter mesage",
+        "Node a (ecko) needs parameter message",
+        "${a.mesage}: node a (echo) has no output mesage",
+        "Unknown node type reed-file",
+        "Node c (reed-file) needs parameter file_path",
+    }
+
+
 def test_what_a_sub_workflow_without_namespacing_lacks_may_be_passed_to_it(bench):
     inner = {"enable_namespacing": False, "nodes": [{"id": "echo"}]}
     assert bench.run({"nodes": [step(inner, message="hi")]}).outputs == {"message": "hi"}

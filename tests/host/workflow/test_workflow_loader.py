@@ -71,6 +71,9 @@ BOMBS = {
         ("wf.YML", "a: 1", True),
         ("wf.json", "a: 1", False),
         ("the given workflow", "a: 1", True),
+        ("the given workflow", "{nodes: []}", True),
+        ("the given workflow", "{}", False),
+        ("the given workflow", "{", False),
         ("/dev/stdin", '\ufeff\n {"a": 1}', False),
     ],
 )
