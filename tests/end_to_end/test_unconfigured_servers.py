@@ -73,3 +73,16 @@ def test_the_rules_of_added_servers_hold(pflow, words, code, said):
     done = pflow("mcp", "call", *words)
     assert (done.exit_code, done.stdout) == (code, "")
     assert said in done.stderr
+
+
+def test_denied_hosts_are_denied_and_secrets_on_the_line_are_not_repeated(pflow, pflow_home):
+    config = pflow_home / "config" / "mcp-servers.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[network]\ndeny = ["example.org"]\n')
+    done = pflow("mcp", "call", "https://example.org/mcp?token=planted-in-the-url-0123456789", "add")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert (
+        'host example.org is denied by deny = ["example.org"] in [network]; nothing was sent' in done.stderr
+    )
+    assert "planted" not in done.stderr
+    assert config.read_text() == '[network]\ndeny = ["example.org"]\n'
