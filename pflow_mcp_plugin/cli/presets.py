@@ -40,7 +40,7 @@ from pflow_mcp_plugin.variable_references import references
 _COLUMNS = (
     Column(title="PRESET", whole=True),
     Column(title="NEEDS", whole=True, spare=True, look="dim"),
-    Column(title="DESCRIPTION"),
+    Column(title="DESCRIPTION", prose=True),
 )
 _NEXT = "Add one: pflow mcp add NAME   Details: pflow mcp presets show NAME"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -59,7 +59,7 @@ def list_tools(host: Host, server: str | None = None) -> Report:
     if not rows:
         return Report(data=rows, text=_NONE)
     name = "tool" if server in store.lent else "node"
-    columns = (Column(title=name.upper(), whole=True), Column(title="DESCRIPTION"))
+    columns = (Column(title=name.upper(), whole=True), Column(title="DESCRIPTION", prose=True))
     cells = [(row[name], _note(row)) for row in rows]
     return Report(data=rows, text=lambda: (Table(columns=columns, rows=cells),))
 

@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns, cut to fit a terminal, and printed whole elsewhere."""
+"""Tables for people: aligned columns, cut to fit a terminal; elsewhere only long prose is cut."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _NARROWEST = 8
 _READABLE = 24
 """The width below which a column is not cut as long as another can be spared."""
 _BETWEEN = 2
+_PROSE = 120
+"""The width to which prose is cut where there is no terminal."""
 
 
 class Column(NamedTuple):
@@ -30,6 +32,7 @@ class Column(NamedTuple):
     spare: bool = False  # left out first where there is no room; of several, the last goes first
     broken: bool = False  # its cells go on in further lines instead of being cut
     look: Look = ""  # of cells that have none of their own
+    prose: bool = False  # descriptions, of which the beginning says enough where there is no terminal too
     tree: bool = False  # its cells keep the spaces that they begin with
 
 
@@ -64,7 +67,8 @@ class Table:
             max((text_width(text) for text, _ in each), default=0)
             for each in zip(*heads, *cells, strict=True)
         ]
-        widths = natural
+        columns = zip(natural, self.columns, strict=True)
+        widths = [min(room, _PROSE) if column.prose else room for room, column in columns]
         if width is not None:
             filled = [any(text for text, _ in each) for each in zip(*cells, strict=True)] or natural
             used = [room if full else 0 for room, full in zip(natural, filled, strict=True)]

@@ -50,6 +50,15 @@ def tools(pflow_host, *patterns, **more):
     return {tool.name: tool for tool in SavedWorkflowTools(pflow_host.host, patterns, **more)()}
 
 
+def test_the_expression_of_an_output_is_no_description_of_it(pflow_host, library):
+    make = {"id": "make", "type": "transform", "params": {"expression": "length(names)"}}
+    outputs = {"count": {"source": "${make.result}"}}
+    library.save("count", {"inputs": {"names": {"type": "list"}}, "nodes": [make], "outputs": outputs})
+    tool = tools(pflow_host)["count"]
+    assert tool.description == "Run the workflow count.\n\nReturns:\n- count (integer)"
+    assert tool.output_schema["properties"] == {"count": {"type": "integer"}}
+
+
 def test_a_saved_workflow_is_a_tool_with_the_types_of_its_inputs_and_outputs(pflow_host, library):
     library.save("greet", GREET)
     tool = tools(pflow_host)["greet"]

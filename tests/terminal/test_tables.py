@@ -26,6 +26,12 @@ def test_without_a_terminal_every_cell_is_whole():
     ]
 
 
+def test_prose_is_cut_where_there_is_no_terminal_too_and_whole_on_a_wide_one():
+    table = Table(columns=(Column(whole=True), Column(prose=True)), rows=[("name", "a" * 500)])
+    assert table.render() == f"name  {'a' * 119}…"
+    assert table.render(600) == f"name  {'a' * 500}"
+
+
 def test_on_a_terminal_columns_that_matter_stay_and_others_are_cut():
     assert SERVERS.render(30).splitlines()[1] == "clock      2  python -m clock…"
     assert SERVERS.render(16).splitlines()[1] == "clock      2"

@@ -32,7 +32,7 @@ _SAMPLE = 40
 _COLUMNS = (
     Column(title="NODE", whole=True),
     Column(title="SOURCE", spare=True, look="dim"),
-    Column(title="DESCRIPTION"),
+    Column(title="DESCRIPTION", prose=True),
 )
 _FIELD_COLUMNS = (
     Column(whole=True),
@@ -247,7 +247,7 @@ def discover_workflows(host: EmbeddedHost, task: tuple[str, ...], limit: int) ->
     """
     text = " ".join(task)
     found = host.library.discover(text, limit)
-    columns = (Column(title="NAME", whole=True), _CONFIDENCE, Column(title="DESCRIPTION"))
+    columns = (Column(title="NAME", whole=True), _CONFIDENCE, Column(title="DESCRIPTION", prose=True))
     rows = [(it.item.name, f"{it.confidence:.2f}", it.item.description) for it in found.matches]
     return _report(found, text, lambda item: item.to_dict(), columns, rows)
 

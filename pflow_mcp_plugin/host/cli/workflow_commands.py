@@ -55,7 +55,7 @@ _COLUMNS = (
     Column(title="NAME", whole=True),
     Column(title="VERSION", whole=True, right=True, spare=True),
     Column(title="SAVED", whole=True, spare=True),
-    Column(title="DESCRIPTION"),
+    Column(title="DESCRIPTION", prose=True),
 )
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import attrs
-
 from pflow_mcp_plugin.contract import UNKNOWN, Entry, Field, PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, json_in
@@ -136,10 +134,9 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
     outputs = []
     for place in param_expressions(node, entry):
         try:
-            field = Reading.of(parsed(place.text)).result.field(place.output)
+            outputs.append(Reading.of(parsed(place.text)).result.field(place.output))
         except PflowError:  # the check reports it
-            field = Field(key=place.output)
-        outputs.append(attrs.evolve(field, description=place.text))
+            outputs.append(Field(key=place.output))
     return tuple(outputs)
 
 
