@@ -16,7 +16,6 @@ from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
 from pflow_mcp_plugin.cli.dependencies import (
-    approve_launches,
     catalog,
     current_launch,
     lookup,
@@ -210,7 +209,7 @@ def _retyped(host: Host, store: ServerStore, synced: Synced) -> bool:
     if not click.confirm(f'Set type = "{kind}" for {synced.server} in {store.path}?', default=True, err=True):
         return False
     store.add({synced.server: {**store.raw()[server_schema.SERVERS][synced.server], "type": kind}})
-    approve_launches(host, [synced.server])
+    pins(host).approve_launch(synced.server, current_launch(host, synced.server))
     return True
 
 

@@ -16,11 +16,13 @@ from screen import screen_lines
 
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.cli.configured_servers import remove
-from pflow_mcp_plugin.cli.dependencies import catalog
+from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.discovery.tool_sync import Synced
+from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.types import Tool
 
 DEMO = (
     f'[mcpServers.demo]\ncommand = "{sys.executable}"\nargs = ["-m", "pflow_mcp_plugin.server.demo_server"]\n'
@@ -178,6 +180,20 @@ def test_on_a_terminal_the_right_type_is_offered_and_the_server_synced_again(
     assert ("old: 13 tools" in said) is (kind == "sse")
     table = tomllib.loads((pflow_home / "config" / "mcp-servers.toml").read_text())["mcpServers"]["old"]
     assert (table["type"], table["headers"]) == (kind, {"X-Kept": "1"})
+
+
+def test_the_right_type_that_the_user_agrees_to_approves_no_tool_that_was_not_shown(desk, monkeypatch):
+    desk.write('[mcpServers.a]\ntype = "http"\nurl = "https://example.com/mcp"\n')
+    desk.sync(Tool(name="close", description="Old."))
+    error = McpError("It speaks SSE", where=Where(server="a", phase="start"), speaks="sse")
+    results = iter([lambda: Synced(server="a", error=error), lambda: desk.sync(Tool(name="close"))])
+    monkeypatch.setattr(server_sync, "sync_all", lambda names, *_, **__: [next(results)() for _ in names])
+    monkeypatch.setattr(server_sync, "is_interactive", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: True)
+    (row,) = desk.run(sync, "a").data
+    assert desk.raw()["mcpServers"]["a"]["type"] == "sse"
+    assert (row["first"], row["unapproved"], row["to_approve"]) == (False, "", ["close"])
+    assert pins(desk).read("a").tools["close"].description == "Old."
 
 
 def test_on_a_terminal_each_server_says_whether_it_worked(pflow_home, hosts):
