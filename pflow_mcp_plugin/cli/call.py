@@ -97,9 +97,8 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
     if typed:
         words = words[0 if stdio else 1 :]
         if kept := [word for word in words if word.partition("=")[0] in ("--save", "--print")]:
-            step = "Add the server first: pflow mcp add NAME ..."
             message = f"{kept[0]}: a workflow cannot use a server that is not configured"
-            raise PflowError(message, suggestions=(step,), kind="usage")
+            raise PflowError(message, suggestions=("First run: pflow mcp add NAME ...",), kind="usage")
         with _lent(host, typed, flags) as as_typed:
             try:
                 report = _called(ctx, (_LENT, *_tool_first(words)))

@@ -33,16 +33,13 @@ class Servers:
         store: The config.
         catalog: The results of the syncs.
         pin_folder: The folder of what was approved of the user's servers.
-
-    Attributes:
-        kept: Connections that the calls of this process share; None if each run opens its own.
     """
 
     def __init__(self, *, store: ServerStore, catalog: Catalog, pin_folder: Path) -> None:
         self.store = store
         self.catalog = catalog
         self.pin_folder = pin_folder
-        self.kept: KeptServers | None = None
+        self.kept: KeptServers | None = None  # connections that outlive a run of this process
 
     def forget(self, server: str, begin: Callable[[], bool]) -> bool:
         """Delete the tools and pins of a server that is not in the user's own config, or no longer.

@@ -133,8 +133,9 @@ class Script:
 
     def _typed(self, words: Sequence[str]) -> list[str]:
         """Return the inputs on a program's command line as `name=value`; prints its help if asked for."""
-        title = _help(self._settings.get("description") or self.name)
-        parser = _Parser(description=title, allow_abbrev=False)
+        parser = _Parser(
+            description=_help(self._settings.get("description") or self.name), allow_abbrev=False
+        )
         parser.add_argument("values", nargs="*", metavar="NAME=VALUE", help="an input by its name")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         inputs = self._settings.get("inputs")

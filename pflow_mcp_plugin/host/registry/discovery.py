@@ -77,8 +77,7 @@ _WORTH_A_LOOK = 0.02
 def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
     """Return what words found, the most likely first, without what hardly fits beside the best.
 
-    A model, or a comparison of meanings, knows more than the confidence, which comes from words alone: their
-    order stays.
+    The order of a model, or of meanings, stays: the confidence comes from words alone.
     """
     if found.ranked_by != "words" or not found.matches:
         return found
