@@ -8,6 +8,7 @@ from pflow_mcp_plugin.host.cli.trace_commands import _full
 from pflow_mcp_plugin.host.nodes.value_nodes import Branch
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
 from pflow_mcp_plugin.host.rendering.mermaid import mermaid
+from pflow_mcp_plugin.host.rendering.python_export import python_script
 from pflow_mcp_plugin.host.rendering.svg_drawing import svg
 from pflow_mcp_plugin.host.rendering.timeline import trace_page
 
@@ -65,6 +66,13 @@ def test_drawings_show_a_branch_as_one_and_its_edges_unlike_failures(bench):
     assert 'n1{"decide<br>branch"}' in mermaid(DrawnWorkflow.of(compiled.document))
 
 
+def test_a_branch_is_exported_as_it_is_written(bench):
+    compiled = bench.host.runner.compile(workflow())
+    program = python_script(compiled, workflow())
+    assert "size.result > $.limit" in program
+    assert "decide - 'large' >> large" in program
+
+
 def test_a_branch_works_in_a_plain_program():
     node = Branch()
     node.set_params({"cases": [{"when": "count > 3", "action": "many"}]})
@@ -73,18 +81,6 @@ def test_a_branch_works_in_a_plain_program():
     node.set_params({})
     with pytest.raises(PflowError, match="cases is missing"):
         node.run({})
-
-
-def test_an_error_in_a_condition_can_be_routed(bench):
-    given = workflow(
-        [{"when": "length(files[0]) > 1", "action": "large"}], [("large", "large"), ("error", "empty")]
-    )
-    outcome = bench.run(given, files=[3])
-    assert outcome.outputs == {"message": "empty"}
-    failed = bench.run(
-        workflow([{"when": "length(files[0]) > 1", "action": "large"}], [("large", "large")]), files=[3]
-    )
-    assert "length() takes a string or a list or an object, not a number" in failed.error.message
 
 
 @pytest.mark.parametrize(

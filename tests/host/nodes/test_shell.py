@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.host.nodes.shell import ChildCommand, CommandOutput, Processes
 from pflow_mcp_plugin.processes.process_group import shared_reaper
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 
@@ -194,16 +193,6 @@ def test_a_command_leaves_no_descriptor_thread_or_file(bench, pflow_home):
     while any(thread.name.startswith("batch-") for thread in threading.enumerate()):
         assert time.monotonic() < end
     assert list(pflow_home.glob("state/artifacts/*/shell-*")) == []
-
-
-def test_a_command_that_has_ended_is_no_longer_among_those_that_are_ended_with_the_run():
-    outputs = [CommandOutput(name, 100) for name in ("stdout", "stderr")]
-    with Processes() as processes:
-        command = ChildCommand(
-            arguments=["true"], env={}, cwd=None, stdin="", timeout=60, stdout=outputs[0], stderr=outputs[1]
-        )
-        assert processes.run(command) == (0, True)
-        assert not processes._running
 
 
 @pytest.mark.parametrize(("stream", "into"), [("stdout", ""), ("stderr", " >&2")])

@@ -92,20 +92,6 @@ def test_a_list_of_templates_and_a_json_text_are_lists_of_items(bench, double, i
     assert [result["n"] for result in outcome.outputs["results"]] == results
 
 
-@pytest.mark.parametrize("parallel", [False, True])
-def test_with_continue_the_others_go_on_and_errors_stand_beside_the_results(bench, double, parallel):
-    double += [2, 4]
-    outcome = bench.run(batch([1, 2, 3, 4], error_handling="continue", parallel=parallel))
-    assert outcome.success
-    assert outcome.outputs["results"] == [{"n": 2}, None, {"n": 6}, None]
-    assert outcome.outputs["errors"] == [
-        {"index": 1, "item": 2, "error": "ValueError: 2 is bad"},
-        {"index": 3, "item": 4, "error": "ValueError: 4 is bad"},
-    ]
-    counts = {key: outcome.outputs[key] for key in ("count", "succeeded", "failed")}
-    assert counts == {"count": 4, "succeeded": 2, "failed": 2}
-
-
 def warned(bench):
     return [(problem.message, problem.suggestion) for problem in bench.warnings]
 
@@ -196,20 +182,6 @@ def test_with_fail_fast_no_parallel_item_begins_after_a_failure(bench, counted, 
     last = min(failing) + 1  # as many are in flight as the batch is wide
     assert begun == list(range(last + 1))
     assert outcome.error.details["item"] == min(failing)
-
-
-def test_a_failed_batch_takes_the_action_of_the_failed_item(bench, double):
-    @bench.acts("t-limited", ["n"])
-    def limited(shared, params):
-        shared["error"] = "slow down"
-        return "rate_limited"
-
-    workflow = flow(
-        step("b", "t-limited", {"n": "${item}"}, batch={"items": [1]}),
-        step("later", "t-double", {"n": 21}),
-        edges=[edge("b", "later", "rate_limited")],
-    )
-    assert bench.run(workflow).outputs == {"n": 42}
 
 
 def test_items_in_parallel_meet_and_none_sees_what_another_writes(bench):
@@ -433,16 +405,6 @@ def test_ten_times_the_items_take_little_more_memory(pflow_home, tmp_path):
     assert many < 2 * few
 
 
-def test_the_trace_holds_counts_and_the_first_errors_not_every_item(bench, double):
-    double += range(500)
-    outcome = bench.run(batch(list(range(1000)), error_handling="continue", parallel=True))
-    [step] = trace_of(outcome)["steps"]
-    told = step["details"]["batch"]
-    assert (told["count"], told["succeeded"], told["failed"]) == (1000, 500, 500)
-    assert [error["index"] for error in told["errors"]] == list(range(10))
-    assert outcome.trace_path.stat().st_size < 200_000
-
-
 @pytest.mark.parametrize(
     ("table", "path", "message", "suggestion"),
     [
@@ -516,12 +478,3 @@ def test_what_runs_in_a_thread_of_the_batch_sees_the_context_variables_of_the_ru
     variable.set("mine")
     with Threads(2) as threads:
         assert threads.submit(variable.get).result(timeout=10) == "mine"
-
-
-def test_a_template_reaches_into_the_items_and_its_path_is_checked(bench, double):
-    show = step("show", "echo", {"message": "${b.items[0].result.n} of ${b.items[0].item}"})
-    workflow = batch([4])
-    workflow["nodes"].append(show)
-    assert bench.run(workflow).outputs == {"message": "8 of 4"}
-    show["params"]["message"] = "${b.items[0].resul}"
-    assert [problem.severity for problem in bench.host.runner.validate(workflow)] == ["error"]

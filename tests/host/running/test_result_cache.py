@@ -1,8 +1,6 @@
 import json
 import os
-import stat
 import sys
-import threading
 import time
 from collections import OrderedDict
 
@@ -12,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_secrets import remains
-from workflow_parts import edge, flow, step
+from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
@@ -276,24 +274,6 @@ def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
     assert sorted(calls) == [1, 2, 3, 4]
 
 
-def test_an_action_is_kept_with_the_result(bench):
-    calls = []
-
-    @bench.acts("t-way", ["n"], ["n"], actions=("default", "high"))
-    def way_node(shared, params):
-        calls.append(1)
-        shared["n"] = 1
-        return "high"
-
-    safe(bench, "t-way")
-    way = step("w", "t-way", {"n": 1}, cache=True)
-    others = [step(name, "echo", {"message": name}) for name in "ab"]
-    edges = [edge("w", "a"), edge("w", "b", "high")]
-    for _ in range(2):
-        assert run(bench, way, *others, edges=edges).outputs == {"message": "b"}
-    assert calls == [1]
-
-
 def test_failures_are_not_kept(bench):
     calls = []
 
@@ -461,18 +441,6 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
 
 
 # The files
-
-
-def test_files_and_folders_are_private_under_any_umask(bench, reader):
-    before = os.umask(0)
-    try:
-        run(bench)
-    finally:
-        os.umask(before)
-    places = [folder(bench), *folder(bench).rglob("*")]
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_dir()}
-    assert modes == {0o700}
-    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder(bench))] == [0o600]
 
 
 @pytest.mark.parametrize(
@@ -664,21 +632,6 @@ def test_what_cannot_be_removed_is_an_error(cache):
         cache.clear()
     assert path.exists()
     assert cache.get(OTHER, 60) is None
-
-
-def test_threads_that_fill_it_at_once_lose_nothing(cache):
-    def fill():
-        for number in range(60):
-            cache.put(numbered(number), "default", json.dumps({"n": number}).encode())
-
-    threads = [threading.Thread(target=fill) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    for number in range(60):
-        assert cache.get(numbered(number), 60).outputs == {"n": number}
-    assert not [path for path in cache.folder.rglob("*") if path.suffix == ".tmp"]
 
 
 # Keys

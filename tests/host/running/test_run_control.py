@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
-from pflow_mcp_plugin.host.running.current_run import RunProgress
 
 SOON = 10.0
 """Seconds within which what is cancelled must have ended; a node here would take ten times as long."""
@@ -153,18 +152,6 @@ def test_a_run_that_is_over_cannot_be_cancelled(bench):
     assert not stopped
 
 
-def test_a_cancelled_run_of_several_on_one_host_leaves_the_others_alone(bench, waiting):
-    control = RunControl()
-    wait = {"nodes": [{"id": "a", "type": "t-wait"}]}
-    echo = {"nodes": [{"id": "a", "type": "echo", "params": {"message": "x"}}]}
-    with ThreadPoolExecutor(2) as threads:
-        stuck = threads.submit(bench.host.runner.run, wait, {}, control=control)
-        assert waiting.wait(30)
-        assert all(threads.submit(bench.host.runner.run, echo, {}).result(30).success for _ in range(5))
-        control.cancel()
-        assert stuck.result(30).exit_code == 130
-
-
 def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
     @bench.acts("t-work", ["n"])
     def work(shared, params):
@@ -187,29 +174,6 @@ def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
     amounts = [progress.done for progress in seen]
     assert amounts == sorted(amounts)
     assert (amounts[0], amounts[-1]) == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "share"),
-    [
-        (1, 4, 0.25),
-        (0.5, 1, 0.5),
-        (4, 4, 1),
-        (0, 4, 0),
-        (3, None, 0),
-        (3, 0, 0),
-        (5, 4, 0),
-        (-1, 4, 0),
-        (0.5, -1, 0),
-    ],
-)
-def test_how_far_a_node_has_come_counts_if_it_makes_sense(done, total, share):
-    seen = []
-    progress = RunProgress(seen.append, str, 2, pytest.fail)
-    progress.begin("a")
-    progress.end("a")
-    progress.within(done, total, "halfway")
-    assert [each.done for each in seen] == [0, 1, 1 + share]
 
 
 def test_a_listener_that_fails_does_not_fail_the_run(bench):

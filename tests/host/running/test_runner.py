@@ -61,18 +61,6 @@ def test_the_workflow_and_its_params_are_left_as_they_were(bench):
     assert workflow == flow(step("a", "t-spoil", {"items": ["x"]}))
 
 
-def test_compiled_params_survive_the_flow_for_nodes_of_any_class(bench):
-    @bench.node("t-plain", ["word"], ["word"])
-    class Plain:
-        def set_params(self, params):
-            self.mine = params
-
-        def run(self, shared):
-            shared["word"] = (self.mine["word"], self.mine["__node_id__"])
-
-    assert bench.run(flow(step("p", "t-plain", {"word": "hi"}))).outputs == {"word": ("hi", "p")}
-
-
 def test_an_async_node_runs_too(bench):
     @bench.node("t-later", outputs=["done"])
     class Later(pocketflow.AsyncNode):
@@ -115,44 +103,6 @@ def test_a_node_reads_params_and_inputs_at_the_root_but_no_other_nodes_outputs(b
     )
     assert bench.run(workflow, city="Oslo").success
     assert seen == {"value": None, "city": "Oslo", "first": None, "keys": ["__run__", "city"]}
-
-
-def test_without_namespacing_nodes_share_the_root(bench, give):
-    workflow = flow(
-        step("a", "t-give", {"value": 7}),
-        step("b", "t-give"),
-        enable_namespacing=False,
-        outputs={"b": "${b.value}", "root": "${value}"},
-    )
-    assert bench.run(workflow).outputs == {"b": 7, "root": 7}
-
-
-def test_mappings_translate_what_a_node_reads_and_writes(bench, give):
-    workflow = flow(
-        step("a", "t-give"),
-        step("b", "t-give"),
-        step("c", "t-give"),
-        inputs={"start": {}},
-        mappings={
-            "a": {"input_mappings": {"value": "start"}, "output_mappings": {"value": "middle"}},
-            "b": {"input_mappings": {"value": "middle"}},
-            "c": {"input_mappings": {"value": "b.value"}},
-        },
-        outputs={"all": "${start}${a.value}${middle}${b.value}${c.value}"},
-    )
-    assert bench.run(workflow, start=1).outputs == {"all": "11111"}
-
-
-def test_params_are_coerced_to_their_declared_types_after_templates(bench, give):
-    @bench.acts("t-typed", ["n: int", "ratio: float", "yes: bool", "tags: list"], ["got"])
-    def typed_node(shared, params):
-        shared["got"] = [params[key] for key in ("n", "ratio", "yes", "tags")]
-
-    params = {"n": "${a.value.n}", "ratio": "0.5", "yes": "true", "tags": "${a.value.tags}"}
-    workflow = flow(step("a", "t-give", {"value": {"n": "3", "tags": '["x"]'}}), step("b", "t-typed", params))
-    got = bench.run(workflow).outputs["got"]
-    assert got == [3, 0.5, True, ["x"]]
-    assert [type(value) for value in got] == [int, float, bool, list]
 
 
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
@@ -362,16 +312,6 @@ def test_an_action_without_edge_and_error_ends_the_flow_and_outputs_of_what_did_
     assert (outcome.success, outcome.steps, outcome.outputs) == (True, 1, {"b": None})
 
 
-def test_a_loop_runs_until_it_is_left_and_a_node_sees_its_last_outputs(bench):
-    @bench.acts("t-count", outputs=["count: int"])
-    def count(shared, params):
-        shared["count"] = shared.get("count", 0) + 1
-        return "again" if shared["count"] < 5 else "default"
-
-    workflow = flow(step("c", "t-count"), edges=[edge("c", "c", "again")])
-    assert bench.run(workflow).outputs == {"count": 5}
-
-
 def test_an_endless_loop_is_stopped_and_named(bench, act):
     workflow = flow(
         step("in", "t-act"),
@@ -392,54 +332,6 @@ def test_a_long_chain_is_no_loop(bench, give):
     assert (outcome.steps, outcome.outputs) == (1001, {"value": 1000})
 
 
-def test_run_contexts_are_entered_in_order_and_left_in_reverse_whatever_happens(bench, fail):
-    events = []
-
-    def holding(name):
-        @contextmanager
-        def hold(run):
-            events.append(f"{name} in")
-            run.resources[name] = run.workflow.certain
-            try:
-                yield
-            except PflowError as failure:
-                events.append(f"{name} out: {failure.message}")
-
-        def offer(run):
-            return hold(run)
-
-        offer.__name__ = name
-        return offer
-
-    bench.plug(pflow_run_context=holding("a"))
-    bench.plug(pflow_run_context=holding("b"))
-    bench.plug(pflow_run_context=lambda run: None)
-    assert not bench.run(flow(step("f", "t-fail"))).success
-    told = "Node f (t-fail) failed: ValueError: out of paper"
-    assert events == ["a in", "b in", f"b out: {told}", f"a out: {told}"]
-
-
-def test_a_context_that_cannot_be_entered_fails_the_run_and_leaves_the_others(bench, give):
-    events = []
-
-    @contextmanager
-    def good(run):
-        events.append("in")
-        with pytest.raises(PflowError, match="no server"):
-            yield
-        events.append("out")
-
-    @contextmanager
-    def bad(run):
-        raise PflowError("no server")
-        yield
-
-    bench.plug(pflow_run_context=good)
-    bench.plug(pflow_run_context=bad)
-    assert bench.run(flow(GIVE)).steps == 0
-    assert events == ["in", "out"]
-
-
 def test_other_exceptions_on_entering_name_the_plugin(bench, give):
     @contextmanager
     def bad(run):
@@ -449,23 +341,6 @@ def test_other_exceptions_on_entering_name_the_plugin(bench, give):
     bench.plug(pflow_run_context=bad)
     message = bench.run(flow(GIVE)).error.message
     assert message.startswith("Plugin bad could not prepare the run: KeyError")
-
-
-def test_plugins_that_fail_to_offer_or_to_clean_up_are_reported_and_the_run_stands(bench, give):
-    @contextmanager
-    def messy(run):
-        yield
-        raise OSError("stuck")
-
-    def broken(run):
-        raise OSError("broken")
-
-    bench.plug(pflow_run_context=messy)
-    bench.plug(pflow_run_context=broken)
-    assert bench.run(flow(GIVE)).success
-    told = " ".join(problem.message for problem in bench.warnings)
-    assert "Plugin messy failed to clean up after the run: OSError: stuck" in told
-    assert "Plugin broken could not take part in the run" in told
 
 
 @pytest.mark.parametrize("where", ["enter", "node", "exit"])
@@ -495,25 +370,6 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
     assert trace_of(outcome)["error"]["type"] == "interrupted"
     if where == "node":
         assert trace_of(outcome)["steps"][0]["error"] == "interrupted"
-
-
-def test_special_parameters_reach_the_node_and_collisions_name_both_plugins(bench):
-    @bench.acts("t-see", outputs=["seen"])
-    def see(shared, params):
-        shared["seen"] = params["__volume__"]
-
-    def loud(node):
-        return {"__volume__": 11} if node.type == "t-see" else None
-
-    def louder(node):
-        return {"__volume__": 12}
-
-    workflow = flow(step("s", "t-see"))
-    bench.plug(pflow_inject_params=loud)
-    assert bench.run(workflow).outputs == {"seen": 11}
-    bench.plug(pflow_inject_params=louder)
-    with pytest.raises(PflowError, match="Plugins loud and louder both set __volume__ of node s"):
-        bench.run(workflow)
 
 
 @pytest.mark.parametrize("params", [{"volume": 1}, {"____": 1}, {3: 1}, ["__a__"]])

@@ -76,12 +76,6 @@ def test_a_node_with_a_condition_of_its_own_is_not_warned_of(bench):
     assert bench.run(given, n=3).outputs == {"message": "say 3"}
 
 
-def test_an_expression_gives_a_default_for_a_value_of_a_skipped_node(bench):
-    shape = step("shape", "transform", {"expression": "not_null(first.message, 'none')"})
-    assert bench.host.runner.validate(maybe(shape)) == ()
-    assert bench.run(maybe(shape), n=1).outputs == {"result": "none"}
-
-
 def test_the_outputs_of_a_run_are_those_of_the_last_node_that_was_not_skipped(bench):
     given = flow(echo("first", "a"), echo("last", "b", when="false"))
     assert bench.run(given).outputs == {"message": "a"}
@@ -92,29 +86,6 @@ def test_a_skipped_batch_starts_no_item(bench):
     outcome = bench.run(given)
     assert outcome.outputs == {}
     assert "batch" not in steps(outcome)[0]["details"]
-
-
-def test_what_a_node_wrote_in_an_earlier_round_is_gone_once_it_is_skipped(bench):
-    rounds = []
-
-    @bench.node("t-count", (), ["n"], actions=("default", "error", "again"))
-    class Count:
-        def set_params(self, params):
-            pass
-
-        def run(self, shared):
-            rounds.append(1)
-            shared["n"] = len(rounds)
-            return "again" if len(rounds) < 3 else None
-
-    given = {
-        "nodes": [{"id": "count", "type": "t-count"}, echo("odd", "${count.n}", when="count.n == 1")],
-        "edges": [{"from": "count", "to": "odd", "action": "again"}, {"from": "odd", "to": "count"}],
-        "outputs": {"odd": "${odd.message}"},
-    }
-    outcome = bench.run(given)
-    assert [step["id"] for step in steps(outcome)] == ["count", "odd", "count", "odd", "count"]
-    assert outcome.outputs == {"odd": None}
 
 
 def test_a_condition_that_fails_is_a_failure_of_its_node(bench):

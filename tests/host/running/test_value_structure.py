@@ -50,15 +50,6 @@ def test_items_of_another_shape_stand_at_their_own_index():
     ]
 
 
-def test_text_that_is_json_is_told_with_what_is_inside():
-    assert structure({"a": '[{"b": "{}"}]', "c": "[1"}) == [
-        ("a", "str"),
-        ("a[0]", "dict"),
-        ("a[0].b", "str"),
-        ("c", "str"),
-    ]
-
-
 def test_a_key_that_no_template_can_spell_is_left_out():
     value = {"a": {'say "x"': 1, "it's": 2, "\"'": {"b": 1}, "{x}": 3, 4: 5}}
     assert structure(value) == [("a", "dict"), ("a['say \"x\"']", "int"), ('a["it\'s"]', "int")]
