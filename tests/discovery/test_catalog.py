@@ -43,17 +43,6 @@ def test_what_a_sync_found_is_there_for_another_process(catalog):
     assert (data["schema_version"], data["config_fingerprint"]) == (1, "f1")
 
 
-def test_an_alias_with_the_raw_name_works_and_a_canonical_name_beats_it(catalog):
-    catalog.save("a", listing("Get_X"), "")
-    assert catalog.find("mcp-a-Get_X").tool.name == "Get_X"
-    assert catalog.find("mcp-a-get-x").tool.name == "Get_X"
-    catalog.save("a", listing("b-c"), "")
-    catalog.save("a-b", listing("C!", "c?"), "")
-    catalog.save("a", listing("b-c", "b_c!"), "")
-    records = {record.tool.name: record.node for record in catalog.records()}
-    assert all(catalog.find(node).tool.name == raw for raw, node in records.items())
-
-
 def test_tools_that_would_share_a_name_both_get_a_suffix_within_and_across_servers(catalog):
     catalog.save("a", listing("b-c", "d"), "")
     assert catalog.find("mcp-a-b-c").server == "a"
@@ -147,16 +136,6 @@ def test_a_tool_is_found_by_the_spelling_of_its_node_type(catalog):
     assert catalog.tool("a", "create-issue").tool.name == "Create_Issue"
     assert catalog.tool("a", "x-y") is None
     assert catalog.tool("b", "x") is None
-
-
-def test_several_writers_of_one_file_lose_nothing(catalog):
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda n: catalog.save("a", listing(f"t{n}"), str(n)), range(40)))
-    content = Catalog(catalog.folder).file("a")
-    assert content.tools[0].name == f"t{content.config_fingerprint}"
-    assert len(content.gone) == 39
 
 
 def test_files_that_are_kept_apart_are_those_of_their_server_alone(catalog, tmp_path):

@@ -59,19 +59,6 @@ def test_a_failing_server_neither_stops_the_others_nor_loses_what_was_known(stor
     assert {synced.server for synced in done} == {"good", "bad"}
 
 
-def test_servers_are_asked_at_the_same_time(store, catalog):
-    add(store, a={}, b={}, c={})
-    together = threading.Barrier(3, timeout=20)
-
-    def answer():
-        together.wait()
-        return listing("x")
-
-    _, results = run(store, catalog, dict.fromkeys("abc", answer))
-    assert list(results) == ["a", "b", "c"]
-    assert all(synced.error is None for synced in results.values())
-
-
 def test_tools_that_were_skipped_are_named_and_the_rest_kept(store, catalog):
     add(store, a={})
     _, results = run(store, catalog, {"a": listing("x", skipped=(("z", "no schema"),))})

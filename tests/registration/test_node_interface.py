@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import FAILURES
-from pflow_mcp_plugin.registration.tool_entry import ACTIONS, described, interface
+from pflow_mcp_plugin.registration.tool_entry import described, interface
 from pflow_mcp_plugin.schemas.schema_document import SchemaDocument
 from pflow_mcp_plugin.types import Tool
 
@@ -103,61 +102,6 @@ def test_loops_and_exponential_expansion_come_to_an_end():
     assert interface(Tool(name="t", input_schema=schema)).inputs == ("x",)
 
 
-def test_every_argument_is_a_param_and_an_input_with_its_raw_schema_beside():
-    raw = {"type": ["string", "null"], "default": None, "description": " The title "}
-    schema = {"type": "object", "properties": {"title": raw, "n": True}, "required": ["n"]}
-    found = interface(Tool(name="t", input_schema=schema))
-    title, n = found.params
-    assert (title.key, title.type, title.required, title.description) == (
-        "title",
-        "str | None",
-        False,
-        "The title",
-    )
-    assert title.schema is raw
-    assert title.has_default
-    assert (n.type, n.required, n.schema) == ("any", True, True)
-    assert found.inputs == ("title", "n")
-    assert found.actions == ACTIONS
-    assert set(ACTIONS) == {"default", *FAILURES}
-    assert "name" not in found.to_dict()["params"][0]
-
-
-def test_arguments_of_a_composed_schema_are_found():
-    schema = {
-        "$defs": {"Page": {"properties": {"page": {"type": "integer"}}, "required": ["page"]}},
-        "allOf": [{"$ref": "#/$defs/Page"}],
-        "anyOf": [{"properties": {"id": {"type": "string"}}, "required": ["id"]}, {"required": ["name"]}],
-        "required": ["only_demanded"],
-    }
-    found = {field.key: field.required for field in interface(Tool(name="t", input_schema=schema)).params}
-    assert found == {"page": True, "id": False, "only_demanded": True, "name": False}
-
-
-def test_a_parameter_that_only_some_objects_have_is_of_any_type():
-    text, number = {"type": "string"}, {"type": "integer"}
-    schema = {
-        "properties": {"kind": text},
-        "oneOf": [
-            {"properties": {"size": text, "a": text}},
-            {"$ref": "#/$defs/b", "properties": {"kind": number}},
-        ],
-        "if": {"properties": {"seen": text}},
-        "then": {"properties": {"both": text, "yes": text}},
-        "else": {"properties": {"both": number, "no": {"anyOf": [{"properties": {"inner": text}}]}}},
-        "allOf": [{"then": {"properties": {"never": text}}, "else": {"properties": {"never": text}}}],
-        "dependentSchemas": {"a": {"anyOf": [{"properties": {"deep": text}}]}},
-        "$defs": {"b": {"properties": {"size": number}, "required": ["b"]}},
-    }
-    params = interface(Tool(name="t", input_schema=schema)).params
-    assert {field.key: field.type for field in params} == {
-        "kind": "str | int",
-        "size": "str | int",
-        "both": "str | int",
-        **dict.fromkeys(("a", "b", "seen", "yes", "no", "never", "deep"), "any"),
-    }
-
-
 @pytest.mark.parametrize(
     ("schema", "is_open"),
     [
@@ -192,52 +136,12 @@ def test_a_tool_takes_other_arguments_only_where_it_says_so(schema, is_open):
     assert interface(Tool(name="t", input_schema=schema)).open is is_open
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#/$defs/A", "properties": {"b": {}}, "$defs": {"A": {"properties": {"a": {}}}}},
-        {"properties": {"a": {}}, "if": {"required": ["a"]}, "then": {"properties": {"b": {}}}},
-        {"properties": {"a": {}}, "if": {"required": ["a"]}, "else": {"properties": {"b": {}}}},
-        {"properties": {"a": {}}, "dependentSchemas": {"a": {"properties": {"b": {}}}}},
-        {"properties": {"a": {}}, "dependencies": {"a": {"properties": {"b": {}}}, "b": ["a"]}},
-        {"properties": {"a": {}}, "allOf": [{"anyOf": [{"properties": {"b": {}}}]}]},
-    ],
-)
-def test_what_is_declared_beside_the_properties_is_a_parameter_too(schema):
-    made = interface(Tool(name="t", input_schema={"type": "object", **schema}))
-    assert {field.key for field in made.params} == {"a", "b"}
-    assert not any(field.required for field in made.params)
-    assert not made.open
-
-
 def test_a_parameter_that_alternatives_describe_differently_takes_what_any_of_them_takes():
     one = {"properties": {"kind": {"const": "text"}, "value": {"type": "string"}}, "required": ["kind"]}
     two = {"properties": {"kind": {"const": "count"}, "value": {"type": "integer"}}, "required": ["kind"]}
     kind, value = interface(Tool(name="t", input_schema={"anyOf": [one, two]})).params
     assert kind.schema == {"anyOf": [{"const": "text"}, {"const": "count"}]}
     assert value.type == "str | int"
-
-
-def test_null_may_be_given_where_it_is_the_default():
-    defs = {"Mode": {"enum": ["a", "b"]}}
-    schema = {
-        "$defs": defs,
-        "properties": {
-            "plain": {"type": "string", "default": None},
-            "mode": {"$ref": "#/$defs/Mode", "default": None},
-            "any": {"default": None},
-            "other": {"type": "string", "default": "x"},
-            "open": {"type": "string", "nullable": True},
-        },
-    }
-    types = {field.key: field.type for field in interface(Tool(name="t", input_schema=schema)).params}
-    assert types == {
-        "plain": "str | None",
-        "mode": "str | None",
-        "any": "any",
-        "other": "str",
-        "open": "str | None",
-    }
 
 
 def test_names_that_the_host_reserves_are_no_arguments():

@@ -467,20 +467,6 @@ def test_items_that_are_written_in_a_batch_are_checked_one_by_one(validate):
     assert message.endswith("expected at most 5, given 7 (int) (item 1 of the batch)")
 
 
-def test_a_run_with_a_mistake_that_is_known_does_nothing(pflow_host, tmp_path):
-    pflow_host.stub("desk", [Tool(name="create", input_schema=ISSUE)])
-    target = tmp_path / "written"
-    nodes = [
-        {"id": "w", "type": "write-file", "params": {"file_path": str(target), "content": "x"}},
-        {"id": "a", "type": "mcp-desk-create", "params": {"title": "to", "labels": [{}]}},
-    ]
-    with pytest.raises(PflowError) as raised:
-        pflow_host.run({"nodes": nodes})
-    assert raised.value.exit_code == 2
-    assert "labels[0].name" in str(raised.value)
-    assert not target.exists()
-
-
 def test_null_where_it_is_the_default_means_not_given_however_it_comes(pflow_host):
     items = {"type": "array", "items": {"properties": {"x": {"type": "string", "default": None}}}}
     properties = {
@@ -506,15 +492,6 @@ def test_null_where_it_is_the_default_means_not_given_however_it_comes(pflow_hos
     class_for("mcp-desk-create")().run(dict(given))
     nulls = {"open": None, "both": None}
     assert answers.arguments("create") == [sent, nulls, sent, sent, sent, sent]
-
-
-def test_a_name_that_only_begins_with_two_underscores_is_an_argument(pflow_host):
-    schema = {"type": "object", "properties": {"__typename": {"type": "string"}}, "required": ["__typename"]}
-    answers = pflow_host.stub("desk", [Tool(name="create", input_schema=schema)])
-    answers.give("create", {"ok": True})
-    node = {"id": "a", "type": "mcp-desk-create", "params": {"__typename": "Issue"}}
-    assert pflow_host.run({"nodes": [node]}).success
-    assert answers.arguments("create") == [{"__typename": "Issue"}]
 
 
 CLOSED = {
@@ -545,24 +522,6 @@ def test_what_is_typed_on_a_command_line_is_judged_without_a_word_of_a_workflow(
         pflow_host.host.run_chain(["mcp-desk-create", "--params", '{"title": [1]}'], "pflow")
     assert raised.value.message == "--params of mcp-desk-create: title must be str, got list [1]"
     assert desk.calls == []
-
-
-def test_a_later_node_of_a_chain_is_judged_before_the_first_one_runs(desk, pflow_host, tmp_path):
-    target = tmp_path / "written"
-    words = [
-        "write-file",
-        "--file-path",
-        str(target),
-        "--content",
-        "hi",
-        "then",
-        "mcp-desk-create",
-        "--title",
-        "x",
-    ]
-    with pytest.raises(PflowError, match="expected 2 characters or more"):
-        pflow_host.host.run_chain(words, "pflow")
-    assert not target.exists()
 
 
 def test_arguments_that_are_not_declared_are_sent_where_that_is_allowed(desk, pflow_host):

@@ -81,28 +81,6 @@ def test_choices_and_bounds_are_shown_at_any_depth():
     ]
 
 
-def test_maps_and_tuples_are_shown_with_the_types_of_their_values():
-    schema = {
-        "properties": {
-            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "marked": {"patternProperties": {"^x-": {"type": "boolean"}}},
-            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
-            "old_pair": {"type": "array", "items": [{"type": "string"}]},
-        }
-    }
-    assert shown({}, schema) == [
-        "counts dict",
-        "  * int",
-        "marked dict",
-        "  /^x-/ bool",
-        "pair list",
-        "  [0] str",
-        "  [1] int",
-        "old_pair list",
-        "  [0] str",
-    ]
-
-
 def test_a_value_without_an_inside_has_no_outline():
     assert lines({}, {"type": "array", "items": {"type": "string"}}) == []
     assert lines({}, True) == []

@@ -114,15 +114,6 @@ def test_files_and_folders_are_private_under_any_umask(tmp_path, umask):
     assert (mode(path), mode(path.parent), mode(path.parent.parent)) == (0o600, 0o700, 0o700)
 
 
-def test_a_symlinked_file_is_written_through(tmp_path):
-    target = tmp_path / "elsewhere" / "real"
-    link = tmp_path / "link"
-    link.symlink_to(target)
-    write_atomic(link, b"x")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"x"
-
-
 @pytest.mark.parametrize("function", ["open", "write", "fsync", "replace", "chmod"])
 @pytest.mark.parametrize("failing", [1, 2])
 def test_a_failing_disk_leaves_the_old_file_or_the_new(monkeypatch, tmp_path, function, failing):

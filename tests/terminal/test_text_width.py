@@ -50,19 +50,3 @@ def test_what_is_folded_fits_and_is_all_there(text, room):
     lines = folded(text, room)
     assert all(text_width(line) <= room for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    "emoji",
-    [
-        "👨\u200d👩\u200d👧\u200d👦",
-        "🇩🇪",
-        "1\ufe0f\u20e3",
-        "👍🏽",
-        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
-    ],
-)
-def test_an_emoji_of_several_characters_takes_two_cells_and_is_not_cut_apart(emoji):
-    assert text_width(emoji) == 2
-    assert cut(f"{emoji} party", 4) == f"{emoji}…"
-    assert cut(f"{emoji}{emoji}", 3) == f"{emoji}…"

@@ -90,15 +90,6 @@ def test_an_apostrophe_quotes_nothing():
     assert clause_texts("It's Tom's, and it's Ann's") == ["It's Tom's", "and it's Ann's"]
 
 
-def test_the_thesaurus_knows_words_in_any_form(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("# a comment : no line\npicture, photos : image picture\nphoto : png\n")
-    thesaurus = Thesaurus(path)
-    assert thesaurus.others("pictures") == ["image"]
-    assert thesaurus.others("photo") == ["image", "picture", "png"]
-    assert thesaurus.others("unheard") == []
-
-
 @pytest.mark.parametrize(
     "forms",
     [

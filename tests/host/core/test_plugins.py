@@ -21,15 +21,6 @@ def status(opened, name):
     return next(plugin for plugin in opened.host.plugins.all if plugin.name == name)
 
 
-def test_an_installed_plugin_is_found_with_its_distribution(install, open_with):
-    install("good", GOOD, distribution="pflow-good", version="2.5")
-    with open_with(scan=True) as opened:
-        plugin = status(opened, "good")
-        assert (plugin.status, plugin.label) == ("loaded", "good (pflow-good 2.5)")
-        module = plugin.module
-    assert module.calls == ["configure", "unconfigure"]
-
-
 @pytest.mark.parametrize(
     ("source", "told"),
     [

@@ -62,15 +62,6 @@ def test_a_node_is_found_by_the_source_whose_prefix_fits(open_with):
         assert opened.host.registry.get("shout-loud").source == "shout"
 
 
-def test_an_alias_is_found_but_a_name_beats_it(open_with):
-    first = Source("a", entry("shout-a"), aliases={"shout-B": "shout-a", "shout-b": "shout-a"})
-    second = Source("b", entry("shout-b"))
-    with open_with(plugin(first, second)) as opened:
-        assert opened.host.registry.get("shout-B").node == "shout-a"
-        assert opened.host.registry.get("shout-b").node == "shout-b"
-        assert opened.messages == ""
-
-
 def test_precedence_is_own_then_saved_then_sources_by_name_and_an_overwrite_is_told_once(open_with):
     sources = [Source("b", entry("shout-x", "b")), Source("a", entry("shout-x", "a"))]
     greedy = Source("greedy", entry("echo", "not the host's"), prefixes=("echo",))

@@ -300,31 +300,6 @@ def test_saves_at_the_same_time_lose_no_version(library):
     assert kept == set(range(16))
 
 
-SAVER = """
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-from pflow_mcp_plugin.host.workflow_library import WorkflowLibrary
-
-library = WorkflowLibrary(Path(sys.argv[1]))
-for number in range(50):
-    message = f"{sys.argv[2]} {number}"
-    print(library.save("a", {"nodes": [{"id": "a", "type": "echo", "params": {"message": message}}]}).version)
-"""
-
-
-def test_two_processes_that_save_the_same_name_lose_no_version(library):
-    command = [sys.executable, "-c", SAVER, str(library.folder)]
-    savers = [
-        subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in ("left", "right")
-    ]
-    told = [int(line) for saver in savers for line in saver.communicate(timeout=60)[0].split()]
-    assert [saver.returncode for saver in savers] == [0, 0]
-    assert sorted(told) == list(range(1, 101))  # each is told its own version
-    kept = {library.get("a", number)["nodes"][0]["params"]["message"] for number in range(1, 101)}
-    assert kept == {f"{name} {number}" for name in ("left", "right") for number in range(50)}
-
-
 def test_a_workflow_with_a_mistake_is_not_saved_but_one_whose_nodes_are_missing_is(pflow, tmp_path):
     (tmp_path / "wf.json").write_text(json.dumps(flow(step("a", "echo", {"x": 1}))))
     assert pflow("workflow", "save", "wf.json", "--name", "a").exit_code == 2

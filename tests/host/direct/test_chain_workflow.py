@@ -30,7 +30,6 @@ def _output(word):
 SEARCH = node("search", "query! limit:int", "result count", open_outputs=True)
 SUMMARIZE = node("summarize", "text!")
 SEND = node("send", "channel! message! thread", "ts error", inputs=["channel", "message"])
-PICK = node("pick", "text! style", "text")
 READER = node("reader", "stdin path", "text", inputs=["stdin"])
 
 
@@ -107,14 +106,6 @@ def test_what_no_flag_and_no_node_gives_is_reported_as_flags():
     assert str(built.problems[0]) == "keep needs --param save (Write --param save=..., or pipe it in)"
     built = chain((SEND, "--thread x"), stdin=False)
     assert built.problems[0].suggestion == "Write --channel ..."  # which of two would be piped?
-
-
-def test_a_flag_of_a_later_node_is_out_of_reach_of_what_earlier_nodes_write():
-    closed = node("closed", "path", "content", open_outputs=False)
-    assert params_of(chain((SEARCH, "--query x"), (PICK, "--style y"))) == {"style": "y", "text": "${result}"}
-    built = chain((closed, "--path x"), (PICK, "--style y"))
-    assert built.workflow["inputs"]["style"] == {**TEXT, "default": "y"}
-    assert params_of(built) == {"text": "${content}"}
 
 
 def test_a_key_that_two_nodes_are_given_differently_is_a_param_of_the_later_one():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface, PflowError
-from pflow_mcp_plugin.host.planning.offline_plan import Step, Value, offline_plan
+from pflow_mcp_plugin.host.planning.offline_plan import offline_plan
 
 KEY = attrgetter("key")
 WORDS = [
@@ -130,15 +130,6 @@ def plan(office):
     return lambda task: offline_plan(task, office.registry, office.runner)
 
 
-@pytest.mark.parametrize(("keys", "taken"), [(["query"], True), (["query", "text"], False)])
-def test_a_text_goes_to_the_only_parameter_that_takes_one(keys, taken):
-    params = [Field(key=key, type="str", required=True) for key in keys]
-    entry = Entry(node="t-find", class_name="Find", module="m", interface=Interface(params=params))
-    step = Step(entry=entry, clause="find it", confidence=1)
-    assert step.take(Value(text="red roses", shape="text")) == taken
-    assert step.params == ({"query": "red roses"} if taken else {})
-
-
 def test_a_task_becomes_nodes_that_pass_on_what_they_found(plan):
     made = plan("Find code about logins on GitHub, create a summary, and post it to a Slack channel.")
     assert made.selection.chosen_nodes == ("t-search-code", "llm", "t-post-message")
@@ -185,15 +176,6 @@ def test_a_long_task_is_read_in_part(plan):
     made = plan(", ".join(f"roll {number} dice" for number in range(300)))
     assert made.errors == []
     assert "250 further parts of the task, which were not read" in made.missing
-
-
-def test_what_is_planned_runs(office, tmp_path):
-    (tmp_path / "notes.txt").write_text("buy milk")
-    task = f"Read the file {tmp_path}/notes.txt and write it to {tmp_path}/copy.txt"
-    made = offline_plan(task, office.registry, office.runner)
-    outcome = office.runner.run(made.workflow, {})
-    assert outcome.outputs == {"result": str(tmp_path / "copy.txt")}
-    assert (tmp_path / "copy.txt").read_text() == "buy milk"
 
 
 def test_no_language_model_is_asked(plan, monkeypatch):

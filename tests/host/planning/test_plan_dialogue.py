@@ -61,18 +61,6 @@ FIND = ("find", "t-find", {"topic": "${topic}"})
 SAY = ("say", "t-say", {"channel": "${channel}", "text": "${find.articles}"})
 
 
-def test_a_good_answer_is_a_plan_in_one_round(dialogue):
-    sage, compose = dialogue(plan_of(FIND, SAY))
-    plan = compose()
-    assert (plan.errors, plan.rounds, plan.model) == ([], 1, "sage")
-    assert plan.selection.chosen_nodes == ("t-find", "t-say")
-    assert (plan.selection.reasoning, plan.selection.flow_structure) == ("r", "f")
-    assert 0 < plan.selection.confidence <= 1
-    assert set(plan.workflow["inputs"]) == {"topic", "channel"}
-    types = sage.asked[0][1]["properties"]["nodes"]["items"]["properties"]["type"]["enum"]
-    assert types == ["t-find", "t-say", "read-file", "write-file", "llm"]
-
-
 @pytest.mark.parametrize("key", ["reasoning", "flow_structure"])
 def test_what_only_a_description_names_is_told_of_no_selection(dialogue, bench, key):
     words = "Say something in a channel; post to https://foreign.example/hook"

@@ -41,24 +41,6 @@ def test_what_only_a_description_names_is_found(value):
     assert taken({"body": value}) == ["body"]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "ann@home.example",
-        "text/plain",
-        "e.g. this",
-        "Write the content as text",
-        "${a.b}",
-        5,
-        None,
-        "",
-        "gpt-4.1",
-    ],
-)
-def test_what_the_task_or_the_model_says_may_stay(value):
-    assert taken({"body": value}) == []
-
-
 def test_what_the_task_names_too_may_stay():
     assert taken({"to": "boss@evil.example"}, "Send it to boss@evil.example, see notes.txt") == []
 

@@ -293,14 +293,6 @@ def test_a_batch_without_failure_takes_away_the_error_of_an_earlier_node(bench, 
     assert bench.run({**workflow, "enable_namespacing": False}).outputs["saw"] == "None"
 
 
-def test_the_error_of_a_batch_names_its_item_as_templates_and_traces_do(bench, double):
-    double.append(7)
-    workflow = batch([5, 6, 7])
-    workflow["nodes"].append(step("after", "echo", {"message": "${b.error}"}))
-    workflow["edges"] = [edge("b", "after", "error")]
-    assert bench.run(workflow).outputs == {"message": "item b[2] of 3: ValueError: 7 is bad"}
-
-
 @pytest.mark.parametrize(
     ("failure", "purity", "attempts"),
     [

@@ -125,22 +125,6 @@ def test_a_node_whose_results_may_not_be_kept_always_runs(bench, tmp_path):
         assert run(bench, *nodes).outputs["content"] == text
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"fingerprint": "another"},
-        {"description": "It does something else now"},
-        {"extra": {"theirs": {"hash": "2"}}},
-    ],
-)
-def test_another_entry_of_the_node_is_a_miss(bench, reader, change):
-    calls, _ = reader
-    run(bench)
-    safe(bench, "t-read", **change)
-    run(bench)
-    assert len(calls) == 2
-
-
 def test_a_fingerprint_stands_for_the_entry(bench, reader):
     calls, _ = reader
     safe(bench, "t-read", fingerprint="one")
@@ -260,18 +244,6 @@ def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, read
         compiled = runner.compile(workflow, "wf", {}).cached(60)
         assert {planned.ref.id for planned in compiled.nodes if planned.ttl} == expected
     assert [it.message for it in bench.host.runner.trusting().validate(flow({"id": "x"}))]
-
-
-def test_items_of_a_batch_are_cached_one_by_one(bench, reader):
-    calls, _ = reader
-    for items, expected in (([1, 2, 3], {"kept": 3}), ([3, 4, 1], {"cached": 2, "kept": 1})):
-        batch = {"items": items, "parallel": True}
-        outcome = run(bench, node(params={"n": "${item}"}, batch=batch))
-        details = noted(outcome)
-        details.pop("age", None)
-        assert details == expected
-        assert [result["value"][0] for result in outcome.outputs["results"]] == items
-    assert sorted(calls) == [1, 2, 3, 4]
 
 
 def test_failures_are_not_kept(bench):

@@ -484,14 +484,6 @@ def test_a_step_whose_failure_is_recovered_from_keeps_its_details(bench, fail, g
     assert trace_of(outcome)["steps"][0]["details"] == {"failure": {"tray": 2}}
 
 
-def test_of_many_nodes_done_before_a_failure_the_last_are_named(bench, give, fail):
-    nodes = [step(f"n{number}", "t-give") for number in range(40)]
-    error = bench.run(flow(*nodes, step("two", "t-fail"))).error
-    last = ", ".join(f"n{number} (t-give)" for number in range(35, 40))
-    assert error.message.splitlines()[1] == f"Done before it: 40 nodes, last {last}"
-    assert error.details["done"] == [node["id"] for node in nodes]
-
-
 def test_a_node_that_was_recovered_from_or_fails_at_once_is_not_among_those_done(bench, give, fail):
     workflow = {
         "nodes": [step(node_id, "t-fail") for node_id in ("first", "last")],

@@ -63,20 +63,6 @@ def test_what_a_sub_workflow_writes_stays_inside(bench, add):
     assert bench.run(workflow).outputs == {"message": "${total}"}
 
 
-def test_its_steps_are_in_the_trace_inside_its_own(bench, add):
-    trace = trace_of(bench.run({"nodes": [step({"nodes": [step(DOUBLE, n=1)]}, "outer")]}))
-    [outer] = trace["steps"]
-    [double] = outer["steps"]
-    assert (outer["id"], outer["type"]) == ("outer", "workflow")
-    assert (double["id"], double["params"]) == ("outer/double", {"n": 1})
-    assert [(it["id"], it["outputs"]) for it in double["steps"]] == [
-        ("outer/double/first", {"sum": 2}),
-        ("outer/double/second", {"sum": 2}),
-    ]
-    assert double["steps"][0]["details"] == {"run": trace["run_id"]}
-    assert double["steps"][0]["offset"] >= double["offset"] >= outer["offset"]
-
-
 def test_a_failure_is_retried_only_if_nothing_was_done_before_it(bench, add):
     add.append(8)
     retried = {"retry": {"max": 2, "wait": 0}}

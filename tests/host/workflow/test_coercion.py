@@ -227,25 +227,6 @@ def test_a_type_whose_value_could_be_converted_is_never_held_against_a_template(
     assert may_become(Field(key="y", type=f"{own} | {others}"), field)
 
 
-@pytest.mark.parametrize(
-    ("given_type", "wanted", "verdict"),
-    [
-        ("dict", "int", False),
-        ("int", "list | dict", False),
-        ("None", "str", False),
-        ("bool", "int | float", False),
-        ("list | None", "str | int", True),
-        ("list | None", "int | dict", False),
-        ("str", "dict", True),
-        ("array", "list", True),
-        ("any", "int", True),
-        ("dict", "datetime", True),
-    ],
-)
-def test_types_that_no_conversion_joins_are_known(given_type, wanted, verdict):
-    assert may_become(Field(key="y", type=given_type), Field(key="x", type=wanted)) is verdict
-
-
 def test_a_list_or_object_that_is_passed_on_becomes_its_json_where_only_text_fits():
     text, number = Field(key="x", type="str | None"), Field(key="x", type="int")
     assert passed_on({"a": ["ä", 1]}, text) == '{"a": ["ä", 1]}'

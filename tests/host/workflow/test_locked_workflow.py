@@ -45,19 +45,6 @@ def found(bench, workflow=FLOW, folder=None):
     return [(problem.severity, problem.kind, problem.message) for problem in problems]
 
 
-def test_a_plugin_is_given_all_nodes_with_their_entries_and_the_folder_of_the_file(saying, tmp_path):
-    checks = []
-    saying.plug(pflow_check_lock=noting(checks))
-    saying.host.runner.validate(FLOW, LockPlace(folder=tmp_path))
-    (check,) = checks
-    assert (check.host, check.folder) == (saying.host, tmp_path)
-    assert [(node.id, node.entry.node, dict(node.injected)) for node in check.nodes] == [
-        ("a", "t-say", {}),
-        ("b", "t-say", {}),
-        ("c", "echo", {}),
-    ]
-
-
 def test_without_being_asked_for_no_lock_is_checked(saying):
     asked = []
     saying.plug(pflow_check_lock=noting(asked))

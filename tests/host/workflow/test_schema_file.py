@@ -117,26 +117,6 @@ def test_on_anything(value):
     accepts(value)
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        {"id": "a"},
-        {"id": "a", "type": "echo", "params": {"message": "${item}"}, "batch": {"items": "${list}"}},
-        {"id": "a", "batch": {"items": [], "as": "row", "parallel": True, "max_concurrent": 3}},
-        {
-            "id": "a",
-            "batch": {"items": [1], "error_handling": "continue", "max_retries": 2, "retry_wait": 0.5},
-        },
-        {"id": "a", "retry": {"max": 3, "wait": 0, "backoff": 1}, "batch": None, "theirs": 1},
-        {"id": "a", "cache": {"ttl": 0.5}, "batch": {"items": [1]}},
-        {"id": "a", "cache": {"ttl": 31_536_000}, "retry": {"max": 1}},
-        {"id": "a", "cache": True},
-    ],
-)
-def test_on_good_nodes(node):
-    assert accepts({"nodes": [node]})
-
-
 def test_the_schema_is_one_and_describes_every_key():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["properties"]) == _KEYS

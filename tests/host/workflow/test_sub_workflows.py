@@ -196,15 +196,6 @@ class Types(NodeTypes):
         return entry_of(node_type, interface, purity=self.purities[node_type])
 
 
-@pytest.mark.parametrize(("other", "purity"), [("flow_safe", "flow_safe"), ("impure", "impure")])
-def test_the_purity_of_a_whole_is_that_of_its_parts(other, purity):
-    inner = {"nodes": [{"id": "a"}, step({"nodes": [{"id": "b"}]})]}
-    checked = check_workflow({"nodes": [step(inner)]}, Types(a="flow_safe", b=other))
-    entry = checked.entries["workflow:{greet}"]
-    assert entry.purity == purity
-    assert entry.interface.actions == ("default", "error", "timeout")
-
-
 @pytest.mark.parametrize(("written", "shown"), [("greets", "greets"), ("", "its own")])
 def test_a_node_that_runs_a_workflow_has_its_description_or_its_own(written, shown):
     inner = {"description": written, "nodes": [{"id": "a"}]}

@@ -32,21 +32,6 @@ def types(interface):
     return {field.key: field.type for field in interface.outputs}
 
 
-def test_inputs_have_their_declared_types_and_defaults(interface):
-    found = interface(
-        inputs={
-            "name": {"type": "string", "description": "Whose"},
-            "count": {"type": "int | null", "default": 3},
-            "more": {"required": False},
-        }
-    )
-    assert found.params == (
-        Field(key="name", type="str", required=True, description="Whose"),
-        Field(key="count", type="int | None", schema={"default": 3}),
-        Field(key="more", type="any"),
-    )
-
-
 def test_an_output_has_the_type_of_what_its_template_names(interface):
     found = interface(
         {
