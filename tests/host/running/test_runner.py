@@ -413,7 +413,7 @@ def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):
 
 def test_missing_node_types_alone_are_not_found(bench):
     with pytest.raises(PflowError) as caught:
-        bench.run(flow(step("a", "ecko")))
+        bench.run(flow(step("a", "ecko", {"message": 1})))
     assert caught.value.kind == "not_found"
     assert "echo" in caught.value.suggestions[0]
 

@@ -20,7 +20,7 @@ EFFECTS = {
 
 class Types(NodeTypes):
     def find(self, node_type):
-        if node_type == "unknown":
+        if node_type in ("unknown", ""):
             return None
         if node_type == "silent":
             return entry_of("silent", Interface(open=True, open_outputs=True), effects=("sends_data",))
