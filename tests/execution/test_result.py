@@ -43,6 +43,7 @@ def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
 
 
 GAVE_UP = "it gave up before any timeout of pflow had passed: ask it for less, or raise"
+REPLACE = "replace them with valid ones"
 REMOTE = {"transport": "http", "url": "https://s.example.com/mcp"}
 
 
@@ -64,6 +65,11 @@ REMOTE = {"transport": "http", "url": "https://s.example.com/mcp"}
             "invalid API key",
             {**REMOTE, "auth": {"type": "bearer", "token_env": "S_TOKEN"}},
             "its token was refused; set the variable S_TOKEN to a valid one",
+        ),
+        (
+            "401",
+            {**REMOTE, "headers": {"Authorization": "x"}},
+            f"the credentials in headers of server s (servers.toml) were refused; {REPLACE}",
         ),
         ("missing_scope", {**REMOTE, "auth": {"type": "oauth"}}, "run: pflow mcp login s"),
         ("rate limit exceeded, retry after 2 minutes", {}, "try again after 120 s"),

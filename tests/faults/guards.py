@@ -63,7 +63,7 @@ GUARDS = (
     Guard(2, "find_program", never("not_executable")),
     Guard(2, "_named_file", never("access")),
     Guard(3, "from_exit", never("calling")),
-    Guard(4, "_note_stray", always("strays")),
+    Guard(4, "_note_stray", never("strays")),
     Guard(4, "_on_unreadable", drop("invalid_json")),
     Guard(5, "MessageStream.end", drop("unfinished")),
     Guard(6, "_on_unreadable", never("encode")),

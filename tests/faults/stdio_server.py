@@ -111,7 +111,7 @@ class LogsOnStdout(Plain):
         write(b"starting with secret-7\nlistening\n")
 
     def call(self, request: Message) -> None:
-        write(b"called\n")
+        write(b'called\n{"level": "info"}\n')
         super().call(request)
 
 

@@ -147,7 +147,7 @@ def _how_to_log_in(server: Server, challenge: Mapping[str, str], config_file: Pa
         return f"if it needs a token, set it in env of server {name}{file}"
     if auth or any(header.lower() == "authorization" for header in server.headers):
         place = "auth" if auth else "headers"
-        return f"the credentials in {place} of server {name} were refused; replace them with valid ones"
+        return f"the credentials in {place} of server {name}{file} were refused; replace them with valid ones"
     variable = f"{name.replace('-', '_').upper()}_TOKEN"
     return (
         f'get a token from its operator, and set auth = {{ type = "bearer", token = "${{{variable}}}" }} '
