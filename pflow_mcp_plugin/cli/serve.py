@@ -18,7 +18,8 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
-from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report, RunOptions
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
@@ -141,6 +142,16 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 @click.option(
     "--no-shell", is_flag=True, help="Run no node that runs programs or code, such as shell, for any client."
 )
+@click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file, at each run.")
+@click.option(
+    "--cache",
+    is_flag=False,
+    flag_value="1h",
+    metavar="[TTL]",
+    help="Let each run reuse results of read-only nodes that are younger than TTL; by default an hour.",
+)
+@click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none.")
+@click.option("--trust-readonly", is_flag=True, help="Trust nodes that claim to be read-only, at each run.")
 @click.option(
     "--workflows",
     "workflows",
@@ -236,6 +247,7 @@ def serve(
         return set_up_client(context, **setup, quiet=as_json)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
+    run_options = _run_options({key: options.pop(key) for key in attrs.fields_dict(RunOptions)})
     _require_http_options(context, options)
     over_http = options["http_address"] is not None
     if over_http and root:
@@ -255,7 +267,7 @@ def serve(
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        return Report(exit_code=_serve_http(host, offer, options, inherited, show_secrets))
+        return Report(exit_code=_serve_http(host, offer, options, inherited, show_secrets, run_options))
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -266,10 +278,19 @@ def serve(
         served = attrs.evolve(
             offer.options(folder),
             keeper=lambda: keeper,
+            run_options=run_options,
             show_secrets=show_secrets,
             secrets=frozenset({inherited} if inherited else ()),
         )
         return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
+
+
+def _run_options(given: dict[str, Any]) -> RunOptions:
+    """Return the options of each run; raise if `--cache` is not a time, or conflicts."""
+    text = given["cache"]
+    if text is not None and (seconds := seconds_in(text)) is None:
+        raise click.UsageError(f"--cache: {text!r} is not a time such as 90s, 15m, 1h or 2d")
+    return RunOptions(**{**given, "cache": None if text is None else seconds})
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
@@ -316,6 +337,7 @@ def _serve_http(
     options: Mapping[str, Any],
     inherited: str | None,
     show_secrets: Callable[[], bool],
+    run_options: RunOptions,
 ) -> int:
     """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
     from pflow_mcp_plugin.redaction import Redactor
@@ -336,6 +358,7 @@ def _serve_http(
         offer.options(),
         caller=http_caller,
         keeper=kept.keeper,
+        run_options=run_options,
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
         show_secrets=show_secrets if options["issuer"] is None else lambda: False,
         secrets=frozenset({token, inherited or ""} - {""}),

@@ -10,8 +10,8 @@ A plugin author needs this package and nothing else from the host:
 - `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
   It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
-- `run_requests`: what a program that starts a run gives it: `RunOrigin`, `RunControl`, `Keeper`; and how it
-  ended: `Outcome`.
+- `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
+  `Keeper`; and how it ended: `Outcome`.
 - `progress`, `runners`: how far a run has come: `Progress`; for a single node `NodeOutcome` with `ValuePath`.
 - `libraries`: what a host finds for a task in words, too: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
     from pflow_mcp_plugin.contract.progress import Progress
     from pflow_mcp_plugin.contract.registries import Registry
-    from pflow_mcp_plugin.contract.run_requests import THE_USER, Keeper, Outcome, RunControl, RunOrigin
+    from pflow_mcp_plugin.contract.run_requests import (
+        THE_USER,
+        Keeper,
+        Outcome,
+        RunControl,
+        RunOptions,
+        RunOrigin,
+    )
     from pflow_mcp_plugin.contract.runners import NodeOutcome, Runner, ValuePath
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, Workflow
     from pflow_mcp_plugin.contract.suggestions import Suggestion
@@ -76,6 +83,7 @@ else:
         "Registry": "registries",
         "Run": "runs",
         "RunControl": "run_requests",
+        "RunOptions": "run_requests",
         "RunOrigin": "run_requests",
         "Runner": "runners",
         "SavedWorkflow": "libraries",
@@ -134,6 +142,7 @@ __all__ = [
     "Report",
     "Run",
     "RunControl",
+    "RunOptions",
     "RunOrigin",
     "Runner",
     "SavedWorkflow",

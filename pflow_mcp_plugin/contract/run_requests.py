@@ -81,6 +81,40 @@ THE_USER = RunOrigin()
 """The origin of a run that the user started."""
 
 
+USUAL_TTL = 3_600.0
+"""Seconds for which a kept result is used where nobody says for how long."""
+
+
+@attrs.frozen(kw_only=True)
+class RunOptions:
+    """How the user wants runs to be made in any host, wherever they begin.
+
+    Attributes:
+        trust_readonly: Nodes that claim to only read are believed.
+        locked: Nodes that differ from a lock file are refused.
+        cache: The results of read-only nodes are kept, and used for so many seconds; None leaves it to nodes.
+        no_cache: No results are kept or used.
+
+    Raises:
+        PflowError: `cache` and `no_cache` exclude each other.
+    """
+
+    trust_readonly: bool = attrs.field(default=False, validator=flag)
+    locked: bool = attrs.field(default=False, validator=flag)
+    cache: float | None = None
+    no_cache: bool = attrs.field(default=False, validator=flag)
+
+    def __attrs_post_init__(self) -> None:
+        from pflow_mcp_plugin.contract.problems import PflowError
+
+        if self.cache is not None and self.no_cache:
+            raise PflowError("--cache and --no-cache exclude each other", kind="usage")
+
+
+USUAL_OPTIONS = RunOptions()
+"""The options of a run of which nothing is asked."""
+
+
 class RunControl:
     """Follows and cancels one run in any host; safe to use from any thread.
 

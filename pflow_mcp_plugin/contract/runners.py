@@ -13,7 +13,14 @@ import attrs
 from pflow_mcp_plugin.contract.entries import Field, Interface
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
-from pflow_mcp_plugin.contract.run_requests import THE_USER, Outcome, RunControl, RunOrigin
+from pflow_mcp_plugin.contract.run_requests import (
+    THE_USER,
+    USUAL_OPTIONS,
+    Outcome,
+    RunControl,
+    RunOptions,
+    RunOrigin,
+)
 from pflow_mcp_plugin.contract.validators import items, text, valid_name
 
 
@@ -48,6 +55,19 @@ class Runner(ABC):
         Raises:
             PflowError: Kind `validation`, `not_found` or `config`, before anything has run.
         """
+
+    def with_options(self, options: RunOptions) -> Runner:
+        """Return a runner whose runs and checks have these options; by default, only the usual ones.
+
+        Args:
+            options: What the user asked for.
+
+        Raises:
+            PflowError: The host does not have one of them.
+        """
+        if options != USUAL_OPTIONS:
+            raise PflowError("This host has no options for runs", kind="usage")
+        return self
 
     def run_node(
         self,

@@ -24,12 +24,15 @@ from typing import Any, NoReturn, cast
 import attrs
 import pocketflow
 
-from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError
+from pflow_mcp_plugin.contract import Entry, Interface, Outcome, PflowError, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
-from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode, compile_workflow
+from pflow_mcp_plugin.host.running import WorkflowRunner
+from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
@@ -47,11 +50,13 @@ class Script:
 
     Args:
         name: For messages and the trace.
+        options: The options of its runs; its command line may add some.
         settings: The workflow's other keys: `inputs`, `outputs`, `mappings`, `enable_namespacing`...
     """
 
-    def __init__(self, name: str, **settings: JSON) -> None:
+    def __init__(self, name: str, *, options: RunOptions = USUAL_OPTIONS, **settings: JSON) -> None:
         self.name = name
+        self.options = options
         self._settings = settings
         self._nodes: dict[str, ScriptNode] = {}
 
@@ -100,7 +105,7 @@ class Script:
             PflowError: The workflow or its inputs are invalid; nothing has run.
         """
         with open_host() as host:
-            return host.runner.run_compiled(self._compile(host, start, inputs), inputs)
+            return self._runner(host).run_compiled(self._compile(host, start, inputs), inputs)
 
     def main(self, start: ScriptNode, arguments: Sequence[str] | None = None) -> int:
         """Run the Python program: inputs as `--name value` or `name=value`, outputs as JSON on stdout.
@@ -138,6 +143,9 @@ class Script:
         )
         parser.add_argument("values", nargs="*", metavar="NAME=VALUE", help="an input by its name")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
+        for flag in ("--locked", "--no-cache", "--trust-readonly"):
+            parser.add_argument(flag, action="store_true", help="as of pflow run")
+        parser.add_argument("--cache", metavar="TTL", help="as of pflow run: --cache, or --cache=15m")
         inputs = self._settings.get("inputs")
         declared = dict(inputs) if isinstance(inputs, Mapping) else {}
         for name, spec in declared.items():
@@ -147,18 +155,31 @@ class Script:
             flag, about = f"--{name}", _help(", ".join(filter(None, notes)))
             with suppress(argparse.ArgumentError):  # called like an option of the program: NAME=VALUE only
                 parser.add_argument(flag, dest=flag, metavar="VALUE", help=about)
-        found = vars(parser.parse_intermixed_args(words))
+        alone = f"--cache={USUAL_TTL:g}"
+        found = vars(parser.parse_intermixed_args([alone if it == "--cache" else it for it in words]))
+        self._take(found)
         flags = ((name, found.get(f"--{name}")) for name in declared)
         return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        """Use the options of a run that a program's command line has."""
+        given = {name: found[name] for name in attrs.fields_dict(RunOptions) if found[name]}
+        if "cache" in given:
+            given["cache"] = seconds_in(given["cache"])
+            if given["cache"] is None:
+                raise PflowError(f"--cache: {found['cache']!r} is not a time such as 15m", kind="usage")
+        self.options = attrs.evolve(self.options, **given)
 
     def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
         with open_host() as host:
             self._compile(host, start, inputs)
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, object]) -> Compiled:
-        types = _Types(host, self._nodes)
-        compiled = compile_workflow(self.workflow(start), self.name, types, host, host.plugins, inputs)
+        compiled = self._runner(host).compile(self.workflow(start), self.name, inputs)
         return attrs.evolve(compiled, nodes=tuple(map(self._of_own_class, compiled.nodes)))
+
+    def _runner(self, host: EmbeddedHost) -> WorkflowRunner:
+        return WorkflowRunner(host, _Types(host, self._nodes), host.plugins, options=self.options)
 
     def _of_own_class(self, planned: PlannedNode) -> PlannedNode:
         own = self._nodes[planned.ref.id].node_class

@@ -23,8 +23,9 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import THE_USER, Host, Keeper, PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.contract import THE_USER, Host, Keeper, PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.server import envelopes
@@ -100,6 +101,7 @@ class ServingOptions:
     Attributes:
         root: The only folder from which files may be read; None where no file may.
         caller: Returns who sent a request.
+        run_options: The options of each run and check.
         keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
         secrets: What else no answer and no trace may contain, such as the token of the server.
@@ -111,6 +113,7 @@ class ServingOptions:
 
     root: Path | None = None
     caller: Caller = the_user
+    run_options: RunOptions = USUAL_OPTIONS
     keeper: Callable[[], Keeper | None] = lambda: None
     show_secrets: Callable[[], bool] = lambda: False
     secrets: frozenset[str] = frozenset()
@@ -279,6 +282,7 @@ class _Handlers:
             origin=attrs.evolve(options.caller(context), keeper=options.keeper()),
             control=control,
             show_secrets=options.show_secrets(),
+            run_options=options.run_options,
         )
 
     def _offered(self) -> Sequence[ServedTool]:

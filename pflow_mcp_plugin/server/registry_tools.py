@@ -25,7 +25,7 @@ from pflow_mcp_plugin.server.envelopes import (
     object_of,
     success,
 )
-from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool, runner_of
+from pflow_mcp_plugin.server.served_tool import Claims, ServedRequest, ServedTool
 from pflow_mcp_plugin.server.workflow_tools import ended
 
 SEARCH_LIMIT = 50
@@ -40,7 +40,7 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `registry_run`: the outputs of a node, with every path inside them."""
-    ran = runner_of(request.host).run_node(
+    ran = request.runner.run_node(
         arguments["node_type"],
         arguments.get("parameters", {}),
         origin=request.origin,

@@ -150,7 +150,7 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
     def answer(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
         if given.saved:
             workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
-        outcome = runner_of(request.host).run(
+        outcome = request.runner.run(
             given.workflow, arguments, name=given.name, origin=request.origin, control=request.control
         )
         if outcome.error is not None:

@@ -17,11 +17,13 @@ from pflow_mcp_plugin.contract import (
     Problem,
     RunControl,
     Runner,
+    RunOptions,
     RunOrigin,
     Settings,
     Traces,
 )
 from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 
@@ -35,6 +37,7 @@ class ServedRequest:
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
         show_secrets: Whether the user's config allows secret settings to be shown.
+        run_options: The options of each run and check.
     """
 
     host: Host
@@ -42,6 +45,12 @@ class ServedRequest:
     origin: RunOrigin = THE_USER
     control: RunControl = attrs.field(factory=RunControl)
     show_secrets: bool = False
+    run_options: RunOptions = USUAL_OPTIONS
+
+    @property
+    def runner(self) -> Runner:
+        """What makes the runs and checks of the request."""
+        return runner_of(self.host).with_options(self.run_options)
 
 
 @attrs.frozen(kw_only=True)

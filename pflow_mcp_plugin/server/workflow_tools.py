@@ -31,7 +31,6 @@ from pflow_mcp_plugin.server.served_tool import (
     ServedRequest,
     ServedTool,
     library_of,
-    runner_of,
     shown,
     traces_of,
 )
@@ -49,7 +48,7 @@ def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     given = given_workflow(request, arguments["workflow"])
     if given.saved:
         workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
-    outcome = runner_of(request.host).run(
+    outcome = request.runner.run(
         given.workflow,
         arguments.get("parameters", {}),
         name=given.name,
@@ -62,7 +61,7 @@ def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
 def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_validate`: every problem of a workflow, and its normal form."""
     given = given_workflow(request, arguments["workflow"])
-    problems = runner_of(request.host).validate(given.workflow)
+    problems = request.runner.validate(given.workflow)
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         raise PflowError(
@@ -71,7 +70,7 @@ def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
             problems=(*errors, *(problem for problem in problems if problem.severity != "error")),
             suggestions=tuple(dict.fromkeys(it.suggestion for it in errors if it.suggestion))[:10],
         )
-    normal = runner_of(request.host).normalise(given.workflow)
+    normal = request.runner.normalise(given.workflow)
     return success({"valid": True, "problems": [it.to_dict() for it in problems], "workflow": normal})
 
 

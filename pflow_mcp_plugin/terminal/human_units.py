@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,16 @@ if TYPE_CHECKING:
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _RECENT_DAYS = 30
 """The days for which an age is shown; older times are shown as a date."""
+
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
+_UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
+
+
+def seconds_in(text: str) -> float | None:
+    """Return the seconds of a time as people type it, such as `90`, `90s`, `15m`, `1h` or `2d`."""
+    match = _DURATION.fullmatch(text)
+    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
 
 
 def count_text(count: int, noun: str) -> str:

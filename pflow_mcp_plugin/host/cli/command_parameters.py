@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract import PflowError, RunOptions
+from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _MOST_DAYS = 365
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -25,11 +25,10 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     """Read an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
-    match = _DURATION.fullmatch(value)
-    if match is None:
+    result = seconds_in(value)
+    if result is None:
         raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
-    result = float(match[1]) * _SECONDS[match[2] or "s"]
-    if result > _MOST_DAYS * _SECONDS["d"]:
+    if result > _MOST_DAYS * 86_400:
         raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
     return result
 
@@ -54,17 +53,15 @@ def limit_option(default: int, what: str = "results") -> Callable[[Decorated], D
 
 
 class WithLoneOption(click.Command):
-    """A command with options that take a value only after `=`, as in `--cache=1h`, else that in `lone`."""
+    """A command with an option that takes a value only after `=`, as in `--cache=1h`."""
 
-    def __init__(self, *arguments: Any, lone: Mapping[str, str], **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._lone = lone
+    _lone: ClassVar[Mapping[str, str]] = {"--cache": f"{USUAL_TTL:g}"}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
-            if word in self._lone and _DURATION.fullmatch(following):
+            if word in self._lone and seconds_in(following) is not None:
                 step = f"Write {word}={following}"
                 raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
         return super().parse_args(ctx, self.spelled_out(args))
@@ -74,6 +71,30 @@ class WithLoneOption(click.Command):
         end = words.index("--") if "--" in words else len(words)
         given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
         return [*given, *words[end:]]
+
+
+def run_options(command: Decorated) -> Decorated:
+    """Give a command that runs something the options of `RunOptions`."""
+    cache = (
+        "Reuse results of read-only nodes from earlier runs that are younger than TTL, such as 90s, 15m or "
+        "2d; by default an hour."
+    )
+    options = (
+        click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file."),
+        click.option("--cache", callback=seconds, metavar="[=TTL]", help=cache),
+        click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none."),
+        click.option(
+            "--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def taken_options(options: dict[str, Any]) -> RunOptions:
+    """Take the options of `run_options` out of those of a command."""
+    return RunOptions(**{name: options.pop(name) for name in attrs.fields_dict(RunOptions)})
 
 
 _RUNS = 50

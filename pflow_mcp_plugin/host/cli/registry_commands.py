@@ -10,7 +10,14 @@ import attrs
 import click
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Report
-from pflow_mcp_plugin.host.cli.command_parameters import limit_option, node_names, node_sources
+from pflow_mcp_plugin.host.cli.command_parameters import (
+    WithLoneOption,
+    limit_option,
+    node_names,
+    node_sources,
+    run_options,
+    taken_options,
+)
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.standard_streams import printed, to_json
 from pflow_mcp_plugin.terminal.human_units import count_text
@@ -87,12 +94,15 @@ def describe(host: EmbeddedHost, nodes: tuple[str, ...]) -> Report:
     return Report(data=data if len(nodes) > 1 else data[0], text=lambda: _descriptions(entries))
 
 
-@click.command()
+@click.command(cls=WithLoneOption)
 @click.argument("node", shell_complete=node_names)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--allow-extra", is_flag=True, help="Let the node take parameters that are not declared.")
+@run_options
 @click.pass_obj
-def run(host: EmbeddedHost, node: str, params: tuple[str, ...], *, allow_extra: bool) -> Report:
+def run(
+    host: EmbeddedHost, /, node: str, params: tuple[str, ...], *, allow_extra: bool, **options: Any
+) -> Report:
     """Run the node type NODE once and show its result, with the type of every path in it.
 
     Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
@@ -103,14 +113,14 @@ def run(host: EmbeddedHost, node: str, params: tuple[str, ...], *, allow_extra: 
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
 
-    words = parse_inputs(params)
+    words, runner = parse_inputs(params), host.runner.with_options(taken_options(options))
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
         fields = entry.interface.fields
         given: dict[str, Any] = {
             name: typed(text, fields[name]) if name in fields else text for name, text in words.items()
         }
-        ran = host.runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
+        ran = runner.run_node(node, given, watcher=watcher, allow_extra=allow_extra)
     outcome, shape = ran.outcome, ran.structure
     return attrs.evolve(
         outcome_report(outcome),

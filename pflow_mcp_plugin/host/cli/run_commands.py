@@ -13,17 +13,23 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError, Problem, Report, RunControl
+from pflow_mcp_plugin.contract import PflowError, Problem, Report, RunControl, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-from pflow_mcp_plugin.host.cli.command_parameters import WithLoneOption, files, seconds, time_limit, workflows
+from pflow_mcp_plugin.host.cli.command_parameters import (
+    WithLoneOption,
+    files,
+    run_options,
+    taken_options,
+    time_limit,
+    workflows,
+)
 from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
-from pflow_mcp_plugin.host.workflow.compilation import LockPlace, PlannedNode
-from pflow_mcp_plugin.host.workflow.constructs import USUAL_TTL
+from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import follow, resolve
 from pflow_mcp_plugin.host.workflow.workflow_document import bind_inputs
@@ -74,7 +80,7 @@ class _RunCommand(WithLoneOption):
             raise PflowError(error.format_message(), suggestions=tuple(steps), kind="usage") from error
 
 
-@click.command(cls=_RunCommand, lone={"--cache": f"{USUAL_TTL:g}"})
+@click.command(cls=_RunCommand)
 @click.argument("workflow", shell_complete=workflows)
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=_input_names)
 @click.option(
@@ -87,17 +93,8 @@ class _RunCommand(WithLoneOption):
 @click.option(
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
-@click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file.")
-@click.option(
-    "--cache",
-    callback=seconds,
-    metavar="[=TTL]",
-    help="Reuse results of read-only nodes from earlier runs that are younger than TTL, such as 90s, 15m or "
-    "2d; by default an hour.",
-)
-@click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none.")
+@run_options
 @click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
-@click.option("--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only.")
 @click.option(
     "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
 )
@@ -113,7 +110,6 @@ def run(
     inputs_file: str | None,
     *,
     trace: bool,
-    locked: bool,
     **options: Any,
 ) -> Report:
     """Run WORKFLOW, a JSON or YAML file or the name of a saved workflow, with inputs given as NAME=VALUE.
@@ -124,17 +120,15 @@ def run(
         raise PflowError("--quiet and --verbose exclude each other", kind="usage")
     detail: Detail | None = None if options["quiet"] else "verbose" if options["verbose"] else "usual"
     place = place_of(host, workflow)
-    runner = host.runner.at(place)
+    runner = host.runner.at(place).with_options(taken_options(options))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
-    runner = runner.trusting() if options["trust_readonly"] else runner
     typed = parse_inputs(inputs)
-    lock = _lock_place(place) if locked else None
     with _locating(_file(host, place)):
         document = find_workflow(host, workflow)
-        compiling = partial(runner.compile, document, workflow, lock=lock)
+        compiling = partial(runner.compile, document, workflow)
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
         values = complete_inputs(document, typed, inputs_file, compiling, setting)
-        compiled = _with_reuse(host, compiling(values), options["cache"], no_cache=options["no_cache"])
+        compiled = compiling(values)
     if options["dry_run"]:
         for warning in (*compiled.warnings, *compiled.unmet):
             host.report(warning)
@@ -176,21 +170,6 @@ def _limited(seconds: float | None) -> Iterator[tuple[RunControl, threading.Even
         timer.cancel()
 
 
-def _with_reuse(host: EmbeddedHost, compiled: Compiled, cache: float | None, *, no_cache: bool) -> Compiled:
-    """Return the plan of a run that uses results of the last `cache` seconds; None if nodes say which."""
-    if cache is None:
-        return compiled.uncached() if no_cache else compiled
-    if no_cache:
-        raise PflowError("--cache and --no-cache exclude each other", kind="usage")
-    cached = compiled.cached(cache)
-    if all(node.ttl is None for node in cached.every()):
-        claims = any(node.ref.entry.claimed_purity for node in cached.every())
-        step = "If you trust the nodes that claim to be read-only: --trust-readonly" if claims else ""
-        message = "No node of this workflow can be cached: none is known to be read-only"
-        host.report(Problem(message=message, suggestion=step, severity="warning", kind="usage"))
-    return cached
-
-
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="WORKFLOW...", shell_complete=workflows)
 @click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
@@ -224,16 +203,15 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
     file = _file(host, place)
     with _locating(file):
         document = find_workflow(host, workflow)
-    lock = _lock_place(place) if locked else None
-    runner = host.runner.at(place)
+    runner = host.runner.at(place).with_options(RunOptions(locked=locked))
     runner = runner.allowing_extra() if allow_extra else runner
     listed: dict[str, object] = {}
     sound = f"{workflow} is valid"
     if flows:
-        problems, found = runner.validate_flows(document, lock)
+        problems, found = runner.validate_flows(document)
         listed = {"flows": [flow.to_dict() for flow in found.flows]}
     else:
-        problems = runner.validate(document, lock)
+        problems = runner.validate(document)
     problems = located(problems, file)
     data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
     report = findings_report(workflow, problems, sound, data=data, kind="validation", details=listed)
@@ -259,11 +237,6 @@ def _joined(reports: Mapping[str, Report]) -> Report:
     message = f"{len(invalid)} of {len(reports)} workflows are invalid: {', '.join(invalid)}"
     error = PflowError(message, problems=tuple(named), kind="validation") if invalid else None
     return Report(data=data, text=text, error=error)
-
-
-def _lock_place(place: WorkflowPlace) -> LockPlace:
-    """Return where the lock file of a workflow may be: beside its file, if it is one."""
-    return LockPlace(folder=place.file.parent if place.file else None)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from textwrap import wrap
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, Host, Library, PflowError, Problem, Report
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.direct.chain_workflow import ChainWorkflow, NodeLink, chain_workflow
 from pflow_mcp_plugin.host.direct.link_words import (
     OPTIONS,
@@ -107,7 +108,7 @@ class DirectRun:
         refuse(built.problems)
         name = " then ".join(link.node for link in chain.links)
         with unwritten("The command line"):
-            return self.runner.compile(built.workflow, name, inputs or {})
+            return self.runner.with_options(chain.options).compile(built.workflow, name, inputs or {})
 
     def _kept(self, chain: Chain, links: Sequence[NodeLink]) -> Report:
         """Save the chain as a workflow, or show it."""
@@ -164,6 +165,9 @@ def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) ->
                 message = f"{option} is for a workflow that is saved or printed"
                 step = f"Add --save NAME or --print, or leave out {option}"
                 problems.append(Problem(message=message, suggestion=step, kind="usage"))
+        if chain.is_kept and chain.options != USUAL_OPTIONS:
+            message = "--cache, --no-cache, --locked and --trust-readonly are for a run"
+            problems.append(Problem(message=message, suggestion="Give them to pflow run", kind="usage"))
         problems += chain_workflow(links, has_stdin=True, is_kept=chain.is_kept).problems
     refuse(problems, unknown)
     return links
@@ -299,6 +303,9 @@ _OPTIONS = (
     ("--param NAME=VALUE", "Set a parameter by its exact name; @ and - mean nothing in VALUE"),
     ("--params JSON|@FILE|-", "Set parameters by their exact names, from a JSON object"),
     ("--allow-extra", "Let nodes take parameters that are not declared"),
+    ("--cache[=TTL]", "Reuse results of read-only nodes, of the last hour by default; or --no-cache"),
+    ("--locked", "Refuse nodes that differ from the lock file"),
+    ("--trust-readonly", "Trust nodes that claim to be read-only"),
     ("--json", "Print one JSON object"),
     ("-h, --help", "Show the flags of a node"),
 )

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import attrs
 
-from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem
+from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem, RunOptions
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.storage import read_regular, read_special
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 SEPARATORS = ("then", ">>")
 """The words between two nodes; a shell takes an unquoted `>>` for itself."""
@@ -27,11 +29,16 @@ _FORMS = {
     PARAMS: "JSON|@FILE|-",
 }
 """pflow's options that take a value, and how it is shown."""
-_SWITCHES = ("--print", "--allow-extra", "--json", "--help")
+_CACHE = "--cache"
+"""The option whose value follows only after `=`."""
+_SWITCHES = (
+    *("--print", "--allow-extra", "--json", "--help"),
+    *("--trust-readonly", "--locked", "--no-cache"),
+)
 _SHORT_HELP = "-h"
 """Asks for help where a flag may stand; as the value of a flag it is text."""
 
-OPTIONS = frozenset((*_FORMS, *_SWITCHES))
+OPTIONS = frozenset((*_FORMS, *_SWITCHES, _CACHE))
 """pflow's options, which win over flags of the same name."""
 
 
@@ -48,14 +55,15 @@ class Chain:
     """A chain as typed: its links, and the options of pflow, which may stand anywhere among them.
 
     It is saved under the name `save` if there is one, or only shown as a workflow, of which `inputs` are the
-    flags that become inputs. `help_of` is the place of the link whose help is wanted. `problems` are those of
-    the words, apart from flags of nodes.
+    flags that become inputs; otherwise it runs with `options`. `help_of` is the place of the link whose help
+    is wanted. `problems` are those of the words, apart from flags of nodes.
     """
 
     links: tuple[Link, ...]
     save: str = ""
     is_shown: bool = False
     allows_extra: bool = False
+    options: RunOptions = USUAL_OPTIONS
     inputs: tuple[str, ...] = ()
     description: str = ""
     help_of: int | None = None
@@ -92,6 +100,7 @@ class _Reader:
             save=self._only("--save"),
             is_shown="--print" in self._options,
             allows_extra="--allow-extra" in self._options,
+            options=self._run_options(),
             inputs=tuple(self._options.get("--input", ())),
             description=self._only("--description"),
             help_of=self._help_of,
@@ -107,11 +116,13 @@ class _Reader:
             self._links.append([])
         elif word == "--":
             self._wrong("-- is not needed: a flag takes the word that follows it", "Remove it")
+        elif name == _CACHE:
+            self._options.setdefault(name, []).append(value if equals else f"{USUAL_TTL:g}")
         elif name in _SWITCHES:
             self._switch(name, word)
         elif word == _SHORT_HELP and not (
             # The flag of a node before it may take it as its value.
-            before.startswith("--") and "=" not in before and before not in _SWITCHES
+            before.startswith("--") and "=" not in before and before not in (*_SWITCHES, _CACHE)
         ):
             self._switch("--help", "--help")
         elif name in _FORMS:
@@ -137,6 +148,20 @@ class _Reader:
         if name == "--help":
             self._help_of = len(self._links) - 1
         self._options.setdefault(name, [])
+
+    def _run_options(self) -> RunOptions:
+        given, text = self._options, self._only(_CACHE)
+        seconds = seconds_in(text)
+        if _CACHE in given and seconds is None:
+            self._wrong(f"{text!r} is not a time such as 90s, 15m, 1h or 2d", f"Write {_CACHE}=1h")
+        if _CACHE in given and "--no-cache" in given:
+            self._wrong(f"{_CACHE} and --no-cache exclude each other", "Remove one")
+        return RunOptions(
+            trust_readonly="--trust-readonly" in given,
+            locked="--locked" in given,
+            cache=seconds,
+            no_cache="--no-cache" in given and _CACHE not in given,
+        )
 
     def _only(self, name: str) -> str:
         values = self._options.get(name, [])

@@ -24,9 +24,11 @@ from pflow_mcp_plugin.contract import (
     Problem,
     RunControl,
     Runner,
+    RunOptions,
     RunOrigin,
 )
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
@@ -48,7 +50,7 @@ from pflow_mcp_plugin.host.workflow import (
     trusted,
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
-from pflow_mcp_plugin.host.workflow.compilation import denied_flows
+from pflow_mcp_plugin.host.workflow.compilation import LockPlace, denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
-    from pflow_mcp_plugin.host.workflow.compilation import LockPlace
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
 
@@ -74,10 +75,10 @@ class WorkflowRunner(Runner):
 
     `max_steps` is how many node executions one run of a workflow may take; see `flow` for the default.
     `engine` opens the executor that runs the items of parallel batches, threads by default. `place` is where
-    the workflows are, so where those that they run are looked up.
+    the workflows are, so where those that they run are looked up, and `options` those of each run and check.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a host, and what its runs are to be
         self,
         host: Host,
         types: NodeTypes,
@@ -86,22 +87,23 @@ class WorkflowRunner(Runner):
         max_steps: int | None = None,
         engine: Engine | None = None,
         place: WorkflowPlace | None = None,
+        options: RunOptions = USUAL_OPTIONS,
     ) -> None:
         self._host = host
-        self._types = types
+        self._given = types
+        self._types = ChangedEntries(types, trusted) if options.trust_readonly else types
+        self._options = options
         self._plugins = plugins
         self._max_steps = max_steps
         self._engine = engine
         self._place = place or WorkflowPlace(library=host)
 
-    def validate(self, workflow: JSONObject, lock: LockPlace | None = None) -> Sequence[Problem]:
+    def validate(self, workflow: JSONObject) -> Sequence[Problem]:
         """Return every problem of a workflow, and differences from its lock files; nothing is run."""
         checked = self._checked(workflow)
-        return (*self._problems(checked, lock), *denied_flows(checked, self._host.paths.config))
+        return (*self._problems(checked), *denied_flows(checked, self._host.paths.config))
 
-    def validate_flows(
-        self, workflow: JSONObject, lock: LockPlace | None = None
-    ) -> tuple[Sequence[Problem], FoundFlows]:
+    def validate_flows(self, workflow: JSONObject) -> tuple[Sequence[Problem], FoundFlows]:
         """Return every problem of a workflow, and its data flows, which are problems too."""
         from pflow_mcp_plugin.host.flow_policy import FlowPolicy, read_policy
         from pflow_mcp_plugin.host.workflow.data_flows import find_flows
@@ -109,18 +111,24 @@ class WorkflowRunner(Runner):
         checked = self._checked(workflow)
         policy = read_policy(self._host.paths.config) or FlowPolicy()
         found = find_flows(checked, policy, every=True)
-        return (*self._problems(checked, lock), *found.problems), found
+        return (*self._problems(checked), *found.problems), found
 
     def _checked(self, workflow: JSONObject) -> Checked:
         return check_workflow(workflow, self._types, place=self._place)
 
-    def _problems(self, checked: Checked, lock: LockPlace | None) -> Sequence[Problem]:
+    def _problems(self, checked: Checked) -> Sequence[Problem]:
         problems = (*checked.problems, *checked.unmet)
-        if lock is None:
+        if self._lock is None:
             return problems
         from pflow_mcp_plugin.host.workflow.compilation import check_lock
 
-        return (*problems, *check_lock(checked, lock, self._types, self._host, self._plugins))
+        return (*problems, *check_lock(checked, self._lock, self._types, self._host, self._plugins))
+
+    @property
+    def _lock(self) -> LockPlace | None:
+        """Where a lock file may be: beside the workflow's file, if it is one; None without the option."""
+        file = self._place.file
+        return LockPlace(folder=file.parent if file else None) if self._options.locked else None
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of workflows."""
@@ -137,13 +145,14 @@ class WorkflowRunner(Runner):
         workflow: JSONObject,
         name: str = "",
         inputs: Mapping[str, object] | None = None,
-        *,
-        lock: LockPlace | None = None,
     ) -> Compiled:
         """Check and compile a workflow, for a run if it has inputs; an error has every problem."""
-        return compile_workflow(
-            workflow, name, self._types, self._host, self._plugins, inputs, lock=lock, place=self._place
+        compiled = compile_workflow(
+            workflow, name, self._types, self._host, self._plugins, inputs, lock=self._lock, place=self._place
         )
+        if self._options.no_cache:
+            return compiled.uncached()
+        return compiled if self._options.cache is None else _with_reuse(compiled, self._options.cache)
 
     def run(
         self,
@@ -293,26 +302,33 @@ class WorkflowRunner(Runner):
         checked = check_workflow(workflow, self._types, place=place)
         return self_contained(workflow, checked, str(path), self._types.upgrade)
 
-    def trusting(self) -> WorkflowRunner:
-        """Return a runner that believes the nodes that claim to only read: they are `flow_safe`."""
-        return self._with(types=ChangedEntries(self._types, trusted))
+    def with_options(self, options: RunOptions) -> WorkflowRunner:
+        """Return a runner with these options for each of its runs and checks."""
+        return self._with(options=options)
 
     def allowing_extra(self) -> WorkflowRunner:
         """Return a runner whose nodes take parameters beyond those that are declared."""
-        return self._with(types=ChangedEntries(self._types, opened))
+        return self._with(types=ChangedEntries(self._given, opened))
 
     def at(self, place: WorkflowPlace) -> WorkflowRunner:
         """Return a runner for a workflow at some place: there it finds those that the workflow runs."""
         return self._with(place=attrs.evolve(place, library=self._host))
 
-    def _with(self, *, types: NodeTypes | None = None, place: WorkflowPlace | None = None) -> WorkflowRunner:
+    def _with(
+        self,
+        *,
+        types: NodeTypes | None = None,
+        place: WorkflowPlace | None = None,
+        options: RunOptions | None = None,
+    ) -> WorkflowRunner:
         return WorkflowRunner(
             self._host,
-            types or self._types,
+            types or self._given,
             self._plugins,
             max_steps=self._max_steps,
             engine=self._engine,
             place=place or self._place,
+            options=options or self._options,
         )
 
     def normalise(self, workflow: JSONObject) -> JSONObject:
@@ -327,6 +343,18 @@ class WorkflowRunner(Runner):
             message = f"The trace was not written: {failure.message}"
             self._host.report(Problem(message=message, severity="warning", kind="config"))
             return None
+
+
+def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
+    """Return the plan of a run that uses results of the last so many seconds."""
+    cached = compiled.cached(seconds)
+    if any(node.ttl is not None for node in cached.every()):
+        return cached
+    claims = any(node.ref.entry.claimed_purity for node in cached.every())
+    step = "If you trust the nodes that claim to be read-only: --trust-readonly" if claims else ""
+    message = "No node of this workflow can be cached: none is known to be read-only"
+    note = Problem(message=message, suggestion=step, severity="warning", kind="usage")
+    return attrs.evolve(cached, warnings=(*cached.warnings, note))
 
 
 def _interrupted(run: CurrentRun) -> PflowError:

@@ -24,13 +24,12 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
 from pflow_mcp_plugin.schemas.schema_document import DEEPEST
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
-USUAL_TTL = 3_600.0
-"""Seconds for which a kept result is used where nobody says for how long."""
 MOST_ITEMS = 1_000
 """How many items of a batch are looked at before it runs."""
 IF_SKIPPED = 'Give this node a "when" too, or provide a value for that case with a transform'

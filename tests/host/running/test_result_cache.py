@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planted_secrets import remains
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.contract import PflowError, RunControl, RunOrigin
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions, RunOrigin
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.running.result_cache import ResultCache, open_cache
 from pflow_mcp_plugin.host.running.result_key import NotKept, code_of, exact_json, result_key
@@ -239,11 +239,12 @@ def test_a_run_can_ask_for_all_nodes_and_the_shorter_time_counts(bench, reader):
 def test_a_runner_that_trusts_claims_caches_what_claims_to_only_read(bench, reader):
     safe(bench, "t-read", purity="impure", claimed_purity="flow_safe")
     bench.declare("t-impure")
+    trusting = bench.host.runner.with_options(RunOptions(trust_readonly=True))
     workflow = flow(node(cache=None), step("i", "t-impure"), step("e", "echo", {"message": 1}))
-    for runner, expected in ((bench.host.runner, {"e"}), (bench.host.runner.trusting(), {"r", "e"})):
+    for runner, expected in ((bench.host.runner, {"e"}), (trusting, {"r", "e"})):
         compiled = runner.compile(workflow, "wf", {}).cached(60)
         assert {planned.ref.id for planned in compiled.nodes if planned.ttl} == expected
-    assert [it.message for it in bench.host.runner.trusting().validate(flow({"id": "x"}))]
+    assert [it.message for it in trusting.validate(flow({"id": "x"}))]
 
 
 def test_failures_are_not_kept(bench):

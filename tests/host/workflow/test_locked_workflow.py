@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from pflow_mcp_plugin.contract import PflowError, Problem, hookimpl
+from pflow_mcp_plugin.contract import PflowError, Problem, RunOptions, hookimpl
 from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.plugins import create_manager
-from pflow_mcp_plugin.host.workflow.compilation import LockPlace
 
 ECHO = {"id": "c", "type": "echo", "params": {"message": "x"}}
 FLOW = {"nodes": [{"id": "a", "type": "t-say"}, {"id": "b", "type": "t-say"}, ECHO]}
@@ -40,8 +39,12 @@ def differing(**fields):
     return lambda check: [problem]
 
 
-def found(bench, workflow=FLOW, folder=None):
-    problems = bench.host.runner.validate(workflow, LockPlace(folder=folder))
+def locked(bench):
+    return bench.host.runner.with_options(RunOptions(locked=True))
+
+
+def found(bench, workflow=FLOW):
+    problems = locked(bench).validate(workflow)
     return [(problem.severity, problem.kind, problem.message) for problem in problems]
 
 
@@ -58,7 +61,7 @@ def test_without_being_asked_for_no_lock_is_checked(saying):
 def test_what_differs_stops_the_compilation_whatever_its_kind(saying, kind):
     saying.plug(pflow_check_lock=differing(kind=kind))
     with pytest.raises(PflowError) as refused:
-        saying.host.runner.compile(FLOW, "flow", {}, lock=LockPlace())
+        locked(saying).compile(FLOW, "flow", {})
     assert (refused.value.kind, refused.value.exit_code) == ("validation", 2)
     assert "1 → 2" in refused.value.message
     assert refused.value.suggestions == ("Lock it again",)
@@ -66,7 +69,7 @@ def test_what_differs_stops_the_compilation_whatever_its_kind(saying, kind):
 
 def test_a_warning_of_a_plugin_stops_nothing_and_is_among_those_of_the_workflow(saying):
     saying.plug(pflow_check_lock=differing(severity="warning"))
-    compiled = saying.host.runner.compile(FLOW, "flow", {}, lock=LockPlace())
+    compiled = locked(saying).compile(FLOW, "flow", {})
     assert "1 → 2" in " ".join(problem.message for problem in compiled.warnings)
 
 
@@ -105,7 +108,7 @@ def test_a_plugin_that_fails_has_compared_nothing_so_nothing_runs(saying, hook, 
     assert ("error", "validation") in [(severity, kind) for severity, kind, _ in found(saying)]
     assert words in str(found(saying))
     with pytest.raises(PflowError) as refused:
-        saying.host.runner.compile(FLOW, "flow", {}, lock=LockPlace())
+        locked(saying).compile(FLOW, "flow", {})
     assert refused.value.exit_code == 2
 
 
