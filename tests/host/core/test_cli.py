@@ -562,7 +562,7 @@ def test_a_check_counts_errors_and_warnings_apart(pflow, tmp_path):
 
 
 def test_a_problem_that_several_nodes_share_has_one_line_with_their_places(pflow, tmp_path):
-    nodes = [step(f"n{number}", "eco") for number in range(8)]
+    nodes = [step(f"n{number}", "eco", {"message": "x"}) for number in range(8)]
     path = workflow(tmp_path, nodes=nodes, inputs={}, outputs={})
     _, _, err = pflow("validate", path)
     [line] = [line for line in err.splitlines() if "eco" in line]
