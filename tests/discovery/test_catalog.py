@@ -43,22 +43,6 @@ def test_what_a_sync_found_is_there_for_another_process(catalog):
     assert (data["schema_version"], data["config_fingerprint"]) == (1, "f1")
 
 
-def test_tools_that_would_share_a_name_both_get_a_suffix_within_and_across_servers(catalog):
-    catalog.save("a", listing("b-c", "d"), "")
-    assert catalog.find("mcp-a-b-c").server == "a"
-    catalog.save("a-b", listing("c"), "")
-    nodes = {(record.server, record.tool.name): record.node for record in catalog.records()}
-    assert nodes["a", "d"] == "mcp-a-d"
-    assert nodes["a", "b-c"].startswith("mcp-a-b-c-")
-    assert nodes["a-b", "c"].startswith("mcp-a-b-c-")
-    assert nodes["a", "b-c"] != nodes["a-b", "c"]
-    for pair, node in nodes.items():
-        found = catalog.find(node)
-        assert (found.server, found.tool.name) == pair
-        assert catalog.tool(*pair).node == node
-    assert set(catalog.clashes()) == {"mcp-a-b-c"}
-
-
 def test_a_renamed_tool_is_found_under_its_new_name_and_counts_in_clashes(tmp_path):
     catalog = Catalog(
         tmp_path, lambda server: {"x": "Fresh Name", "y": "fresh_name"} if server == "s" else {}

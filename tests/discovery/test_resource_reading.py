@@ -1,8 +1,5 @@
 """The node that reads the resources of a server stands beside its tools, and takes no tool's name."""
 
-import json
-
-import attrs
 import pytest
 
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
@@ -66,15 +63,3 @@ def test_the_file_of_an_older_version_has_no_such_node(catalog):
     head, _, rest = path.read_bytes().partition(b"\n")
     path.write_bytes(head.replace(b'"has_resources": true, ', b"") + b"\n" + rest)
     assert nodes(Catalog(catalog.folder)) == {"mcp-docs-add": "add"}
-
-
-def test_what_a_tool_says_of_tasks_is_kept_and_is_no_part_of_its_hash(catalog):
-    tools = tuple(Tool(name=name, task_support=name) for name in ("required", "optional", ""))
-    catalog.save("docs", Listing(info=INFO, tools=tools[:2]), "")
-    kept = Catalog(catalog.folder).file("docs").tools
-    assert [tool.task_support for tool in kept] == ["required", "optional"]
-    catalog.save(
-        "docs", Listing(info=INFO, tools=tuple(attrs.evolve(tool, task_support="") for tool in kept)), ""
-    )
-    assert [tool.hash for tool in catalog.file("docs").tools] == [tool.hash for tool in kept]
-    assert "taskSupport" not in json.loads((catalog.folder / "docs.json").read_text())["tools"][0]

@@ -429,35 +429,11 @@ def test_what_only_the_run_knows_is_left_to_it(validate, params):
     assert validate(params) == []
 
 
-@pytest.mark.parametrize(
-    ("labels", "path"),
-    [
-        ([{"colour": "${first.message}"}], "labels[0].name"),
-        ([{"name": "${first.message}", "colour": "green"}], "labels[0].colour"),
-        (["${first.message}", 3], "labels[1]"),
-        (["${first.message}"] * 4, "labels"),
-    ],
-)
-def test_what_is_wrong_whatever_a_template_becomes_is_found_before_the_run(validate, labels, path):
-    ((found, message),) = validate({"title": "to", "labels": labels})
-    assert found == f"$.nodes[1].params.{path}"
-    assert "UNKNOWN" not in message
-
-
 def test_a_missing_or_unknown_argument_is_one_problem(validate):
     ((path, message),) = validate({"labels": []})
     assert (path, "needs parameter title" in message) == ("$.nodes[1].params", True)
     ((path, message),) = validate({"title": "to", "lable": []})
     assert (path, "has no parameter lable" in message) == ("$.nodes[1].params.lable", True)
-
-
-def test_what_may_come_from_elsewhere_does_not_count_as_missing(validate):
-    assert validate({}, inputs={"title": {"type": "string"}}) == []
-    lacking = "Argument q of tool open on server desk: expected a value, given nothing"
-    for namespacing in (True, False):
-        options = {"enable_namespacing": namespacing}
-        assert ("$.nodes[1].params.q", lacking) in validate({}, "mcp-desk-open", **options)
-        assert validate({}, "mcp-desk-open", inputs={"q": {"type": "string"}}, **options) == []
 
 
 def test_items_that_are_written_in_a_batch_are_checked_one_by_one(validate):

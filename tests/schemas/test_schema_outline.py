@@ -20,25 +20,6 @@ def test_a_part_of_a_schema_takes_along_all_that_it_refers_to():
     assert document.self_contained(part) == {**part, "$defs": chain}
 
 
-def test_objects_and_lists_are_shown_to_their_innermost_properties():
-    root = {"$defs": {"label": {**LABEL, "required": ["name"]}}}
-    schema = {
-        "type": "object",
-        "properties": {
-            "labels": {"type": "array", "items": {"$ref": "#/$defs/label"}},
-            "count": {"type": "integer"},
-        },
-        "required": ["count"],
-    }
-    assert lines(root, schema) == [
-        (1, "labels", "list", False),
-        (2, "[]", "dict", False),
-        (3, "name", "str", True),
-        (1, "count", "int", True),
-    ]
-    assert [it.description for it in outline(root, schema)][2] == "Its name"
-
-
 def test_alternatives_are_shown_one_after_the_other():
     schema = {
         "anyOf": [LABEL, {"type": "object", "properties": {"id": {"type": "integer"}}}, {"type": "null"}]

@@ -226,18 +226,6 @@ def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path):
     assert [str(path) in problem.message for problem in reported] == [True, True]
 
 
-@pytest.mark.parametrize("rebuildable", [True, False])
-def test_a_newer_schema_is_refused(tmp_path, rebuildable):
-    path = tmp_path / "file.json"
-    path.write_text('{"schema_version": 2}')
-    store = a_store(path, rebuildable=rebuildable)
-    with pytest.raises(StoreError, match="newer"):
-        store.update(dict.clear)
-    with pytest.raises(StoreError, match="a newer pflow wrote the settings"):
-        store.read()
-    assert path.read_text() == '{"schema_version": 2}'
-
-
 def test_no_change_of_eight_writers_at_once_is_lost(tmp_path):
     path = tmp_path / "file.json"
     writers = [

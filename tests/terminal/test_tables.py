@@ -17,15 +17,6 @@ SERVERS = Table(
 )
 
 
-def test_without_a_terminal_every_cell_is_whole():
-    assert SERVERS.render().splitlines() == [
-        "NAME   TOOLS  RUNS",
-        "clock      2  python -m clock --zone Europe/Lisbon",
-        "日本    none",
-        "    run: pflow\\u001b",
-    ]
-
-
 def test_prose_is_cut_where_there_is_no_terminal_too_and_whole_on_a_wide_one():
     table = Table(columns=(Column(whole=True), Column(prose=True)), rows=[("name", "a" * 500)])
     assert table.render() == f"name  {'a' * 119}…"

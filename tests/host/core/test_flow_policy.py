@@ -125,3 +125,13 @@ def test_a_policy_that_cannot_be_read_is_not_taken_for_none(tmp_path):
     (tmp_path / "config" / "pflow.toml").mkdir(parents=True)
     with pytest.raises(PflowError, match=r"pflow\.toml"):
         read_policy(tmp_path / "config")
+
+
+def test_a_word_is_a_glob_over_node_types_or_an_effect():
+    assert matches("mcp-*", ["mcp-a-b"], ())
+    assert not matches("mcp", ["mcp-a-b"], ())
+    assert not matches("MCP-*", ["mcp-a-b"], ())
+    assert matches("mcp-A", ["mcp-a", "mcp-A"], ())
+    assert matches("destructive", ["x"], ("destructive",))
+    assert not matches("destructive", ["destructive"], ())
+    assert not matches("inputs", ["inputs"], ())

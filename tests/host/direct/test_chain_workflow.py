@@ -1,6 +1,5 @@
 import attrs
 import pytest
-from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Entry, Field, Interface
 from pflow_mcp_plugin.host.direct.chain_workflow import NodeLink, chain_workflow
@@ -48,16 +47,6 @@ def chain(*links, asked="", stdin=False, kept=False):
 
 def params_of(built, place=-1):
     return built.workflow["nodes"][place].get("params", {})
-
-
-def test_a_flag_for_a_key_that_the_node_reads_is_data_and_any_other_a_param():
-    built = chain((node("t", "query! hidden", inputs=["query"]), "--query bugs --hidden x"))
-    assert built.workflow == flow(
-        step("t", "t", {"hidden": "x"}),
-        ir_version="1.0",
-        enable_namespacing=False,
-        inputs={"query": {**TEXT, "default": "bugs"}},
-    )
 
 
 def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
@@ -122,14 +111,6 @@ def test_a_dollar_brace_is_text_for_the_first_node_and_a_template_for_later_ones
     assert params_of(built, 0) == {"command": "echo,$${x}", "env": {"a": "$${y}"}}
     assert params_of(built, 1) == {"command": "${result}"}
     assert chain((SEARCH, "--query ${x}")).workflow["inputs"]["query"]["default"] == "${x}"
-
-
-def test_what_is_piped_in_is_the_only_text_that_the_first_node_lacks():
-    built = chain((SEARCH, ""), (SUMMARIZE, ""), stdin=True)
-    assert built.workflow["inputs"] == {"stdin": {**TEXT, "description": "What is piped in", "stdin": True}}
-    assert params_of(built, 0) == {"query": "${stdin}"}
-    assert built.piped == ("--query of search",)
-    assert chain((SEARCH, "--query x"), stdin=True).piped == ()
 
 
 def test_a_node_that_reads_the_key_stdin_finds_what_is_piped_in():

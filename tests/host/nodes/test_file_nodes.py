@@ -5,7 +5,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -180,25 +179,6 @@ def test_a_file_may_have_the_longest_name_that_the_system_allows(bench, tmp_path
     for content in ("one", "two"):
         assert write(bench, tmp_path / ("n" * length), content).success
     assert (tmp_path / ("n" * length)).read_text() == "two"
-
-
-def test_a_reader_sees_the_old_file_or_the_new_one_and_nothing_between(bench, tmp_path):
-    file = tmp_path / "report"
-    texts = {letter * 300_000 for letter in "ab"}
-    file.write_text("a" * 300_000)
-    seen, done = set(), threading.Event()
-
-    def read():
-        while not done.is_set():
-            seen.add(file.read_text())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for content in sorted(texts, reverse=True) * 10:
-        assert write(bench, file, content).success
-    done.set()
-    reader.join(30)
-    assert seen <= texts
 
 
 @pytest.mark.parametrize("append", [True, False])

@@ -78,15 +78,6 @@ def test_folder_variables_and_standard_input_are_the_workflows(bench, tmp_path):
     assert outcome.outputs["stdout"] == f'{tmp_path.resolve()}\n5\n["in"]'
 
 
-def test_another_exit_code_is_a_failure_with_what_was_written(bench):
-    outcome = bench.run(shell("echo half; echo why >&2; exit 3"))
-    assert "the command ended with exit code 3: why" in outcome.error.message
-    assert outcome.error.details["exit_code"] == 3
-    [step] = json.loads(outcome.trace_path.read_text())["steps"]
-    assert step["outputs"]["stdout"] == "half\n"
-    assert bench.run(shell("exit 3", check=False)).outputs["exit_code"] == 3
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [

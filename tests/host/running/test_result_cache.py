@@ -1,5 +1,6 @@
 import json
 import os
+import stat
 import sys
 import time
 from collections import OrderedDict
@@ -414,6 +415,18 @@ def test_a_result_whose_part_has_become_a_secret_is_not_used_and_is_removed(benc
 
 
 # The files
+
+
+def test_files_and_folders_are_private_under_any_umask(bench, reader):
+    before = os.umask(0)
+    try:
+        run(bench)
+    finally:
+        os.umask(before)
+    places = [folder(bench), *folder(bench).rglob("*")]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in places if path.is_dir()}
+    assert modes == {0o700}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder(bench))] == [0o600]
 
 
 @pytest.mark.parametrize(

@@ -152,30 +152,6 @@ def test_a_run_that_is_over_cannot_be_cancelled(bench):
     assert not stopped
 
 
-def test_progress_is_reported_for_nodes_and_items_and_never_falls(bench):
-    @bench.acts("t-work", ["n"])
-    def work(shared, params):
-        shared["__run__"].report_progress("b", 1, 4, "reading")
-
-    seen = []
-    batch = {"items": [1, 2, 3], "parallel": True}
-    nodes = [
-        {"id": "a", "type": "echo", "params": {"message": "x"}},
-        {"id": "b", "type": "t-work", "batch": batch},
-        {"id": "c", "type": "t-work"},
-    ]
-    outcome = bench.host.runner.run({"nodes": nodes}, {}, control=RunControl(seen.append))
-    assert outcome.success
-    messages = [progress.message for progress in seen]
-    assert messages[:3] == ["node a", "node a done", "node b"]
-    assert messages[-3:] == ["node c", "node b: reading", "node c done"]
-    assert {f"node b: {n} of 3 items" for n in (1, 2, 3)} < {*messages}
-    assert {progress.total for progress in seen} == {3}
-    amounts = [progress.done for progress in seen]
-    assert amounts == sorted(amounts)
-    assert (amounts[0], amounts[-1]) == (0, 3)
-
-
 def test_a_listener_that_fails_does_not_fail_the_run(bench):
     calls = []
 

@@ -31,15 +31,6 @@ def test_a_long_text_is_cut_and_names_the_private_file_that_holds_it(excerpt):
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_member_of_many_parts_is_cut_and_names_the_file_with_all_of_it(excerpt):
-    value = {"rows": [{"n": n, "name": "x" * 50} for n in range(1000)], "count": 1000, "more": ["y"]}
-    shown, (rows, rest) = excerpt(value)
-    assert shown["rows"][-1] == f"... whole in {rows}: {1000 - len(shown['rows']) + 1} more items"
-    assert shown["..."] == f"whole in {rest}: 2 more keys"
-    assert json.loads(rows.read_text()) == value["rows"]
-    assert json.loads(rest.read_text()) == {"count": 1000, "more": ["y"]}
-
-
 def test_what_repeats_other_members_has_no_file(excerpt):
     results = [{"n": n} for n in range(5000)]
     value = {"results": results, "count": 5000, "items": [{"result": it} for it in results]}

@@ -89,22 +89,6 @@ def test_without_a_way_for_data_there_is_no_flow():
     assert shown(node("post", text="x"), node("fetch", text="${post.text}")) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "key"),
-    [
-        ("${fetch.title}", "title"),
-        ("${fetch}", "*"),
-        ("${fetch.error}", "error"),
-        ("a ${fetch.title.deep[0]} b", "title"),
-        ([1, {"a": ["${fetch.text}"]}], "text"),
-    ],
-)
-def test_templates_carry_data_wherever_they_stand(value, key):
-    assert shown(node("fetch"), node("post", data=value)) == [
-        f"fetch (fetch: untrusted output) --{key}--> post (post: sends data)"
-    ]
-
-
 def test_an_escaped_template_carries_nothing():
     assert shown(node("fetch"), node("post", data="$${fetch.text}")) == []
 

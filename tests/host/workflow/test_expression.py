@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.host.workflow.expressions import Secrets, expression, is_true, parsed
+from pflow_mcp_plugin.host.workflow.expressions import Secrets, expression, parsed
 from pflow_mcp_plugin.host.workflow.expressions.functions import signatures
 
 FILES = [{"name": "a.md", "size": 3, "tags": ["x"]}, {"name": "b.py", "size": 9, "tags": ["x", "y"]}]
@@ -198,14 +198,6 @@ def test_a_prefix_or_suffix_is_removed_as_by_the_standard_library(text, end):
 def test_a_cell_of_a_csv_text_may_be_long():
     long = "x" * 200_000
     assert value("from_csv(to_csv(rows))", {"rows": [{"text": long}]}) == [{"text": long}]
-
-
-@pytest.mark.parametrize(
-    ("found", "holds"), [(None, False), (False, False), ("", False), ([], False), ({}, False), (0, True)]
-)
-def test_what_counts_as_true_is_what_jmespath_says(found, holds):
-    assert is_true(found) is holds
-    assert value("v && 'yes' || 'no'", {"v": found}) == ("yes" if holds else "no")
 
 
 def test_an_expression_reads_values_and_nothing_else():

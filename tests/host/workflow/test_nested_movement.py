@@ -1,7 +1,7 @@
 from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import Field, Interface
-from pflow_mcp_plugin.host.flow_policy import FlowPolicy
+from pflow_mcp_plugin.host.flow_policy import FlowPolicy, FlowRule
 from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.host.workflow.data_flows import find_flows
 
@@ -59,6 +59,18 @@ def test_an_input_may_leave_a_sub_workflow_as_it_came():
     same = inside(node("keep", text="x"), outputs={"o": "${given}"}, given="${fetch.text}")
     [flow] = flows(node("fetch"), same, node("post", text="${sub.o}"))
     assert [step.node for step in flow.path] == ["fetch", "sub", "sub", "post"]
+
+
+def test_a_policy_denies_flows_through_sub_workflows():
+    rule = FlowRule(begin="inputs", end="post", path="flows.deny[0]")
+    found = flows(
+        inside(node("post", text="${given}"), given="${text}"),
+        policy=FlowPolicy(deny=(rule,)),
+        inputs={"text": {}},
+    )
+    assert [(flow.path[0].node, flow.path[-1].node, flow.rule) for flow in found] == [
+        ("inputs", "sub/post", "flows.deny[0]")
+    ]
 
 
 def test_data_flows_out_of_a_workflow_inside_another():

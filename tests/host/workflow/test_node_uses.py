@@ -243,17 +243,6 @@ def test_a_use_does_not_know_inputs_that_are_secret_or_still_to_come():
     assert params == {"title": UNKNOWN, "more": {"n": UNKNOWN}}
 
 
-def test_a_node_that_may_not_run_does_not_know_the_inputs_that_may_decide_so():
-    given = {"count": 1, "all": []}
-    first, second = started(
-        {**post("a", title="${title}"), "when": "count > `3`"},
-        post("b", title="${title}"),
-        given=given,
-        **DECLARED,
-    )
-    assert (first["title"], second["title"]) == (UNKNOWN, "x")
-
-
 def test_a_batch_over_an_input_has_its_items():
     node = {**post(title="${item}"), "batch": {"items": "${all}"}}
     _, *items = started(node, given={"count": 1, "all": ["a", "b"]}, **DECLARED)

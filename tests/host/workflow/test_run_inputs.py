@@ -54,27 +54,11 @@ def test_every_text_that_does_not_fit_is_named_with_how_to_write_it():
     assert problems[2].suggestion == "Write it as JSON, tags='[...]'"
 
 
-def test_defaults_are_filled_in_typed():
-    values, problems = bind(WORKFLOW, text="hi")
-    assert problems == []
-    assert values == {"text": "hi", "count": 3, "maybe": None}
-
-
 def test_values_that_are_no_texts_are_converted_where_nothing_is_lost():
     anything = object()
     values, problems = bind(WORKFLOW, text=3, count=4.0, ratio=1, tags=["a"], maybe=None, free=anything)
     assert problems == []
     assert values == {"text": "3", "count": 4, "ratio": 1.0, "tags": ["a"], "maybe": None, "free": anything}
-
-
-def test_a_value_of_another_type_is_named_with_what_was_given():
-    _, problems = bind(WORKFLOW, text={"a": 1}, count=["not an int"], loud=1)
-    assert [problem.message for problem in problems] == [
-        "Input text must be str, got dict {'a': 1}",
-        "Input count must be integer, got list ['not an int']",
-        "Input loud must be bool, got int 1",
-    ]
-    assert {problem.suggestion for problem in problems} == {""}
 
 
 def test_none_counts_as_not_given_where_the_type_does_not_take_it():

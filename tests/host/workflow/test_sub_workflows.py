@@ -49,24 +49,6 @@ def test_what_a_sub_workflow_without_namespacing_lacks_may_be_passed_to_it(bench
     assert bench.run({"nodes": [step(inner, message="hi")]}).outputs == {"message": "hi"}
 
 
-def test_inputs_of_a_sub_workflow_are_checked_like_parameters(problems):
-    assert problems(step(GREET, name="Ann", times="3")) == []
-    assert problems(step(GREET, nam="Ann", times="often")) == [
-        "$.nodes[0].params.nam: Node greet (workflow) has no parameter nam",
-        '$.nodes[0].params.times: Parameter times of node greet must be int, got str "often"',
-        "$.nodes[0].params: Node greet (workflow) needs parameter name",
-    ]
-
-
-def test_outputs_of_a_sub_workflow_can_be_named_by_templates(problems):
-    show = {"id": "show", "type": "echo", "params": {"message": "${greet.text}"}}
-    assert problems(step(GREET, name="Ann"), show) == []
-    show["params"]["message"] = "${greet.txt}"
-    assert ["txt" in problem for problem in problems(step(GREET, name="Ann"), show)] == [True]
-    unsaid = {"inputs": GREET["inputs"], "nodes": GREET["nodes"]}  # then those of its last node
-    assert problems(step(unsaid, name="Ann"), show) == []
-
-
 def test_an_input_of_the_workflow_is_passed_on_under_its_own_name(problems):
     assert problems(step(GREET), inputs={"name": {"type": "str"}}) == []
 

@@ -1,4 +1,3 @@
-import json
 import sys
 
 import attrs
@@ -6,7 +5,7 @@ import pytest
 from node_types import NodeTypes, entry_of
 
 from pflow_mcp_plugin.contract import FAILURES, Field, Interface, Problem
-from pflow_mcp_plugin.host.workflow import check_workflow, normalise
+from pflow_mcp_plugin.host.workflow import check_workflow
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "owner": {"type": "object"}}}
@@ -442,17 +441,6 @@ def test_older_shapes_are_upgraded_and_turn_namespacing_off():
     assert not checked.document.namespaced
     asked = check_workflow({"enable_namespacing": True, "nodes": [{"id": "x", "type": "old_make"}]}, Types())
     assert asked.document.namespaced
-
-
-def test_normalising_adds_version_types_and_a_chain_and_leaves_the_original_alone():
-    workflow = {"nodes": [{"id": "a", "mine": 1}, {"id": "b", "type": "x"}, {"id": "c"}]}
-    before = json.dumps(workflow)
-    normal = normalise(workflow)
-    assert json.dumps(workflow) == before
-    assert normal["ir_version"]
-    assert normal["nodes"][0] == {"id": "a", "mine": 1, "type": "a"}
-    assert normal["edges"] == [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}]
-    assert normalise(normal) == normal
 
 
 def test_a_very_deep_workflow_is_refused_not_crashed_on():
