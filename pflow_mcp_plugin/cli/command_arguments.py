@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,9 +14,21 @@ from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import PflowError
 
+
+class Seconds(click.FloatRange):
+    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Convert the word; see `click.ParamType`."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 startup_timeout = click.option(
     "--startup-timeout",
-    type=click.FloatRange(min=0, min_open=True, max=DAY),
+    type=Seconds(min=0, min_open=True, max=DAY),
     metavar="SECONDS",
     help="Time for the start of each server, downloads included.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, clients, folders
+from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, Seconds, clients, folders
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report, RunOptions
@@ -38,16 +37,6 @@ _LIMITS = ("allowed_hosts", "allowed_origins", "max_request_size", "max_requests
 """Options that are passed on to `AppOptions`."""
 _HOST = re.compile(r"[^\s/@]+")
 _ORIGIN = re.compile(r"https?://[^\s/@*]+")
-
-
-class _Seconds(click.FloatRange):
-    """A number of seconds; unlike `FloatRange`, it takes neither `nan` nor `inf`."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return seconds
 
 
 def _require_http_options(context: click.Context, given: Mapping[str, Any]) -> None:
@@ -206,7 +195,7 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 )
 @click.option(
     "--request-timeout",
-    type=_Seconds(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=3600,
     show_default=True,
     metavar="SECONDS",
@@ -214,7 +203,7 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 )
 @click.option(
     "--grace",
-    type=_Seconds(min=0),
+    type=Seconds(min=0),
     default=10,
     show_default=True,
     metavar="SECONDS",

@@ -132,11 +132,14 @@ def test_arguments_as_json_may_stand_before_the_tool(hub, words):
 def test_a_mistake_in_args_is_reported_under_the_name_that_was_typed(hub, monkeypatch):
     def refuse(*_):
         message = "--params of mcp-git-hub-search-code: not JSON"
-        raise PflowError(message, problems=(Problem(message=message),), kind="usage")
+        step = "Write --params as JSON"
+        problem = Problem(message=message, suggestion=step)
+        raise PflowError(message, suggestions=(step,), problems=(problem,), kind="usage")
 
     monkeypatch.setattr(type(hub), "run_chain", refuse)
     error = refused(hub, "git-hub.search_code", "--args", "{")
     assert error.message == error.problems[0].message == "--args of mcp-git-hub-search-code: not JSON"
+    assert error.suggestions == (error.problems[0].suggestion,) == ("Write --args as JSON",)
 
 
 def test_the_short_form_asks_for_the_help_of_a_server_too(hub):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from pflow_mcp_plugin.client.request_failures import Undelivered
-from pflow_mcp_plugin.client.transport.pipes import PipeWriter
+from pflow_mcp_plugin.client.transport.messages import MessageStream
+from pflow_mcp_plugin.client.transport.pipes import ChunkReader, PipeWriter, TailReader, read_pipe
 
 _MUCH = b"x" * 1_000_000 + b"\n"
 
@@ -116,3 +118,95 @@ def test_a_message_to_a_closed_pipe_is_unsent() -> None:
         assert is_undelivered(closed.value)
 
     with_pipe(test)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
+def test_whether_the_process_has_read_anything_is_known() -> None:
+    async def test(writer: PipeWriter, end: End) -> None:
+        assert writer.untouched is True
+        await writer.write(b"message\n")
+        assert writer.untouched is True
+        await end.read(1)
+        assert writer.untouched is False
+        end.close()
+        with pytest.raises(BrokenPipeError):
+            await writer.write(b"more\n")
+        assert writer.untouched is None
+        assert writer.unread is False
+
+    with_pipe(test)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can tell what a server has read")
+def test_of_a_pipe_that_is_closed_it_is_known_that_nothing_was_read() -> None:
+    async def test(writer: PipeWriter, end: End) -> None:
+        await writer.write(b"message\n")
+        end.close()
+        with pytest.raises(BrokenPipeError):
+            await writer.write(b"more\n")
+        await asyncio.sleep(0)
+        assert writer.unread is True
+
+    with_pipe(test)
+
+
+def test_a_server_that_writes_a_line_without_end_is_read_no_further() -> None:
+    async def run() -> None:
+        reading, writing = os.pipe()
+        stream = MessageStream(PipeWriter(0.2), 0.1, print)
+        reader = ChunkReader(stream.feed, stream.end)
+        stream.read_from(await read_pipe(reader, os.fdopen(reading, "rb")))
+
+        def flood() -> None:
+            for _ in range(1000):
+                os.write(writing, b"x" * 65_536)
+
+        try:
+            with pytest.raises(BrokenPipeError):
+                await asyncio.to_thread(flood)
+        finally:
+            os.close(writing)
+        assert stream.seen.broken
+
+    asyncio.run(run())
+
+
+def test_closing_ends_the_input_after_what_was_written() -> None:
+    async def test(writer: PipeWriter, end: End) -> None:
+        await writer.write(b"message\n")
+        await writer.close(5)
+        await asyncio.sleep(0)
+        assert os.read(end.descriptor, 100) == b"message\n"
+        assert await asyncio.to_thread(os.read, end.descriptor, 100) == b""
+        await writer.close(5)
+
+    with_pipe(test)
+
+
+def test_without_a_pipe_nothing_is_sent_and_there_is_nothing_to_close() -> None:
+    async def run() -> None:
+        writer = PipeWriter(0.2)
+        assert writer.untouched is None
+        with pytest.raises(BrokenPipeError) as unsent:
+            await writer.write(b"message\n")
+        assert is_undelivered(unsent.value)
+        await writer.close(5)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([b"no end"], "no end"),
+        ([b"first\n", b"second"], "first\nsecond"),
+        ([b"x" * 65_500 + b"\n"] * 5 + [b"last\n"], "x" * 65_500 + "\nlast\n"),
+        ([b"x" * 65_536] * 3 + [b"y" * 100], "x" * 65_436 + "y" * 100),
+        ([b"x" * 65_536 + b"\n"], "x" * 65_535 + "\n"),
+    ],
+)
+def test_of_what_a_server_logs_the_last_lines_are_kept(chunks: list[bytes], expected: str) -> None:
+    reader = TailReader()
+    for chunk in chunks:
+        reader.data_received(chunk)
+    assert reader.text == expected

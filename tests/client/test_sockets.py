@@ -16,7 +16,7 @@ import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.line_transports import connect
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError
+from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.types import Server
@@ -203,8 +203,12 @@ sys.argv[:] = ['s', {str(path)!r}]; runpy.run_path({str(SERVER)!r}, run_name='__
 @pytest.mark.skipif(sys.platform == "win32", reason="there they work")
 def test_a_named_pipe_is_refused_where_there_are_none(pool: Pool) -> None:
     launch = Launch(server=Server(name="p", transport="pipe", path=r"\\.\pipe\mcp", command="never-started"))
-    with pytest.raises(McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"):
+    with pytest.raises(
+        McpError, match=r"^Server p is of type pipe, but named pipes exist on Windows only"
+    ) as caught:
         pool.list_tools(launch)
+    assert caught.value.where == Where(server="p", phase="config")
+    assert caught.value.kind == "config"
 
 
 def test_a_named_pipe_is_opened_as_the_loop_of_windows_wants_it(

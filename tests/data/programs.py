@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,11 @@ def script_server(script: object, *arguments: object, **options: Any) -> dict[st
     """Return the table of a server that is a script in Python and speaks the handshake."""
     words = [str(script), *map(str, arguments)]
     return {"command": sys.executable, "args": words, "protocol": "handshake", **options}
+
+
+def importing(folder: object) -> dict[str, str]:
+    """Return the environment with which a program imports from a folder too, before all others."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))}
 
 
 def until(reached: Callable[[], Any], seconds: float = 30) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 from chat_completions import provider
-from programs import PROGRAM, put_plugin
+from programs import PROGRAM, importing, put_plugin
 
 from pflow_mcp_plugin.types import Tool
 
@@ -95,7 +95,7 @@ def set_up(tmp_path_factory):
     env = {
         **os.environ,
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(site),
+        **importing(site),
         "PFLOW_HOME": str(root / "home"),
         "LLM_USER_PATH": str(root / "llm"),
     }

@@ -12,7 +12,7 @@ import sys
 import page_follower
 import pytest
 from browser import approving_person
-from programs import until
+from programs import importing, until
 
 WORKFLOW = {"nodes": [{"id": "read", "type": "mcp-notes-read-note"}]}
 
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_the_wait_for_a_keyring(pflow, notes, follower, command, tmp
     keyring.write_text(HANGING_KEYRING)
     if command == "logout":
         assert pflow("mcp", "login", "notes", env=follower).exit_code == 0
-    env = {**follower, "PYTHONPATH": str(keyring.parent), "ASKED": str(asked)}
+    env = {**follower, **importing(keyring.parent), "ASKED": str(asked)}
     program = started("mcp", command, "notes", env=env)
     until(asked.exists)
     program.send_signal(signal.SIGINT)

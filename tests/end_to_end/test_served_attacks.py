@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from planted_secrets import remains
-from programs import put_plugin, script_server
+from programs import importing, put_plugin, script_server
 from served_pflow import TOKEN, serving
 
 pytestmark = pytest.mark.usefixtures("no_leftovers")
@@ -389,7 +389,7 @@ def pflow_mcp_prepare_call(call):
 def veto(tmp_path):
     """Environment variables with which a plugin that refuses every call is installed."""
     put_plugin(tmp_path / "site", "veto", VETO)
-    return {"PYTHONPATH": str(tmp_path / "site")}
+    return importing(tmp_path / "site")
 
 
 @over_both

@@ -111,7 +111,7 @@ def desk(pflow, pflow_home, tmp_path, authorization_server, protected_server, mo
     (hooks / "sitecustomize.py").write_text(AUDIT, encoding="utf-8")
     noted = folder / "commands"
     follower = [sys.executable, page_follower.__file__, str(noted), str(protected_server.ca_file)]
-    monkeypatch.setenv("PYTHONPATH", str(hooks))
+    monkeypatch.setenv("PYTHONPATH", str(hooks), prepend=os.pathsep)
     monkeypatch.setenv("NOTED_COMMANDS", str(noted))
     monkeypatch.setenv("BROWSER", f"{shlex.join(follower)} %s")
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")

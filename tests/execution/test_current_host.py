@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -115,7 +116,7 @@ def program(pflow_home, tmp_path, monkeypatch):
     (site / "veto.py").write_text(dedent(PLUGIN))
     (information / "METADATA").write_text("Name: veto\nVersion: 1\n")
     (information / "entry_points.txt").write_text("[pflow]\nveto = veto\n")
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
 
     def run(*arguments, check=False):
         command = [sys.executable, *map(str, arguments)]

@@ -30,7 +30,7 @@ from authorization_requests import (
     sign_in,
 )
 from cryptography.hazmat.primitives.asymmetric import ec
-from programs import until
+from programs import importing, until
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -300,7 +300,7 @@ def test_the_program_ends_when_the_test_is_killed(certificate_authority):
     path = os.pathsep.join([str(data), str(data.with_name("faults"))])
     with subprocess.Popen(
         [sys.executable, "-c", script, str(folder)],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **importing(path)},
         stdout=subprocess.PIPE,
         text=True,
     ) as killed:

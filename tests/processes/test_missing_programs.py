@@ -85,6 +85,28 @@ def test_what_only_an_interactive_shell_finds_is_found(home, monkeypatch):
     assert missing_programs.find("acme-npx2") is None
 
 
+@pytest.mark.parametrize(("name", "mode"), [("odd", 0o755), ("bash", 0o644), ("gone/bash", 0o755)])
+def test_only_a_known_shell_that_can_be_started_is_asked(home, monkeypatch, name, mode):
+    path, asked = program(home / "hidden/acme-npx"), home / "asked"
+    shell = program(home / "shells" / name.rpartition("/")[2], f"#!/bin/sh\ntouch {asked}; echo {path}\n")
+    shell.chmod(mode)
+    monkeypatch.setenv("SHELL", str(home / "shells" / name))
+    assert missing_programs.find("acme-npx") is None
+    assert not asked.exists()
+
+
+@pytest.mark.parametrize(
+    "said", ["acme-npx", "{home}/hidden/other", "{home}/hidden/locked/acme-npx", "alias acme-npx=x"]
+)
+def test_what_a_login_shell_says_counts_only_if_it_is_the_path_of_that_program(home, monkeypatch, said):
+    program(home / "hidden/other")
+    program(home / "hidden/locked/acme-npx").chmod(0o644)
+    shell = program(home / "shells/bash", f"#!/bin/sh\necho '{said.format(home=home)}'\n")
+    monkeypatch.setenv("SHELL", str(shell))
+    monkeypatch.chdir(home)
+    assert missing_programs.find("acme-npx") is None
+
+
 def test_a_login_shell_that_hangs_is_ended(home, monkeypatch):
     (home / ".profile").write_text("sleep 60 & sleep 61\n")
     monkeypatch.setenv("SHELL", "/bin/bash")

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pflow_mcp_plugin.processes import reaper_process
+from pflow_mcp_plugin.processes.process_group import Reaper
 
 TOLD = """
 import importlib.util, select, sys
@@ -64,3 +67,11 @@ def test_a_child_that_a_dead_host_was_just_starting_is_waited_for_and_ended_what
             process.kill()
             process.wait()
         reaper.stdout.close()
+
+
+def test_a_reaper_that_cannot_be_started_leaves_no_descriptor_open(monkeypatch, tmp_path):
+    before = sorted(Path("/dev/fd").iterdir())
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError):
+        Reaper()
+    assert sorted(Path("/dev/fd").iterdir()) == before

@@ -61,6 +61,12 @@ def test_a_secret_is_found_in_every_form_that_programs_write(secret):
         assert len(text.replace("LS0t", "")) < len("before  after") + 40 + 12, (form, text)
 
 
+def test_a_secret_of_six_characters_is_found_in_base64_where_it_stands_alone():
+    for secret in ("q7Rk2x", "é7Rk2"):
+        encoded = base64.b64encode(secret.encode()).decode()
+        assert Redactor([secret]).text(f"Basic {encoded}") == "Basic ***"
+
+
 @pytest.mark.parametrize("cut", range(1, len(PLAIN)))
 def test_a_part_beside_a_cut_is_found(cut):
     redactor = Redactor([PLAIN])

@@ -16,6 +16,7 @@ import anyio
 import pytest
 import real_servers
 from mcp import Client, StdioServerParameters
+from programs import importing
 
 from pflow_mcp_plugin.processes.reaper_process import marked_processes
 from pflow_mcp_plugin.server.stdio import LineWriter
@@ -171,7 +172,8 @@ def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_p
         "        sys.__stdout__.write('STRAY two\\n'); sys.__stdout__.flush()\n"
         "        os.write(1, b'STRAY three\\n')\n"
         "        subprocess.run(['echo', 'STRAY four'])\n"
-        "        return sys.stdin.read()\n"
+        "        child = subprocess.run(['cat'], stdout=subprocess.PIPE, timeout=20)\n"
+        "        return sys.stdin.read() + child.stdout.decode()\n"
         "    def post(self, shared, prep_res, exec_res):\n"
         "        shared['read'] = exec_res\n"
         "        return 'default'\n",
@@ -186,7 +188,7 @@ def test_what_nodes_print_does_not_reach_the_protocol(speaker, pflow_home, tmp_p
     folder = pflow_home / "data"
     folder.mkdir(exist_ok=True)
     (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
-    with speaker(PYTHONPATH=str(tmp_path)) as client:
+    with speaker(**importing(tmp_path)) as client:
         client.hello()
         run = client.ask("tools/call", 2, name="registry_run", arguments={"node_type": "noisy"})
         assert run["result"]["structuredContent"]["data"]["outputs"] == {"read": ""}

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from pflow_mcp_plugin.storage import (
     locked,
     sweep,
     write_atomic,
+    write_output,
+    write_regular,
 )
 
 WRITER = """
@@ -143,6 +146,49 @@ def test_a_failing_disk_leaves_the_old_file_or_the_new(monkeypatch, tmp_path, fu
         expected = b"old"
     assert path.read_bytes() == expected
     assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("write", "order"),
+    [
+        (write_atomic, ["file", "replace", "folder"]),
+        (write_output, ["file", "replace", "folder"]),
+        (write_regular, ["file", "replace", "folder"]),
+        (partial(write_atomic, durable=False), ["replace"]),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_content_is_on_the_disk_before_it_replaces_the_old(monkeypatch, tmp_path, write, order, is_there):
+    path = tmp_path / "file"
+    if is_there:
+        path.write_bytes(b"old")
+    assert _synced(monkeypatch, partial(write, path, b"new")) == order
+    assert path.read_bytes() == b"new"
+
+
+def test_content_that_is_written_into_a_file_with_several_names_is_on_the_disk_too(monkeypatch, tmp_path):
+    path, other = tmp_path / "file", tmp_path / "other"
+    path.write_bytes(b"old")
+    other.hardlink_to(path)
+    assert _synced(monkeypatch, partial(write_regular, path, b"new")) == ["file"]
+    assert other.read_bytes() == b"new"
+
+
+def _synced(monkeypatch, write):
+    """Return what `write` has put on the disk, and when it replaced the file."""
+    seen, sync, replace = [], os.fsync, os.replace
+    with monkeypatch.context() as patch:
+
+        def synced(descriptor):
+            seen.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+            sync(descriptor)
+
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(
+            os, "replace", lambda *paths, **options: (seen.append("replace"), replace(*paths, **options))
+        )
+        write()
+    return seen
 
 
 def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept(tmp_path):

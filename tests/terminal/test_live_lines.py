@@ -74,3 +74,21 @@ def test_lines_are_drawn_over_each_other_without_being_erased_first(drawing):
 def test_more_lines_than_the_terminal_has_rows_are_counted(drawing):
     terminal, _ = drawing(lambda: [[(f"server {number}", "")] for number in range(30)], rows=5)
     assert screen_lines(terminal.getvalue())[-4:] == ["server 0", "server 1", "server 2", "  and 27 more"]
+
+
+def test_once_nothing_happens_any_more_nothing_is_left_of_what_was_drawn(drawing):
+    now = [[("one", "")], [("two", "")]]
+    terminal, _ = drawing(lambda: now)
+    assert screen_lines(terminal.getvalue()) == ["one", "two"]
+    now.clear()
+    terminal.again()
+    assert screen_lines(terminal.getvalue()) == []
+
+
+def test_what_is_written_meanwhile_stands_where_the_lines_were(drawing):
+    terminal, lines = drawing(lambda: [[("one", "")], [("two", "")]])
+    with lines.paused():
+        terminal.write("written\n")
+        assert screen_lines(terminal.getvalue()) == ["written"]
+    terminal.again()
+    assert screen_lines(terminal.getvalue()) == ["written", "one", "two"]

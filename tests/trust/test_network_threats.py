@@ -32,6 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from http_server import FaultServer, Proxy, Reply, Request
+from programs import importing
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.transport.http_requests import make_client
@@ -234,7 +235,7 @@ def test_row_19_no_command_sends_a_byte_to_a_host_outside_the_policy(
 
     def command(*line, at, network):
         config.write_text(f"[network]\n{network}\n{table}")
-        return pflow(*line, env={"PYTHONPATH": str(tmp_path / "site"), "ADDRESS": at})
+        return pflow(*line, env={**importing(tmp_path / "site"), "ADDRESS": at})
 
     assert command("mcp", "sync", "web", at=HERE, network=f'allow = ["{HERE}"]').exit_code == 0
     act = {"nodes": [{"id": "a", "type": "mcp-web-act"}]}

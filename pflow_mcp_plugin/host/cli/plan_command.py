@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.contract import PflowError, Report
+from pflow_mcp_plugin.host.cli.command_parameters import time_limit
 from pflow_mcp_plugin.host.cli.output import counted, problem_lines
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.planning.plan import Plan
@@ -43,10 +44,11 @@ _COLUMNS = (
 @click.option(
     "--timeout",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True, max=3600),
-    default=120,
+    default="120s",
     show_default=True,
-    help="Seconds that the model may take for an answer.",
+    callback=time_limit,
+    metavar="TIME",
+    help="How long the model may take for an answer.",
 )
 @click.option("--explain", is_flag=True, help="Say on standard error how the workflow was chosen.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")

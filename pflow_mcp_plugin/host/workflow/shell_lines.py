@@ -41,8 +41,9 @@ MARK = "\0"
 _RUNNING = frozenset(["eval", "trap"])
 """Builtins whose arguments are a line of their own."""
 _READING = frozenset(["read", "mapfile", "readarray", "getopts"])
-_OTHERS = frozenset(["let", "source", ".", "alias", "unset", "enable", "compgen", "complete", "fc", "bind"])
-_EVALUATING = _RUNNING | _READING | _OTHERS
+_OTHERS = frozenset(["let", "source", ".", "alias", "unset", "enable", "wait"])
+_COMPLETING = frozenset(["compgen", "complete", "fc", "bind"])
+_EVALUATING = _RUNNING | _READING | _COMPLETING | _OTHERS
 """Builtins that run an argument, or take it for the name of a variable, whose subscript they evaluate."""
 _DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
 _STREAMS = re.compile(r"/dev/(?:stdin|fd/\d+)")
@@ -285,7 +286,7 @@ def _evaluates_some(name: str, arguments: Sequence[_Word], dirty: Sequence[bool]
     if name in ("test", "["):
         unary = any((text in ("-v", "-R") or text[:1] == "$") and it for text, it in pairs)
         return unary or any(one and other for one, other in pairwise(starts))
-    return name == "wait" and any(text.startswith("-p") for text in texts)
+    return False
 
 
 def _command(words: Sequence[_Word]) -> tuple[Sequence[_Word], bool]:

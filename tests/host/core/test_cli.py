@@ -386,7 +386,12 @@ def test_the_registry_is_listed_searched_described_and_exported(pflow):
     assert (found[0]["node"], found[0]["score"] > 0) == ("read-file", True)
     described = envelope(pflow("registry", "describe", "echo", "--json")[1])["data"]
     assert described["interface"]["params"][0]["key"] == "message"
-    assert "Parameters:" in pflow("registry", "describe", "echo")[1]
+    described = (
+        pflow("registry", "describe", "write-file")[1].partition("Parameters:")[2].partition("Outputs:")
+    )
+    required = {line.split()[0]: " required " in f"{line} " for line in described[0].split("\n") if line}
+    assert (required["file_path"], required["append"]) == (True, False)
+    assert " required " not in described[2]
     assert "echo" in json.loads(pflow("registry", "export")[1])["nodes"]
     code, out, _ = pflow("registry", "describe", "ecko", "--json")
     assert (code, envelope(out)["error"]["type"]) == (2, "not_found")
@@ -824,3 +829,10 @@ def test_a_failed_run_shows_beside_the_error_what_each_node_wrote(pflow, home, t
 def test_help_is_asked_for_in_every_usual_way(pflow, words, usage):
     code, out, _ = pflow(*words)
     assert (code, out[: len(usage)]) == (0, usage)
+
+
+def test_standard_input_that_cannot_be_read_is_a_mistake_with_its_reason(pflow, monkeypatch):
+    with Path(os.devnull).open("w") as only_written:
+        monkeypatch.setattr(sys, "stdin", only_written)
+        code, _, err = pflow("settings", "set", "KEY", "-")
+    assert (code, err) == (2, "Error: Standard input cannot be read: Bad file descriptor\n")

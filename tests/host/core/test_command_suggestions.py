@@ -50,6 +50,8 @@ def suggested(tmp_path, monkeypatch, capsys):
         ("delete nothing", "Did you mean pflow workflow delete?"),
         ("workflow rm", "Did you mean pflow workflow delete?"),
         ("trace clean", "Did you mean pflow trace prune?"),
+        ("workflow list-everything", "Did you mean pflow workflow list?"),
+        ("trace show-everything", "Did you mean pflow trace show?"),
         ("trace latest", "Did you mean pflow trace show latest?"),
         # Commands that stand elsewhere.
         ("workflow run daily-report", "Did you mean pflow run?"),

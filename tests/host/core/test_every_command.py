@@ -8,6 +8,7 @@ import pytest
 
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.host.cli.command_parameters import seconds, time_limit
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -31,18 +32,17 @@ WITHOUT_OWN_NAME = {
 OF_NEW_THINGS = {"mcp new-preset", "mcp serve"}
 """Commands that are given a name which nothing has yet."""
 BOUNDS = {
-    "grace": ("-1", "0"),
+    "grace": ("-1 inf", "0"),
     "keep": ("-1", "0"),
     "limit": ("0", "1"),
-    "max_request_size": ("0", "1048576"),
+    "max_request_size": ("1023", "1024"),
     "max_requests": ("0", "1"),
-    "max_rounds": ("0", "1"),
-    "request_timeout": ("0", "0.001"),
-    "seconds": ("0", "0.001"),
-    "startup_timeout": ("0", "0.001"),
+    "max_rounds": ("0 11", "1 10"),
+    "request_timeout": ("0 inf nan", "0.001"),
+    "startup_timeout": ("0 86400.1 inf nan", "0.001 86400"),
     "version": ("0", "1"),
 }
-"""By the name of an option that takes a number: one that makes no sense, and one that does."""
+"""By the name of an option that takes a number: those at its limits that make no sense, and those that do."""
 
 
 @contextmanager
@@ -88,6 +88,11 @@ RANGED = [
     for words, command, parameter in PARAMETERS
     if isinstance(parameter.type, click.IntRange | click.FloatRange) or parameter.name in BOUNDS
 ]
+TIMES = [
+    pytest.param(command, parameter, id=f"{words} {parameter.name}")
+    for words, command, parameter in PARAMETERS
+    if parameter.callback in (seconds, time_limit)
+]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +126,19 @@ def test_whatever_names_something_is_completed(host, command, parameter, named):
 @pytest.mark.parametrize(("command", "parameter"), RANGED)
 def test_an_option_refuses_a_number_that_makes_no_sense_and_takes_one_that_does(command, parameter):
     context = click.Context(command)
-    refused, taken = BOUNDS[parameter.name]
-    assert parameter.type_cast_value(context, taken) == float(taken)
-    with pytest.raises(click.BadParameter):
-        parameter.type_cast_value(context, refused)
+    refused, taken = map(str.split, BOUNDS[parameter.name])
+    assert [parameter.type_cast_value(context, number) for number in taken] == list(map(float, taken))
+    for number in refused:
+        with pytest.raises(click.BadParameter):
+            parameter.type_cast_value(context, number)
+
+
+@pytest.mark.parametrize(("command", "parameter"), TIMES)
+def test_a_time_has_a_unit_and_is_at_most_a_year(command, parameter):
+    context = click.Context(command)
+    taken = {"0.5": 0.5, "90": 90, "90s": 90, "15m": 900, "1.5h": 5_400, "365d": 31_536_000}
+    assert {word: parameter.process_value(context, word) for word in taken} == taken
+    of_nothing = ["0", "0s"] if parameter.callback is time_limit else []
+    for word in ["", "-1", "nan", "inf", "1e3", "5x", "5 s", "365.1d", "31536001", *of_nothing]:
+        with pytest.raises(click.BadParameter):
+            parameter.process_value(context, word)

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from programs import importing
 
 KEYRING = """
 import json, os, pathlib
@@ -31,7 +32,7 @@ def keyring(tmp_path):
     room.mkdir(parents=True)
     (room / "__init__.py").write_text(KEYRING)
     (room / "errors.py").write_text("class KeyringError(Exception): pass\n")
-    return {"PYTHONPATH": str(tmp_path / "site"), "FAKE_KEYRING": str(tmp_path / "keys.json")}
+    return {**importing(tmp_path / "site"), "FAKE_KEYRING": str(tmp_path / "keys.json")}
 
 
 def test_a_value_is_kept_where_only_its_owner_reads_it_and_masked_when_shown(pflow, pflow_home):
@@ -147,7 +148,7 @@ def test_a_keyring_that_cannot_keep_a_value_is_told(pflow, keyring, tmp_path, se
 def test_without_the_package_the_keyring_says_what_to_install(pflow, tmp_path):
     # It may be installed all the same, and then keeps the secrets of whoever runs the tests.
     (tmp_path / "keyring.py").write_text("raise ModuleNotFoundError")
-    absent = {"PYTHONPATH": str(tmp_path)}
+    absent = importing(tmp_path)
     finished = pflow("settings", "set", "TOKEN", "a", "--keyring", "--json", env=absent)
     assert finished.exit_code == 2
     assert finished.envelope["error"]["suggestions"] == ["pip install 'pflow-mcp[keyring]'"]

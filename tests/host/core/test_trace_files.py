@@ -507,7 +507,7 @@ LONG = "a-name-that-was-made-of-a-whole-sentence-about-what-the-step-is-for"
 def keep(pflow_home):
     def kept(trace):
         folder = pflow_home / "state" / "traces"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "r.json").write_text(json.dumps(trace))
 
     return kept
@@ -553,6 +553,19 @@ def test_the_bar_of_a_batch_is_dark_where_items_ran_and_pale_where_none_did(page
     middle = shades[len(shades) // 3 : -len(shades) // 3]
     assert {*middle} == {min(shades)}
     assert min(shades) < max(shades) / 2
+
+
+def test_the_bar_of_a_batch_has_the_same_shades_whenever_the_batch_began(page_of):
+    def shades(begin):
+        times = [[0, begin, 100, True], [1, begin + 900, 100, False]]
+        batch = {"count": 2, "succeeded": 1, "failed": 1, "times": times}
+        step = {"id": "each", "type": "t", "offset": begin, "milliseconds": 1000, "details": {"batch": batch}}
+        page = page_of({"success": True, "milliseconds": begin + 1000, "steps": [step]})
+        bar = page.partition('class="bar density"')[2].partition("</span>")[0]
+        return bar.partition(";background")[2]
+
+    assert shades(4000) == shades(0)
+    assert "linear-gradient" in shades(4000)
 
 
 def test_of_a_large_batch_the_times_of_all_failed_items_are_kept():

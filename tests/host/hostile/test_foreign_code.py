@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import importing
 
 pytestmark = [
     pytest.mark.programs,
@@ -80,7 +81,7 @@ def play(tmp_path, monkeypatch):
     for name in ("hostile_plugin.py", "hostile_nodes.py"):
         shutil.copy(HERE / name, site)
     write_workflows(tmp_path)
-    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, **importing(site), "PYTHONWARNINGS": "ignore"}
 
     def play(trials):
         """Play trials, each `(place, how, words)`."""
@@ -290,7 +291,7 @@ def test_an_answer_of_the_wrong_type_is_a_failure_of_the_plugin(play, place, wor
 def test_a_program_of_its_own_ends_as_those_of_the_table_do(play, python, tmp_path, how):
     for place, words in (("configure", "run echo.json --json"), ("node_exec", "run hostile.json --json")):
         ((_, forked),) = play([(place, how, words)])
-        env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "HOSTILE": f"{place} {how}"}
+        env = {**os.environ, **importing(tmp_path / "site"), "HOSTILE": f"{place} {how}"}
         done = python("-m", "pflow_mcp_plugin", *words.split(), env=env)
         assert done.exit_code == forked["code"]
         assert json.loads(done.stdout)["success"] == json.loads(forked["out"])["success"]

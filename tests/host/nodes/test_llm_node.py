@@ -2,10 +2,15 @@ import importlib.util
 import json
 import sys
 import threading
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import gaierror
 from types import SimpleNamespace
+from urllib.error import HTTPError
 
 import pytest
+
+from pflow_mcp_plugin.host.language_model import turned_away
 
 
 def ask(**params):
@@ -124,6 +129,42 @@ def test_a_missing_model_or_key_is_told(bench, parrot):
     assert "Unknown model nobody" in missing.error.message
     assert missing.exit_code == 2
     assert "No key found" in bench.run(ask(model="parrot"), who="Ann").error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "action", "seconds"),
+    [
+        (429, {"Retry-After": "7"}, "rate_limited", 7),
+        (429, {}, "rate_limited", None),
+        (503, {"retry-after": "30"}, "error", 30),
+        (529, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, "error", None),
+        (529, {"Retry-After": "-1"}, "error", None),
+    ],
+)
+def test_what_a_provider_says_when_it_turns_a_request_away_is_kept(status, header, action, seconds):
+    headers = Message()
+    for name, value in header.items():
+        headers[name] = value
+    error = RuntimeError("the library's own")
+    error.__cause__ = HTTPError("http://127.0.0.1", status, "busy", headers, None)
+    failure = turned_away(error)
+    assert (failure.action, failure.retry_after, failure.details) == (action, seconds, {"status": status})
+    assert (failure.ran, failure.retryable, failure.kind) == ("not ran", True, "execution")
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), gaierror(-2, "unknown name")])
+def test_a_request_that_reached_nobody_may_be_repeated(error):
+    wrapped = RuntimeError("the library's own")
+    wrapped.__cause__ = error
+    failure = turned_away(wrapped)
+    assert (failure.kind, failure.ran, failure.retryable) == ("connection", "not ran", True)
+    assert str(error) in failure.message
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_another_failure_of_a_request_may_have_done_something(status):
+    assert turned_away(HTTPError("http://127.0.0.1", status, "no", Message(), None)) is None
+    assert turned_away(TimeoutError()) is None
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm") is not None, reason="the extra [llm] is installed")

@@ -1,4 +1,5 @@
 import time
+import tracemalloc
 
 import jmespath
 import pytest
@@ -261,6 +262,59 @@ def test_a_hostile_expression_ends_soon_and_without_much_memory(text, monkeypatc
     failure = failure_of(text, HUGE)
     assert failure is None or "takes more than" in failure or "more than 2,000,000 parts" in failure
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("split(commas, ',')", "takes more than 200,000 steps"),
+        ("split(commas, '')", "takes more than 200,000 steps"),
+        ("lines(ends)", "takes more than 200,000 steps"),
+        ("words(gaps)", "takes more than 200,000 steps"),
+        ("from_csv(commas)", "takes more than 200,000 steps"),
+        ("from_csv(wide)", "takes more than 200,000 steps"),
+        ("to_csv(objects)", "takes more than 200,000 steps"),
+        ("range(500000)", "takes more than 200,000 steps"),
+        ("zip(" + ", ".join(["list"] * 100) + ")", "takes more than 200,000 steps"),
+        ("lists[]", "takes more than 200,000 steps"),
+        ("tuple.a", "takes more than 200,000 steps"),
+        ("join(gaps, list_of_texts)", "a value of more than 50,000 parts"),
+        ("replace(gaps, ' ', text)", "a value of more than 50,000 parts"),
+    ],
+)
+def test_what_would_be_too_much_is_refused_before_it_is_made(text, failure, monkeypatch):
+    monkeypatch.setattr(expression, "MOST_WORK", 200_000)
+    monkeypatch.setattr(expression, "LARGEST", 50_000)
+    values = {
+        "commas": "," * 500_000,
+        "ends": "\n" * 500_000,
+        "gaps": "a " * 250_000,
+        "wide": ",".join(map(str, range(1_000))) + "\n1" * 1_000,
+        "objects": [{f"k{number}": 1} for number in range(700)],
+        "list": [1] * 3_000,
+        "lists": [[1] * 1_000] * 1_000,
+        "tuple": (1,) * 500_000,
+        "list_of_texts": ["x"] * 10,
+        "text": "x" * 100,
+    }
+    tracemalloc.start()
+    try:
+        assert failure in (failure_of(text, values) or "it has a value")
+        assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|".join(["[@, @]"] * 40),
+        "|".join(["{a: @, b: @}"] * 40),
+        "|".join(["list"] + ["map(&[@, @], @)"] * 30),
+    ],
+)
+def test_what_is_small_only_because_it_is_shared_is_too_large(text):
+    assert "a value of more than 2,000,000 parts" in (failure_of(text, {"list": [1]}) or "it has a value")
 
 
 def test_what_a_function_makes_of_a_secret_is_a_secret():

@@ -10,7 +10,14 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.workflow.shell_lines import MARK, bind_line, evaluated_value
 
 BASH = shutil.which("bash")
-EVIL = ("a[$(touch owned)]", "a[$(touch owned)]=1", "$(touch owned)", "touch owned", "-va[$(touch owned)]")
+EVIL = (
+    "a[$(touch owned)]",
+    "a[$(touch owned)]=1",
+    "$(touch owned)",
+    "touch owned",
+    "-va[$(touch owned)]",
+    "-npa[$(touch owned)]",
+)
 
 REFUSED = [
     "eval ${x}",
@@ -67,6 +74,9 @@ REFUSED = [
     "compgen -W ${x}",
     "getopts a ${x}",
     "wait -p ${x}",
+    "wait -np ${x}",
+    "true & wait -n ${x}",
+    "true & wait ${x} ${y}",
     "${x} ${y}",
     "n=${x}; ((n > 3))",
     "n=${x}; echo $((n + 1))",
@@ -145,6 +155,8 @@ HONEST = [
     '. "$HOME/env.sh"; python ${x}',
     "for f in ${x}; do echo $f; done",
     "case ${x} in a) echo 1;; *) echo 2;; esac",
+    "sleep 0 & wait -n; echo ${x}",
+    "mkdir -p -- ${x} & wait $!",
     "command -v ${x}",
     "command ls ${x}",
     "exec cat ${x}",

@@ -79,6 +79,8 @@ def test_a_file_is_looked_up_beside_the_workflow_that_names_it(bench, tmp_path):
     assert runner.validate(top) == ()
     [problem] = bench.host.runner.validate(top)
     assert "has no file of its own" in problem.message
+    assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "validation")
+    assert problem.suggestion == "Save it too (pflow workflow save), and write its name"
     [problem] = runner.validate({"nodes": [step("parts/gret.json")]})
     assert (problem.path, problem.kind) == ("$.nodes[0].params.workflow", "not_found")
     assert problem.suggestion == f"Did you mean {tmp_path / 'parts' / 'greet.json'}?"

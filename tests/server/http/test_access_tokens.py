@@ -29,6 +29,7 @@ from pflow_mcp_plugin.server.http.request_tokens import (
     AuthorizationServer,
     FetchLimits,
     Refusal,
+    read_token,
     valid_issuer,
 )
 from pflow_mcp_plugin.types import NetworkRules
@@ -98,6 +99,7 @@ def test_a_token_of_each_asymmetric_kind_is_accepted(standing, algorithm):
         ({"sub": ""}, "names no subject"),
         ({"exp": "soon"}, "invalid"),
         ({"exp": 1e400}, "invalid"),
+        ({"padding": "x" * 20_000}, "too long"),
     ],
 )
 def test_a_token_is_refused_with_the_reason(standing, claims, said):
@@ -131,11 +133,16 @@ def test_a_public_key_is_no_shared_secret(standing, algorithm):
 
 
 @pytest.mark.parametrize(
-    "token",
-    ["x", "a.b.c", "....", "e30.e30.e30", "eyJhbGciOiJFUzI1NiJ9.e30.AAAA", "é.é.é", "x" * 20_000],
+    ("token", "said"),
+    [
+        *((token, "The token is not a JWT") for token in ("", "x", "a.b.c", "....", "é.é.é")),
+        ("e30.e30.e30", "The algorithm of the token's signature is not accepted"),
+        ("eyJhbGciOiJFUzI1NiJ9.e30.AAAA", "The signature of the token is wrong"),
+        ("x" * 20_000, "The token is too long"),
+    ],
 )
-def test_what_is_no_token_is_refused(standing, token):
-    assert reason(tokens(standing), token)
+def test_what_is_no_token_is_refused(standing, token, said):
+    assert reason(tokens(standing), token) == said
 
 
 def test_a_token_of_another_key_is_refused(standing):
@@ -145,14 +152,56 @@ def test_a_token_of_another_key_is_refused(standing):
 
 
 @pytest.mark.parametrize(
-    "headers", [{"typ": "logout+jwt"}, {"crit": ["exp"]}, {"kid": "unknown"}, {"jku": "http://127.0.0.1:1/x"}]
+    ("headers", "said"),
+    [
+        ({"typ": "logout+jwt"}, "The token is not an access token"),
+        ({"crit": ["exp"]}, "The token is not a JWT|The token needs an extension"),
+        ({"b64": False}, "The token needs an extension that is not supported"),
+        ({"kid": "unknown"}, "The token is signed by an unknown key"),
+    ],
+)
+def test_a_token_is_refused_for_its_header(standing, headers, said):
+    assert re.match(said, reason(tokens(standing), standing.token(headers=headers)))
+
+
+@pytest.mark.parametrize(
+    "headers", [{"jku": "http://127.0.0.1:1/x"}, {"typ": "JWT"}, {"typ": None}, {"typ": "application/AT+JWT"}]
 )
 def test_a_header_cannot_change_what_is_checked(standing, headers):
-    found = verdict(tokens(standing), standing.token(headers=headers))
-    if "jku" in headers:  # where keys are is for the metadata to say
-        assert isinstance(found, AccessToken)
-    else:
-        assert isinstance(found, Refusal)
+    assert isinstance(verdict(tokens(standing), standing.token(headers=headers)), AccessToken)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "holds no token"),
+        (b"\n", "holds no token"),
+        (b"x" * 15, "holds a token of fewer than 16 characters"),
+        (b"\xff" * 20, "cannot be read: it is not text"),
+        (b"two words of a token", "holds a token with characters that cannot be sent"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_without_a_token_that_can_be_used_is_refused(tmp_path, content, said):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(PflowError) as caught:
+        read_token(path)
+    assert caught.value.message.startswith(f"The token file {path} {said}")
+    assert caught.value.kind == "usage"
+    assert any("token_urlsafe" in step for step in caught.value.suggestions) == ("cannot be read" not in said)
+
+
+@pytest.mark.parametrize(("mode", "loose"), [(0o600, False), (0o400, False), (0o640, True), (0o604, True)])
+def test_the_token_of_a_file_is_read_with_a_warning_if_others_may_read_it(tmp_path, mode, loose):
+    path = tmp_path / "token"
+    path.write_text("a-token.of_16~+/==\n")
+    path.chmod(mode)
+    token, warning = read_token(path)
+    assert token == "a-token.of_16~+/=="
+    expected = f"Others may read the token file {path} (mode {mode:04o}): run chmod 600 on it"
+    assert warning == (expected if loose else "")
 
 
 def test_a_short_key_is_refused(standing):
