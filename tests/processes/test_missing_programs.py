@@ -107,6 +107,22 @@ def test_what_a_login_shell_says_counts_only_if_it_is_the_path_of_that_program(h
     assert missing_programs.find("acme-npx") is None
 
 
+def test_a_login_shell_reads_nothing_of_what_is_typed(home, monkeypatch):
+    path = program(home / "hidden/acme-npx")
+    shell = program(home / "shells/bash", f"#!/bin/sh\ncat\necho {path}\n")
+    reading, writing = os.pipe()  # from which it would wait for an end
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        monkeypatch.setenv("SHELL", str(shell))
+        monkeypatch.setattr(missing_programs, "_SHELL_SECONDS", 5)
+        assert missing_programs.find("acme-npx").path == str(path)
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (reading, writing, before):
+            os.close(descriptor)
+
+
 def test_a_login_shell_that_hangs_is_ended(home, monkeypatch):
     (home / ".profile").write_text("sleep 60 & sleep 61\n")
     monkeypatch.setenv("SHELL", "/bin/bash")

@@ -19,7 +19,9 @@ from pflow_mcp_plugin.storage import (
     CorruptFile,
     JsonStore,
     StoreError,
+    append_regular,
     atomic_files,
+    keep_backup,
     locked,
     sweep,
     write_atomic,
@@ -189,6 +191,53 @@ def _synced(monkeypatch, write):
         )
         write()
     return seen
+
+
+def test_a_disk_that_is_full_in_mid_append_leaves_what_was_there(monkeypatch, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"old\n")
+    write, left = os.write, [3, 0]
+
+    def full(descriptor, data):
+        room = left.pop(0)
+        if not room:
+            raise OSError(errno.ENOSPC, "full")
+        return write(descriptor, data[:room])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="full"):
+            append_regular(path, b"new line\n")
+    assert path.read_bytes() == b"old\n"
+    append_regular(path, b"new line\n")
+    assert path.read_bytes() == b"old\nnew line\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EOPNOTSUPP])
+def test_a_file_with_several_names_is_written_only_if_there_is_room(monkeypatch, tmp_path, number):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    (tmp_path / "other").hardlink_to(path)
+
+    def allocate(descriptor, begin, length):
+        os.ftruncate(descriptor, begin + length)  # as far as it came
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    if number == errno.EOPNOTSUPP:  # a file system that cannot tell
+        assert "further names" in write_regular(path, b"longer")
+        assert path.read_bytes() == b"longer"
+    else:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            write_regular(path, b"longer")
+        assert path.read_bytes() == b"old"
+
+
+def test_each_older_content_is_kept_in_a_backup_of_its_own(tmp_path):
+    path = tmp_path / "file"
+    kept = [keep_backup(path, content).name for content in (b"a", b"b", b"a", b"c", b"b")]
+    assert kept == ["file.bak", "file.bak-2", "file.bak", "file.bak-3", "file.bak-2"]
+    assert (tmp_path / "file.bak-2").read_bytes() == b"b"
 
 
 def test_temporary_files_of_dead_writers_are_swept_and_those_of_living_ones_kept(tmp_path):

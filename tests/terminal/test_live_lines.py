@@ -17,9 +17,10 @@ class Terminal(io.StringIO):
         self.drawn = threading.Event()
 
     def write(self, text):
-        count = super().write(text)
-        self.drawn.set()
-        return count
+        try:
+            return super().write(text)
+        finally:
+            self.drawn.set()
 
     def again(self):
         self.drawn.clear()
@@ -92,3 +93,14 @@ def test_what_is_written_meanwhile_stands_where_the_lines_were(drawing):
         assert screen_lines(terminal.getvalue()) == ["written"]
     terminal.again()
     assert screen_lines(terminal.getvalue()) == ["written", "one", "two"]
+
+
+def test_a_terminal_that_is_gone_is_not_written_to_again(drawing):
+    terminal, lines = drawing(lambda: [[("one", "")]])
+    with lines.lock:
+        terminal.close()
+    lines.keep([("done", "")])
+    terminal.drawn.clear()
+    lines.keep([("more", "")])
+    lines.close()
+    assert not terminal.drawn.is_set()

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from pflow_mcp_plugin.host.language_model import turned_away
+from pflow_mcp_plugin.host.language_model import kept_key, turned_away
 
 
 def ask(**params):
@@ -159,6 +159,19 @@ def test_a_request_that_reached_nobody_may_be_repeated(error):
     failure = turned_away(wrapped)
     assert (failure.kind, failure.ran, failure.retryable) == ("connection", "not ran", True)
     assert str(error) in failure.message
+
+
+@pytest.mark.parametrize(
+    ("variable", "environment", "key"),
+    [("A_KEY", {}, "sk"), ("A_KEY", {"A_KEY": "x"}, None), (None, {}, None)],
+)
+def test_a_key_is_taken_from_the_settings_unless_the_environment_has_it(
+    monkeypatch, variable, environment, key
+):
+    monkeypatch.delenv("A_KEY", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert kept_key(SimpleNamespace(key_env_var=variable), {"A_KEY": "sk"}.get) == key
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
