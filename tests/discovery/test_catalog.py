@@ -1,9 +1,7 @@
 import json
 
 import attrs
-import pytest
 
-from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -79,31 +77,6 @@ def test_a_file_under_the_name_of_another_server_is_corrupt(catalog):
     catalog.save("a", listing("x"), "")
     (catalog.folder / "a.json").rename(catalog.folder / "b.json")
     assert catalog.file("b") is None
-
-
-def test_a_file_of_a_newer_program_is_refused_and_kept(catalog):
-    catalog.save("a", listing("x"), "")
-    path = catalog.folder / "a.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
-    before = path.read_bytes()
-    with pytest.raises(storage.StoreError, match="newer"):
-        catalog.find("mcp-a-x")
-    with pytest.raises(storage.StoreError, match="newer"):
-        catalog.save("a", listing("x"), "")
-    assert path.read_bytes() == before
-
-
-def test_a_tool_that_is_gone_is_remembered_until_it_comes_back(catalog):
-    catalog.save("a", listing("x", "y"), "")
-    before, saved = catalog.save("a", listing("y"), "")
-    assert [each.name for each in before.tools] == ["x", "y"]
-    assert [*saved.gone] == ["x"]
-    assert catalog.file("a").gone.keys() == {"x"}
-    first = catalog.file("a").gone["x"]
-    catalog.save("a", listing("y", "z"), "")
-    assert catalog.file("a").gone == {"x": first}
-    catalog.save("a", listing("x"), "")
-    assert catalog.file("a").gone.keys() == {"y", "z"}
 
 
 def test_the_era_counts_only_for_the_config_it_was_found_with(catalog):

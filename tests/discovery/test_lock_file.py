@@ -197,26 +197,6 @@ def test_what_is_not_toml_is_told_with_line_and_column():
     assert (refused.value.line, refused.value.column) == (2, 1)
 
 
-def test_unknown_keys_are_warned_about_in_printable_characters():
-    text = f"""
-        schema_version = 1
-        servrs = 1
-        [servers.s]
-        comand = "x"
-        "\\u202e" = 1
-        tools = {{ a = "{HASH}" }}
-    """
-    lock = decode(PATH, text.encode())
-    found = {problem.path: problem.suggestion for problem in lock.warnings}
-    assert found == {
-        "servrs": "Did you mean servers?",
-        "servers.s.comand": "Did you mean command?",
-        'servers.s."\\\\u202e"': "Remove it",
-    }
-    assert {problem.severity for problem in lock.warnings} == {"warning"}
-    assert lock.servers["s"].tools == {"a": HASH}
-
-
 values = st.recursive(
     st.none().map(lambda _: 0)
     | st.booleans()

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,17 +43,6 @@ def test_a_file_that_was_cut_is_noticed_whatever_is_looked_up(catalog):
     path.write_bytes(path.read_bytes()[:-20])
     assert catalog.find("mcp-a-one") is None
     assert catalog.set_aside("a")
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_file_without_an_index_or_with_one_that_does_not_fit_is_read_as_a_whole(catalog, indent):
-    path = catalog.folder / "a.json"
-    data = json.loads(path.read_text())
-    if indent is None:
-        del data["index"], data["size"]  # as older versions wrote it
-    path.write_text(json.dumps(data, indent=indent))
-    assert catalog.find("mcp-a-two").tool.description == "dtwo"
-    assert catalog.head("a").config_fingerprint == "f1"
 
 
 def test_an_index_that_is_wrong_about_a_tool_is_not_believed(catalog):

@@ -3,7 +3,6 @@ import ast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.contract import Field
 from pflow_mcp_plugin.registration import class_signature
 from pflow_mcp_plugin.registration.class_signature import stub
 from pflow_mcp_plugin.registration.tool_entry import entry
@@ -36,15 +35,6 @@ def test_no_two_node_types_share_a_class_name(parts):
     name = "-".join(["mcp", *parts])
     assert class_signature.node_type(class_signature.class_name(name)) == name
     assert class_signature.class_name(name).isidentifier()
-
-
-def test_types_are_spelt_as_in_python():
-    assert class_signature.hint(Field(key="x", type="list | None")) == "list[Any] | None"
-    assert class_signature.hint(Field(key="x", type="any")) == "Any"
-    assert class_signature.hint(Field(key="x", type="str", schema={"enum": ["a", "ü\ud83d"]})) == (
-        "Literal['a', '\\xfc\\ud83d']"
-    )
-    assert class_signature.hint(Field(key="x", type="float", schema={"enum": [1.5]})) == "float"
 
 
 def test_the_stub_is_python_whatever_the_servers_say():

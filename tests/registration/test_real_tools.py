@@ -3,7 +3,6 @@
 import ast
 import asyncio
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -68,28 +67,12 @@ def text(value):
     return json.dumps(value)
 
 
-def behind(entry):
-    config = entry.extra["mcp_config"]
-    return config["server_id"], config["tool_name"]
-
-
 def test_every_tool_is_taken_without_a_word_against_it(synced, source):
     assert (len(SERVERS), len(LISTED)) == (70, 527)
     _, results = synced
     assert not [result for result in results if result.error or result.skipped or result.notes]
     assert sum(result.tools_registered for result in results) == 527
     assert list(source.clashes(SERVERS)) == []
-
-
-def test_every_tool_is_one_node_found_by_its_name_and_by_its_alias(source):
-    entries = list(source.entries())
-    nodes = [entry.node for entry in entries]
-    assert len(set(nodes)) == len(nodes) == 527
-    assert [node for node in nodes if not re.fullmatch(r"mcp(-[a-z0-9]+)+", node)] == []
-    for entry in entries:
-        alias = "mcp-{}-{}".format(*behind(entry))
-        assert source.get(entry.node) == source.get(alias) == entry
-    assert {behind(entry) for entry in entries} == LISTED.keys()
 
 
 def test_every_tool_is_a_class_of_its_own_in_a_stub_that_is_python(source):

@@ -33,18 +33,6 @@ def shown(root, schema):
     ]
 
 
-def test_members_are_found_through_alternatives_of_alternatives_with_what_tells_them_apart():
-    circle = {"properties": {"kind": {"const": "circle"}, "radius": {"type": "number", "minimum": 0}}}
-    square = {"properties": {"kind": {"const": "square"}, "side": {"type": "number", "exclusiveMinimum": 0}}}
-    root = {"$defs": {"shape": {"oneOf": [{"$ref": "#/$defs/circle"}, square]}, "circle": circle}}
-    assert shown(root, {"anyOf": [{"$ref": "#/$defs/shape"}, {"type": "null"}]}) == [
-        'kind str, always "circle"',
-        "radius float, at least 0",
-        'kind str, always "square"',
-        "side float, more than 0",
-    ]
-
-
 def test_choices_and_bounds_are_shown_at_any_depth():
     root = {"$defs": {"mode": {"enum": ["a", "b"]}}}
     schema = {

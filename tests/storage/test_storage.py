@@ -308,19 +308,6 @@ def test_a_corrupt_file_is_refused_with_its_place_and_not_written_over(tmp_path,
     assert path.read_bytes() == content
 
 
-def test_a_corrupt_file_that_can_be_rebuilt_is_backed_up_and_named(tmp_path):
-    path = tmp_path / "file.json"
-    reported = []
-    store = a_store(path, rebuildable=True, report=reported.append)
-    for number in (1, 2):
-        path.write_text("oops")
-        assert store.read() == {}
-        assert (tmp_path / f"file.json.corrupt-{number}").read_text() == "oops"
-    store.update(lambda data: data.update(a=1))
-    assert store.read() == {"a": 1, "schema_version": 1}
-    assert [str(path) in problem.message for problem in reported] == [True, True]
-
-
 def test_no_change_of_eight_writers_at_once_is_lost(tmp_path):
     path = tmp_path / "file.json"
     writers = [

@@ -36,15 +36,6 @@ def test_what_can_be_spared_is_left_out_first():
     assert table.render(14).splitlines()[1].split() == ["b" * 10]
 
 
-def test_what_can_be_spared_goes_before_another_column_is_too_short_to_be_read():
-    columns = (Column(title="NODE", whole=True), Column(title="SOURCE", spare=True), Column(title="ABOUT"))
-    table = Table(columns=columns, rows=[("n" * 30, "source", "about " * 20)])
-    assert table.render(66).splitlines()[0].split() == ["NODE", "SOURCE", "ABOUT"]
-    assert table.render(60).splitlines()[0].split() == ["NODE", "ABOUT"]
-    assert table.render(44).splitlines()[0].split() == ["NODE", "ABOUT"]
-    assert table.render(38).splitlines()[0].split() == ["NODE"]
-
-
 def test_columns_that_should_be_whole_are_cut_where_nothing_else_is_left():
     columns = (Column(title="NAME", whole=True), Column(title="STATE", whole=True), Column(title="RUNS"))
     table = Table(columns=columns, rows=[("a" * 45, "never synced", "x")])

@@ -64,15 +64,6 @@ def test_a_plugin_that_failed_to_configure_is_not_unconfigured(install, open_wit
     assert module.calls == []
 
 
-def test_a_failing_implementation_is_named_once_and_the_others_are_heard(install, open_with):
-    install("bad", HEAD + "@hookimpl\ndef pflow_register_nodes(host):\n    yield 1\n    1/0")
-    with open_with(scan=True) as opened:
-        assert [entry.node for entry in opened.host.registry.entries()]
-        opened.host.refresh("any")
-        list(opened.host.registry.entries())
-        assert opened.messages.count("Plugin bad (dist-bad 1.0) failed in pflow_register_nodes") == 1
-
-
 def test_two_plugins_of_one_name_are_both_named(install, open_with):
     install("twin", GOOD, distribution="first")
     install("twin", GOOD, distribution="second")

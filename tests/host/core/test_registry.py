@@ -308,20 +308,6 @@ def test_a_change_in_a_source_is_seen_and_the_older_index_is_swept(open_with, ho
     assert len(list((home / "cache").glob("*.sqlite"))) == 1
 
 
-def test_after_a_refresh_no_search_waits_for_the_index(open_with):
-    source = Source("shout", entry("shout-a"))
-    asked = []
-    source.sketches = lambda: asked.append(1) or map(Sketch.of, source.found)
-    with open_with(plugin(source)) as opened:
-        opened.host.refresh("shout")
-        assert asked == [1]
-        source.found.append(entry("shout-b"))
-        opened.host.refresh("shout")
-        assert asked == [1, 1]
-        assert [row.node for row in opened.host.registry.search_rows("shout")] == ["shout-a", "shout-b"]
-        assert asked == [1, 1]
-
-
 def test_the_index_is_built_once_and_anew_when_it_is_damaged(tmp_path):
     built = []
 
@@ -456,18 +442,6 @@ def test_entries_outside_nodes_are_told_with_what_to_do(open_with, saved):
         (told,) = map(str, opened.problems)
     unused = f'{path}: entries outside "nodes" are not used: shout-loud, mine'
     assert told.startswith(f"{unused} (Remove them")
-
-
-def test_entries_of_a_module_that_is_gone_are_told_with_what_to_do(open_with, saved):
-    path = saved(
-        {"nodes": {"shout-loud": OLDER, "shout-low": OLDER, "mine": OLDER, "fine": {**OLDER, **FINE}}}
-    )
-    with open_with() as opened:
-        assert opened.host.registry.find("fine")
-        (told,) = map(str, opened.problems)
-    message = f"{path}: module no_such_core.nodes.caller is not installed, so entries of it cannot run: "
-    step = "Install the package that provides it, or remove them, as a plugin's nodes need no entry"
-    assert told == f"{message}shout-loud, shout-low, mine ({step})"
 
 
 def test_what_an_older_pflow_left_is_told_by_every_list(open_with, saved):

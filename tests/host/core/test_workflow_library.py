@@ -197,22 +197,6 @@ def test_a_description_finds_its_workflow_and_another_task_does_not(library):
     assert library.discover("translate a poem into Norwegian").matches == ()
 
 
-def test_inputs_outputs_and_nodes_count_for_a_task(library):
-    library.save(
-        "one",
-        flow(
-            step("a", "mcp-github-list-issues", purpose="Fetch what is open"),
-            inputs={"repository": {"type": "str", "description": "Whose issues to list"}},
-            outputs={"titles": "${a.result}"},
-        ),
-    )
-    library.save("other", workflow("x"), "Say x")
-    [match] = library.discover("titles of the open issues of a github repository").matches
-    assert match.item.name == "one"
-    for words in ('"titles" in its outputs', "in its inputs", '"open", "github" in its nodes'):
-        assert words in match.reason
-
-
 def test_a_model_may_order_the_saved_workflows_of_a_task(library, monkeypatch):
     for name, description in (("one", "Post the news"), ("two", "Post the news and the weather")):
         library.save(name, workflow("x"), description)

@@ -161,17 +161,6 @@ def test_an_input_on_request_of_a_later_node_is_kept_apart_from_what_earlier_one
     assert params_of(built) == {"thread": "${thread}", "message": "${result}"}
 
 
-def test_an_input_on_request_gets_a_name_of_its_own_if_its_own_is_taken():
-    closed = node("closed", "path", "content", open_outputs=False)
-    other = node("other", "path", "content", open_outputs=False)
-    built = chain((closed, "--path a"), (other, "--path b"), asked="other.path")
-    assert built.workflow["inputs"] == {
-        "path": {**TEXT, "default": "a"},
-        "other-path": {**TEXT, "default": "b"},
-    }
-    assert params_of(built) == {"path": "${other-path}"}
-
-
 def test_a_value_that_refers_to_another_cannot_be_a_default():
     built = chain((SEARCH, "--query x"), (SEND, "--channel ${result}"), asked="send.channel")
     assert [problem.message for problem in built.problems] == [

@@ -62,18 +62,6 @@ def test_a_chain_passes_results_on(pflow, tmp_path):
     assert (tmp_path / "b.txt").read_text().strip() == "2"
 
 
-def test_a_list_or_object_arrives_as_json_where_the_next_node_takes_text(run, bench, seen):
-    @bench.acts("t-find", [], ["result: dict | list"])
-    def find(shared, params):
-        shared["result"] = {"items": ["ä", 1]}
-
-    report = run("t-find", "then", "t-note")
-    assert report.error is None
-    assert seen == ['{"items": ["ä", 1]}']
-    assert not bench.warnings
-    assert report.render() == '{"items": ["ä", 1]}'
-
-
 def test_what_a_tool_says_as_text_stays_text(run, seen):
     run("echo", "--message", '{"a": 1}', "then", "t-note")
     assert seen == ['{"a": 1}']

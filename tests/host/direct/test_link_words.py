@@ -5,17 +5,6 @@ from hypothesis import strategies as st
 from pflow_mcp_plugin.host.direct.link_words import Link, read_chain
 
 
-def test_options_of_pflow_may_stand_anywhere_and_win_over_flags_of_a_node():
-    words = (
-        "echo --save daily --message hi then --input message llm --print --json --description=why --input x"
-    )
-    chain = read_chain(words.split())
-    assert chain.links == (Link("echo", ("--message", "hi")), Link("llm", ()))
-    assert (chain.save, chain.is_shown, chain.description) == ("daily", True, "why")
-    assert chain.inputs == ("message", "x")
-    assert chain.is_kept
-
-
 def test_a_param_stays_with_its_node_whatever_it_is_called():
     chain = read_chain(["echo", "--param", "print=--save", "then", "llm", "--param=input=a b"])
     assert chain.links == (Link("echo", ("--param=print=--save",)), Link("llm", ("--param=input=a b",)))

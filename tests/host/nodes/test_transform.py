@@ -1,5 +1,6 @@
 import json
 
+import attrs
 import pytest
 from workflow_parts import flow, step
 
@@ -122,24 +123,14 @@ def test_a_secret_stays_redacted_when_an_expression_changes_it(bench):
     }
 
 
-def test_data_flow_through_a_transform_is_seen(bench):
-    given = {
-        "nodes": [
-            {"id": "ask", "type": "llm", "params": {"prompt": "x"}},
-            {"id": "shape", "type": "transform", "params": {"expression": "lines(ask.response)"}},
-            {"id": "run", "type": "shell", "params": {"command": ["echo", "${shape.result[0]}"]}},
-        ]
-    }
+@pytest.mark.parametrize(("expression", "seen"), [("lines(ask.page)", 1), ("keys($)", 1), ("'x'", 0)])
+def test_data_flow_through_a_transform_is_seen(bench, expression, seen):
     bench.declare("t-web", (), ["page"])
-    import attrs
-
     bench.known["t-web"] = attrs.evolve(bench.known["t-web"], effects=("untrusted_output",))
-    given["nodes"][0] = {"id": "ask", "type": "t-web"}
-    given["nodes"][1]["params"] = {"outputs": {"result": "lines(ask.page)"}}
-    _, found = bench.host.runner.validate_flows(given)
-    assert [[step.node for step in flow.path] for flow in found.flows] == [["ask", "shape", "run"]]
-    given["nodes"][1]["params"] = {"outputs": {"result": "keys($)"}}
-    _, found = bench.host.runner.validate_flows(given)
-    assert len(found.flows) == 1
-    given["nodes"][1]["params"] = {"outputs": {"result": "'x'"}}
-    assert not bench.host.runner.validate_flows(given)[1].flows
+    given = flow(
+        step("ask", "t-web"),
+        step("shape", "transform", {"outputs": {"result": expression}}),
+        step("run", "shell", {"command": ["echo", "${shape.result[0]}"]}),
+    )
+    flows = bench.host.runner.validate_flows(given)[1].flows
+    assert [[step.node for step in found.path] for found in flows] == [["ask", "shape", "run"]] * seen

@@ -30,16 +30,6 @@ def sound(host, repair):
 CHAIN = (node("find", "t-find", topic="cats"), node("sum", "t-sum"), node("say", "t-say", channel="a"))
 
 
-def test_an_output_of_the_same_name_and_what_is_piped_are_mapped(types):
-    repair = PlanRepair({"nodes": [*CHAIN]}, types.registry, ORIGIN)
-    repair.map_lacking()
-    assert sound(types, repair)["mappings"] == {
-        "sum": {"input_mappings": {"hits": "find.hits"}},
-        "say": {"input_mappings": {"text": "sum.summary"}},
-    }
-    assert "mappings" not in repair.workflow["nodes"][0]
-
-
 def test_the_result_of_the_node_before_comes_before_a_name_further_away(types):
     nodes = [
         node("read", "read-file", file_path="a.txt"),
@@ -111,16 +101,6 @@ def test_the_source_of_a_mapping_and_the_list_of_a_batch_may_be_inputs(types):
     repair = PlanRepair(workflow, types.registry, ORIGIN)
     repair.join()
     assert set(sound(types, repair)["inputs"]) == {"topics", "message"}
-
-
-def test_what_is_lacking_becomes_an_input_of_its_own(types):
-    workflow = {"nodes": [node("say", "t-say"), node("shout", "t-say", channel="x")], "inputs": {}}
-    repair = PlanRepair(workflow, types.registry, ORIGIN)
-    repair.ask_for_lacking()
-    made = sound(types, repair)
-    assert made["nodes"][0]["params"] == {"channel": "${channel}", "text": "${text}"}
-    assert made["nodes"][1]["params"] == {"channel": "x", "text": "${shout_text}"}
-    assert set(made["inputs"]) == {"channel", "text", "shout_text"}
 
 
 def test_what_was_taken_from_elsewhere_becomes_an_input_but_for_a_command_line(types):

@@ -76,15 +76,6 @@ def test_a_condition_of_an_edge_is_checked_before_a_run(bench, edge, problem):
     assert problem in found[2]
 
 
-def test_two_edges_with_the_same_condition_are_an_error(bench):
-    found = problems(bench, ways({"to": "many", "when": "n > 5"}, {"to": "some", "when": "n > 5"}))
-    assert (
-        "error",
-        "$.edges[1]",
-        "Node ask already has an edge for action default if n > 5, $.edges[0]",
-    ) in found
-
-
 def test_an_input_that_only_an_edge_names_is_used(bench):
     given = ways({"to": "many", "when": "n > 5"}, {"to": "some"})
     given["nodes"][0] = echo("ask", "x")

@@ -91,20 +91,6 @@ def test_a_node_is_attempted_once_whatever_it_asks_for(bench, retries):
     assert calls == [1]
 
 
-def test_a_node_reads_params_and_inputs_at_the_root_but_no_other_nodes_outputs(bench, give):
-    seen = {}
-
-    @bench.acts("t-look", open=True)
-    def look(shared, params):
-        seen.update({key: shared.get(key) for key in ("value", "city", "first")}, keys=sorted(shared))
-
-    workflow = flow(
-        step("first", "t-give", {"value": 7}), step("look", "t-look"), inputs={"city": {"type": "str"}}
-    )
-    assert bench.run(workflow, city="Oslo").success
-    assert seen == {"value": None, "city": "Oslo", "first": None, "keys": ["__run__", "city"]}
-
-
 def test_a_value_that_does_not_fit_names_node_parameter_expected_and_given(bench, give):
     bench.node("t-typed", ["n: int"])(pocketflow.Node)
     typed = step("b", "t-typed", {"n": "${a.value}"})
@@ -139,18 +125,6 @@ def test_an_argument_from_the_shared_store_takes_its_declared_type_where_it_fits
     )
     outcome = bench.run(workflow, **{name: given})
     assert outcome.outputs == {"taken": taken, "there": given}
-
-
-def test_a_param_that_is_an_optional_input_not_given_is_left_out(bench):
-    @bench.acts("t-keys", ["a: str", "b: str"], ["keys"])
-    def keys(shared, params):
-        shared["keys"] = sorted(key for key in params if not key.startswith("__"))
-
-    workflow = flow(
-        step("k", "t-keys", {"a": "${x}", "b": "b"}), inputs={"x": {"type": "str", "required": False}}
-    )
-    assert bench.run(workflow).outputs == {"keys": ["b"]}
-    assert bench.run(workflow, x="1").outputs == {"keys": ["a", "b"]}
 
 
 def test_an_output_that_is_not_there_is_told_with_what_was_done(bench, give):

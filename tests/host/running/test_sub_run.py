@@ -112,18 +112,6 @@ def test_a_plugin_adds_details_to_a_step_inside_by_the_run_that_it_was_given(ben
     assert "told" not in mid.get("details", {}) | outer.get("details", {})
 
 
-def test_progress_counts_the_steps_inside(bench, add):
-    told = []
-    bench.host.runner.run(
-        {"nodes": [step(DOUBLE, n=1), step(DOUBLE, "again", n=1)]}, {}, control=RunControl(told.append)
-    )
-    assert {progress.total for progress in told} == {2.0}
-    shares = [progress.done for progress in told]
-    assert shares == sorted(shares)
-    assert {0.25, 0.5, 0.75, 1.25} <= set(shares)
-    assert "node double/second done" in [progress.message for progress in told]
-
-
 def test_a_result_of_a_whole_workflow_is_kept_if_all_its_nodes_only_read(bench):
     ran = []
 

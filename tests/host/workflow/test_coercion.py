@@ -67,26 +67,6 @@ def test_a_value_is_converted_where_nothing_is_lost(kind, value, result):
     assert type(converted) is type(result)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("str", "3"),
-        ("str | int", "3"),
-        ("int | str", "3"),
-        ("str | None", None),
-        ("any", "3"),
-        ("int | float", 3),
-        ("float | int", 3),
-        ("float", 2**60 + 1),
-        ("number", 3),
-        ("float | None", 3),
-        ("some-type-of-a-later-version", "3"),
-    ],
-)
-def test_a_value_that_already_fits_is_left_alone(kind, value):
-    assert to(kind, value) is value
-
-
 def test_a_text_of_up_to_4000_characters_is_read_as_a_scalar_and_of_any_length_as_a_list():
     assert any_json_in("7" * 4_000) is not None
     assert any_json_in("7" * 4_001) is None

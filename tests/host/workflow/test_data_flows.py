@@ -181,16 +181,6 @@ def test_an_alias_does_not_walk_around_the_policy():
         assert flows(*nodes, policy=deny((word, "post")), every=False).flows
 
 
-def test_what_is_denied_is_an_error_and_the_rest_a_warning_but_for_what_is_allowed():
-    nodes = (node("fetch"), node("post", text="${fetch.text}"), node("delete", text="${fetch.text}"))
-    found = flows(*nodes, policy=deny(("fetch", "delete")))
-    assert [problem.severity for problem in found.problems] == ["error", "warning"]
-    assert "flows.deny[0] of pflow.toml denies this data flow: fetch" in found.problems[0].message
-    assert found.flows[0].to_dict()["denied_by"] == "flows.deny[0]"
-    found = flows(*nodes, policy=FlowPolicy(allow=deny(("fetch", "delete")).deny))
-    assert [flow.path[-1].node for flow in found.flows] == ["post"]
-
-
 def test_an_undeclared_input_counts_where_a_run_is_given_one():
     options = {"policy": deny(("inputs", "post")), "every": False, "enable_namespacing": False}
     assert flows(node("post", data="x"), **options).flows == ()

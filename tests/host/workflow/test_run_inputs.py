@@ -61,15 +61,6 @@ def test_values_that_are_no_texts_are_converted_where_nothing_is_lost():
     assert values == {"text": "3", "count": 4, "ratio": 1.0, "tags": ["a"], "maybe": None, "free": anything}
 
 
-def test_none_counts_as_not_given_where_the_type_does_not_take_it():
-    values, problems = bind(WORKFLOW, text="hi", count=None, ratio=None, maybe=None, free=None)
-    assert problems == []
-    assert values == {"text": "hi", "count": 3, "maybe": None, "free": None}
-    assert [problem.message for problem in bind(WORKFLOW, text=None)[1]] == [
-        "Input text must be str, got NoneType None"
-    ]
-
-
 def test_a_default_of_null_is_none_where_the_type_does_not_take_it():
     inputs = {"a": {"type": "int", "default": None}, "b": {"type": "int | None", "default": None}}
     assert bind({"inputs": inputs | {"c": {"default": None}}}) == ({"b": None, "c": None}, [])

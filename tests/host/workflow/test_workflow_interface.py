@@ -73,21 +73,6 @@ def test_an_output_of_an_input_may_be_none_where_the_input_may(interface):
     }
 
 
-@pytest.mark.parametrize(
-    "edge",
-    [{"from": "make", "to": "again", "action": "error"}, {"from": "branch", "to": "make", "action": "skip"}],
-)
-def test_an_output_may_be_none_where_the_run_may_take_another_way(interface, edge):
-    nodes = [
-        {"id": "branch", "type": "t-branch"},
-        {"id": "make", "type": "t-make"},
-        {"id": "again", "type": "t-make"},
-    ]
-    edges = [{"from": "branch", "to": "make"}, {"from": "make", "to": "again"}]
-    found = interface({"url": "${again.url}"}, nodes=nodes, edges=[*edges, edge])
-    assert types(found) == {"url": "str | None"}
-
-
 def test_the_outputs_of_a_batch_are_lists_and_counts(interface):
     nodes = [step("make", "t-make", batch={"items": ["a", "b"], "as": "it"})]
     found = interface({"all": "${make.results}", "done": "${make.succeeded}"}, nodes=nodes)
