@@ -133,7 +133,7 @@ def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow,
     assert listed[0]["path"] == str(pflow_home / "data" / "workflows" / "bad.json")
     shown = pflow("workflow", "list")
     assert shown.exit_code == 0
-    assert "line 1, column 2" in shown.stdout
+    assert "broken: " in shown.stdout
 
 
 def test_saved_workflows_are_filtered_by_name_and_description(pflow, greet):
@@ -448,7 +448,7 @@ def test_an_exported_program_has_flags_for_its_inputs_help_and_one_json_object(p
     shown = run("--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "\nSay it\n" in shown.stdout
-    assert "  --text VALUE  What to say, 100 % of it, str\n" in shown.stdout
+    assert re.search(r"\n  --text VALUE +What to say, 100 % of it, str\n", shown.stdout)
     refused = run("--txt", "hi")
     assert refused.returncode == 2
     assert refused.stderr == "Error: unrecognized arguments: --txt\n  -> See: python wf.py --help\n"
