@@ -18,7 +18,6 @@ from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, Seconds, clie
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report, RunOptions
-from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
@@ -236,7 +235,7 @@ def serve(
         return set_up_client(context, **setup, quiet=as_json)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
-    run_options = _run_options({key: options.pop(key) for key in attrs.fields_dict(RunOptions)})
+    run_options = RunOptions(**{key: options.pop(key) for key in attrs.fields_dict(RunOptions)})
     _require_http_options(context, options)
     over_http = options["http_address"] is not None
     if over_http and root:
@@ -272,14 +271,6 @@ def serve(
             secrets=frozenset({inherited} if inherited else ()),
         )
         return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
-
-
-def _run_options(given: dict[str, Any]) -> RunOptions:
-    """Return the options of each run; raise if `--cache` is not a time, or conflicts."""
-    text = given["cache"]
-    if text is not None and (seconds := seconds_in(text)) is None:
-        raise click.UsageError(f"--cache: {text!r} is not a time such as 90s, 15m, 1h or 2d")
-    return RunOptions(**{**given, "cache": None if text is None else seconds})
 
 
 def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import attrs
 
 from pflow_mcp_plugin.contract.validators import flag, items, text, valid_name
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -85,6 +86,17 @@ USUAL_TTL = 3_600.0
 """Seconds for which a kept result is used where nobody says for how long."""
 
 
+def _seconds(value: str | float | None) -> float | None:
+    if not isinstance(value, str):
+        return value
+    from pflow_mcp_plugin.contract.problems import PflowError
+
+    try:
+        return seconds_in(value)
+    except ValueError as error:
+        raise PflowError(f"--cache: {error}", suggestions=("Write --cache=1h",), kind="usage") from error
+
+
 @attrs.frozen(kw_only=True)
 class RunOptions:
     """How the user wants runs to be made in any host, wherever they begin.
@@ -92,16 +104,17 @@ class RunOptions:
     Attributes:
         trust_readonly: Nodes that claim to only read are believed.
         locked: Nodes that differ from a lock file are refused.
-        cache: The results of read-only nodes are kept, and used for so many seconds; None leaves it to nodes.
+        cache: The results of read-only nodes are kept, and used for so many seconds, or for a time such as
+            `15m`; None leaves it to nodes.
         no_cache: No results are kept or used.
 
     Raises:
-        PflowError: `cache` and `no_cache` exclude each other.
+        PflowError: `cache` is not a time, or stands beside `no_cache`.
     """
 
     trust_readonly: bool = attrs.field(default=False, validator=flag)
     locked: bool = attrs.field(default=False, validator=flag)
-    cache: float | None = None
+    cache: float | None = attrs.field(default=None, converter=_seconds)
     no_cache: bool = attrs.field(default=False, validator=flag)
 
     def __attrs_post_init__(self) -> None:

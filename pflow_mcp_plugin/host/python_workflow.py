@@ -32,7 +32,6 @@ from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.running import WorkflowRunner
 from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
-from pflow_mcp_plugin.terminal.human_units import seconds_in
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
 
@@ -157,18 +156,10 @@ class Script:
                 parser.add_argument(flag, dest=flag, metavar="VALUE", help=about)
         alone = f"--cache={USUAL_TTL:g}"
         found = vars(parser.parse_intermixed_args([alone if it == "--cache" else it for it in words]))
-        self._take(found)
+        asked: dict[str, Any] = {it: found[it] for it in attrs.fields_dict(RunOptions) if found[it]}
+        self.options = attrs.evolve(self.options, **asked)
         flags = ((name, found.get(f"--{name}")) for name in declared)
         return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]
-
-    def _take(self, found: Mapping[str, Any]) -> None:
-        """Use the options of a run that a program's command line has."""
-        given = {name: found[name] for name in attrs.fields_dict(RunOptions) if found[name]}
-        if "cache" in given:
-            given["cache"] = seconds_in(given["cache"])
-            if given["cache"] is None:
-                raise PflowError(f"--cache: {found['cache']!r} is not a time such as 15m", kind="usage")
-        self.options = attrs.evolve(self.options, **given)
 
     def _check(self, start: ScriptNode, inputs: Mapping[str, object]) -> None:
         with open_host() as host:

@@ -9,18 +9,24 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_MOST_DAYS = 365
 _RECENT_DAYS = 30
 """The days for which an age is shown; older times are shown as a date."""
 
 
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
+DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
 _UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
 
 
-def seconds_in(text: str) -> float | None:
-    """Return the seconds of a time as people type it, such as `90`, `90s`, `15m`, `1h` or `2d`."""
-    match = _DURATION.fullmatch(text)
-    return float(match[1]) * _UNITS[match[2] or "s"] if match else None
+def seconds_in(text: str) -> float:
+    """Return the seconds of a time of at most a year as people type it; ValueError says what is wrong."""
+    match = DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a time such as 90s, 15m, 1h or 2d")
+    seconds = float(match[1]) * _UNITS[match[2] or "s"]
+    if seconds > _MOST_DAYS * _DAY:
+        raise ValueError(f"{text} is longer than {_MOST_DAYS} days")
+    return seconds
 
 
 def count_text(count: int, noun: str) -> str:

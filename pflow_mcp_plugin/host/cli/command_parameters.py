@@ -12,12 +12,11 @@ from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import PflowError, RunOptions
 from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
-from pflow_mcp_plugin.terminal.human_units import seconds_in
+from pflow_mcp_plugin.terminal.human_units import DURATION, seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
-_MOST_DAYS = 365
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -25,12 +24,10 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     """Read an option that is a time of at most a year: `90`, `90s`, `15m`, `1h`, `2d`."""
     if value is None:
         return None
-    result = seconds_in(value)
-    if result is None:
-        raise click.BadParameter(f"{value!r} is not a time such as 90s, 15m, 1h or 2d")
-    if result > _MOST_DAYS * 86_400:
-        raise click.BadParameter(f"{value} is longer than {_MOST_DAYS} days")
-    return result
+    try:
+        return seconds_in(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def time_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -61,7 +58,7 @@ class WithLoneOption(click.Command):
         """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
-            if word in self._lone and seconds_in(following) is not None:
+            if word in self._lone and DURATION.fullmatch(following):
                 step = f"Write {word}={following}"
                 raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
         return super().parse_args(ctx, self.spelled_out(args))
@@ -81,7 +78,7 @@ def run_options(command: Decorated) -> Decorated:
     )
     options = (
         click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file."),
-        click.option("--cache", callback=seconds, metavar="[=TTL]", help=cache),
+        click.option("--cache", metavar="[=TTL]", help=cache),
         click.option("--no-cache", is_flag=True, help="Reuse no results of earlier runs, and keep none."),
         click.option(
             "--trust-readonly", is_flag=True, help="For this run, trust nodes that claim to be read-only."

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, Field, PflowError, Problem, RunOptions
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.storage import read_regular, read_special
-from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 SEPARATORS = ("then", ">>")
 """The words between two nodes; a shell takes an unquoted `>>` for itself."""
@@ -29,12 +30,10 @@ _FORMS = {
     PARAMS: "JSON|@FILE|-",
 }
 """pflow's options that take a value, and how it is shown."""
+_RUN_SWITCHES = {"--trust-readonly": "trust_readonly", "--locked": "locked", "--no-cache": "no_cache"}
 _CACHE = "--cache"
 """The option whose value follows only after `=`."""
-_SWITCHES = (
-    *("--print", "--allow-extra", "--json", "--help"),
-    *("--trust-readonly", "--locked", "--no-cache"),
-)
+_SWITCHES = ("--print", "--allow-extra", "--json", "--help", *_RUN_SWITCHES)
 _SHORT_HELP = "-h"
 """Asks for help where a flag may stand; as the value of a flag it is text."""
 
@@ -150,18 +149,14 @@ class _Reader:
         self._options.setdefault(name, [])
 
     def _run_options(self) -> RunOptions:
-        given, text = self._options, self._only(_CACHE)
-        seconds = seconds_in(text)
-        if _CACHE in given and seconds is None:
-            self._wrong(f"{text!r} is not a time such as 90s, 15m, 1h or 2d", f"Write {_CACHE}=1h")
-        if _CACHE in given and "--no-cache" in given:
-            self._wrong(f"{_CACHE} and --no-cache exclude each other", "Remove one")
-        return RunOptions(
-            trust_readonly="--trust-readonly" in given,
-            locked="--locked" in given,
-            cache=seconds,
-            no_cache="--no-cache" in given and _CACHE not in given,
-        )
+        given: dict[str, Any] = {it: flag in self._options for flag, it in _RUN_SWITCHES.items()}
+        if _CACHE in self._options:
+            given["cache"] = self._only(_CACHE)
+        try:
+            return RunOptions(**given)
+        except PflowError as error:
+            self._problems.append(problem_of(error))
+            return USUAL_OPTIONS
 
     def _only(self, name: str) -> str:
         values = self._options.get(name, [])
