@@ -142,3 +142,12 @@ def test_a_time_has_a_unit_and_is_at_most_a_year(command, parameter):
     for word in ["", "-1", "nan", "inf", "1e3", "5x", "5 s", "365.1d", "31536001", *of_nothing]:
         with pytest.raises(click.BadParameter):
             parameter.process_value(context, word)
+
+
+def test_every_option_says_what_it_is_for_and_has_the_default_that_its_help_shows():
+    options = [it for _, _, it in PARAMETERS if isinstance(it, click.Option)]
+    assert len(options) > 100
+    assert [it.opts for it in options if not it.hidden and not (it.help or "").endswith(".")] == []
+    shown = [(it.opts, it.default) for it in options if it.show_default]
+    assert len(shown) > 5
+    assert [words for words, default in shown if not isinstance(default, str | int | float)] == []
