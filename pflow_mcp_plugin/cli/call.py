@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,42 +95,35 @@ def call(ctx: click.Context, /, words: tuple[str, ...], *, stdio: str, **options
     except ValueError as error:
         raise PflowError(f"--stdio: {error}", suggestions=("Close the quote",), kind="usage") from error
     if typed:
-        words = words[0 if stdio else 1 :]
+        words = (_LENT, *_tool_first(words[0 if stdio else 1 :]))
         if kept := [word for word in words if word.partition("=")[0] in ("--save", "--print")]:
             message = f"{kept[0]}: a workflow cannot use a server that is not configured"
             raise PflowError(message, suggestions=("First run: pflow mcp add NAME ...",), kind="usage")
-        with _lent(host, typed, flags) as as_typed:
-            try:
-                report = _called(ctx, (_LENT, *_tool_first(words)))
-            except PflowError as error:
-                raise _retold(error, as_typed) from error
-        if report.error:
-            return attrs.evolve(report, error=_retold(report.error, as_typed))
-        if isinstance(report.text, str) and not {"-h", "--help"}.isdisjoint(words):
-            return attrs.evolve(report, text=as_typed(report.text))
-        return report
-    if flags != server_input.Flags():
+    elif flags != server_input.Flags():
         step = "Put them before --stdio COMMAND or URL; a tool's own flags stand after it"
         raise PflowError("A configured server takes no such options", suggestions=(step,), kind="usage")
-    return _called(ctx, words)
-
-
-def _called(ctx: click.Context, words: tuple[str, ...]) -> Report:
-    """Run the tool that the words begin with, or list those of a server."""
-    host: Host = ctx.obj
     # Without the word `call`, a mistyped command of the group must not run a tool of that name.
     alone = (ctx.info_name or "").split()[-1:] == ["call"]
-    given = _named_apart(host, _tool_first(words), alone=alone)
-    entry = _entry(host, given)
-    if isinstance(entry, Report):
-        return entry
-    chain, takes_params = _with_params(entry, given[2:])
-    try:
-        return host.run_chain(chain, ctx.command_path.partition(" ")[0])
-    except PflowError as error:
-        if takes_params:
-            raise _retold(error, lambda text: text.replace(_OF_HOST, _ARGS)) from error
-        raise
+    takes_params = False
+    with _lent(host, typed, flags) if typed else nullcontext(str) as as_typed:
+        try:
+            given = _named_apart(host, _tool_first(words), alone=alone)
+            found = _entry(host, given)
+            if isinstance(found, Report):
+                report = found
+            else:
+                chain, takes_params = _with_params(found, given[2:])
+                report = host.run_chain(chain, ctx.command_path.partition(" ")[0])
+        except PflowError as error:
+            if takes_params:
+                _retell(error, lambda text: text.replace(_OF_HOST, _ARGS))
+            _retell(error, as_typed)
+            raise
+    if report.error:
+        _retell(report.error, as_typed)
+    if typed and isinstance(report.text, str) and not {"-h", "--help"}.isdisjoint(words):
+        return attrs.evolve(report, text=as_typed(report.text))
+    return report
 
 
 @contextmanager
@@ -168,7 +161,8 @@ def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterat
             with kept.share(lambda _: None, lambda _: lambda _: None) as share:
                 (synced,) = sync([_LENT], known, share, lookup(host))
             if synced.error:
-                raise _retold(synced.error, as_typed)
+                _retell(synced.error, as_typed)
+                raise synced.error
             yield as_typed
         finally:
             known.store.lend({}, Path())
@@ -245,7 +239,7 @@ def _with_params(entry: Entry, words: Sequence[str]) -> tuple[list[str], bool]:
     return [entry.node, *spelled, *words[len(own) :]], True
 
 
-def _retold(error: PflowError, as_typed: Callable[[str], str]) -> PflowError:
+def _retell(error: PflowError, as_typed: Callable[[str], str]) -> None:
     """Let an error name options and commands as they were typed."""
     error.message = as_typed(error.message)
     error.suggestions = tuple(map(as_typed, error.suggestions))
@@ -253,7 +247,6 @@ def _retold(error: PflowError, as_typed: Callable[[str], str]) -> PflowError:
         attrs.evolve(it, message=as_typed(it.message), suggestion=as_typed(it.suggestion))
         for it in error.problems
     )
-    return error
 
 
 def _unknown_server(host: Host, source: ToolSource, server: str, tool: str) -> McpError:
