@@ -164,7 +164,7 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
     `config` if a plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
-    given = frozenset(inputs or ())
+    given = None if inputs is None else frozenset(inputs)
     checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
     differences = () if lock is None else check_lock(checked, lock, types, host, plugins)

@@ -179,16 +179,19 @@ def names_file(name: str) -> bool:
 def check_workflow(
     workflow: JSON,
     types: NodeTypes,
-    given: frozenset[str] = frozenset(),
+    given: frozenset[str] | None = None,
     place: WorkflowPlace | None = None,
     inputs: Mapping[str, object] | None = None,
 ) -> Checked:
     """Check a workflow and all the workflows that it runs: collect every problem.
 
-    `given` are the names of a run's inputs beyond those that are declared, and `inputs` its values, None if
-    they are not known. `place` is where the workflow is, so where those that it runs are looked up.
+    `given` and `inputs` are the names and the values of a run's inputs; None if there is no run, or the
+    values are not known. `place` is where the workflow is, so where those that it runs are looked up.
     """
     calls = _SubWorkflows(types, place or WorkflowPlace()).called
+    # One of the older shape names no inputs: a run brings them. Any other that lacks them has a mistake.
+    if given is None and isinstance(workflow, Mapping) and "enable_namespacing" in workflow:
+        given = frozenset()
     checked = check_one(workflow, types, given, calls, inputs)
     unmet = (attrs.evolve(problem, severity="warning") for problem in types.unmet(_uses(checked)))
     return attrs.evolve(checked, unmet=tuple(unmet))

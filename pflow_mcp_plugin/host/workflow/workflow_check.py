@@ -268,7 +268,7 @@ class _Check:
 
     @property
     def lenient(self) -> bool:
-        """Whether a workflow that runs this one could put anything at the root of the shared store."""
+        """Whether a run, or a workflow that runs this one, could put anything at the root of the store."""
         return self.given is None and not self.document.namespaced
 
     def scope(self, node_id: str) -> Scope:
