@@ -184,8 +184,10 @@ class Value:
         """Return whether a parameter of a node is one for such values."""
         if {"str", "any", "list"}.isdisjoint(map(type_name, field.types)) or is_reserved(field.key):
             return False
-        if field.choices or field.shell_line:
-            return self.text in field.choices or (field.shell_line and self.shape == "text")
+        if field.choices:
+            return self.text in field.choices
+        if field.shell_line:
+            return self.shape == "text"
         named = set(name_words(field.key))
         is_output = not named.isdisjoint(_OUTPUTS)
         if self.shape == "target" and _kind_of(entry) in _HARMLESS:

@@ -211,3 +211,14 @@ def test_what_only_a_description_says_becomes_no_value(bench):
         "city": {"type": "str", "description": hidden.rstrip("\u200b\u202e")},
         "country": {"type": "str", "description": "country for t-weather"},
     }
+
+
+def test_a_parameter_with_choices_takes_no_other_text(bench):
+    colours = {"enum": ["red", "green"]}
+    line = Field(key="content", type="str", required=False, schema=colours, shell_line=True)
+    bench.declare("t-paint", [line])
+    made = offline_plan('Paint "a, b"', bench.host.registry, bench.host.runner)
+    assert "a, b" not in str(made.workflow["nodes"][0]["params"])
+    assert not any("no workflow can use" in part for part in made.missing)
+    made = offline_plan('Paint "red"', bench.host.registry, bench.host.runner)
+    assert made.workflow["nodes"][0]["params"] == {"content": "red"}
