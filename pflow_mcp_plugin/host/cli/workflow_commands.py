@@ -55,7 +55,6 @@ _COLUMNS = (
     Column(title="NAME", whole=True),
     Column(title="VERSION", whole=True, right=True, spare=True),
     Column(title="SAVED", whole=True, spare=True),
-    Column(title="DESCRIPTION", prose=True),
 )
 
 
@@ -114,7 +113,10 @@ def list_saved(host: EmbeddedHost, pattern: str) -> Report:
     """List saved workflows by name."""
     saved = host.library.saved(pattern)
     nothing = f"No saved workflow contains {pattern!r}" if pattern else "Nothing is saved"
-    return table_report([item.to_dict() for item in saved], _COLUMNS, map(_cells, saved), nothing)
+    # Why a file cannot be read ends with the line and column.
+    description = Column(title="DESCRIPTION", prose=not any(item.problem for item in saved))
+    columns = (*_COLUMNS, description)
+    return table_report([item.to_dict() for item in saved], columns, map(_cells, saved), nothing)
 
 
 @click.command()

@@ -133,7 +133,7 @@ def test_a_broken_workflow_is_listed_with_what_is_wrong_beside_the_others(pflow,
     assert listed[0]["path"] == str(pflow_home / "data" / "workflows" / "bad.json")
     shown = pflow("workflow", "list")
     assert shown.exit_code == 0
-    assert "broken: " in shown.stdout
+    assert f"broken: {listed[0]['problem']}" in shown.stdout
 
 
 def test_saved_workflows_are_filtered_by_name_and_description(pflow, greet):
