@@ -56,7 +56,10 @@ def _visible(command: click.Command) -> Mapping[str, click.Command]:
 def _here(commands: Mapping[str, click.Command], word: str) -> list[str]:
     from difflib import get_close_matches
 
-    begun = word.partition("-")[0]
+    begun, _, rest = word.partition("-")
+    joined = [begun] if begun in commands else []
+    if begun in commands and isinstance(commands[begun], click.Group):
+        joined = [f"{begun} {rest}"] if rest in _visible(commands[begun]) else []
     close = get_close_matches(word, commands)
     # A group is also known by what its help says it is about, such as servers.
     about = [
@@ -64,7 +67,7 @@ def _here(commands: Mapping[str, click.Command], word: str) -> list[str]:
         for name, it in commands.items()
         if isinstance(it, click.Group) and word in re.findall(r"\w{4,}", it.help or "")
     ]
-    return same_meaning(word, commands) or about or close or ([begun] if begun in commands else [])
+    return same_meaning(word, commands) or about or joined or close
 
 
 def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:

@@ -51,6 +51,7 @@ def suggested(tmp_path, monkeypatch, capsys):
         ("workflow rm", "Did you mean pflow workflow delete?"),
         ("trace clean", "Did you mean pflow trace prune?"),
         ("workflow list-everything", "Did you mean pflow workflow list?"),
+        ("workflow-list", "Did you mean pflow workflow list?"),
         ("trace show-everything", "Did you mean pflow trace show?"),
         ("trace latest", "Did you mean pflow trace show latest?"),
         # Commands that stand elsewhere.
