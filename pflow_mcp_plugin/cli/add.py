@@ -98,19 +98,19 @@ def add(
                 step = f"pflow mcp add PRESET {option} ..."
                 raise PflowError(f"{option} is for presets only", suggestions=(step,), kind="usage")
         given = server_input.read(words, flags)
-        _require_free(host, given, replace=replace)
+        require_free(host, given, replace=replace)
         return add_servers(host, given, sync_too=sync_too)
     from pflow_mcp_plugin.cli.presets import keep_secrets, preset_server
 
     # Whom to trust and how long to wait is the user's decision, not part of what a preset describes.
     server_input.refuse_flags(attrs.evolve(flags, trust_readonly=False, startup_timeout=None), "a preset")
     given, secrets = preset_server(host, preset, inputs, name, server_input.decided(flags))
-    _require_free(host, given, replace=replace)
+    require_free(host, given, replace=replace)
     keep_secrets(host, secrets)
     return add_servers(host, given, sync_too=sync_too, settings=tuple(secrets))
 
 
-def _require_free(host: Host, given: Fitted, *, replace: bool) -> None:
+def require_free(host: Host, given: Fitted, *, replace: bool) -> None:
     """Ask before a server is replaced by another; where nobody can be asked, `--replace` must be given."""
     taken = () if replace else server_store(host).differing(given.tables)
     if not taken:

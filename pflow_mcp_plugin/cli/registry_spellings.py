@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import click
 
-from pflow_mcp_plugin.cli.add import add_servers
+from pflow_mcp_plugin.cli.add import add_servers, require_free
 from pflow_mcp_plugin.cli.command_arguments import command_or_url, servers
 from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.server_health import test_server
@@ -31,9 +31,10 @@ _AT_ONCE = 8
 @click.option("--path", default="", help="Its socket or pipe, for uds and pipe.")
 @click.option("--transport", help="Its transport; by default http for a URL, else stdio.")
 @command_or_url
+@click.option("--replace", is_flag=True, help="Replace a server of the same name.")
 @click.pass_obj
 def add_mcp(
-    host: Host, /, *, server: str, tools: Sequence[str], command: str, url: str, **options: Any
+    host: Host, /, *, server: str, tools: Sequence[str], command: str, url: str, replace: bool, **options: Any
 ) -> Report:
     """Add a server: an older spelling of `pflow mcp add`; nothing is started."""
     path, transport = options.pop("path"), options.pop("transport")
@@ -54,6 +55,7 @@ def add_mcp(
     own |= {"path": path} if path else {}
     own |= {"tools": {"allow": [*tools]}} if tools else {}
     fitted = server_input.fitted_table(server, {**mapping(given.tables[server]), **own})
+    require_free(host, fitted, replace=replace)
     return add_servers(host, attrs.evolve(fitted, notes=(*given.notes, *fitted.notes)))
 
 
