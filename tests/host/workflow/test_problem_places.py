@@ -9,7 +9,7 @@ JSON_TEXT = """{
   "nodes": [
     {"id": "a", "type": "echo",
      "params": {"massage": "${b.x}"}},
-\t{"id": "x", "type": "ecko"}
+\t{"id": "x", "type": "ecko", "params": {"message": ""}}
   ]
 }
 """
@@ -19,7 +19,7 @@ nodes:
     type: echo
     params:
       massage: ${b.x}
-  - {id: x, type: ecko}
+  - {id: x, type: ecko, params: {message: x}}
 """
 
 
@@ -43,7 +43,7 @@ def test_each_problem_names_line_and_column(pflow, tmp_path, command, name, text
 
 
 def test_a_single_problem_names_its_place_in_the_message(pflow, tmp_path):
-    (tmp_path / "wf.yaml").write_text("nodes:\n  - {id: a, type: ecko}\n")
+    (tmp_path / "wf.yaml").write_text("nodes:\n  - {id: a, type: ecko, params: {message: x}}\n")
     refused = pflow("run", "wf.yaml", "--json")
     assert refused.envelope["error"]["message"] == (
         "Workflow wf.yaml: $.nodes[0].type (line 2, column 13): Unknown node type ecko"
