@@ -19,7 +19,6 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import printable_text
-from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
@@ -59,6 +58,8 @@ def join(path: str, key: str) -> str:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known word most similar to `word`, an empty string if none is."""
+    from pflow_mcp_plugin.terminal.similar_names import closest
+
     return next(iter(closest(word.lower(), known, cutoff)), "")
 
 

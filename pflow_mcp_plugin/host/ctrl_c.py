@@ -6,6 +6,7 @@ Imports only `signal` besides what Python has already loaded, so that the handle
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import signal
 import sys
@@ -42,6 +43,9 @@ class CtrlC:
         """Handle Ctrl-C from now on, unless it is ignored or has another handler."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)
+            # At its very end the interpreter restores the default action, which would kill a program that is
+            # done. Registered first, this runs after all else that ends the program.
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         if self.over:

@@ -42,6 +42,14 @@ print("ready", file=sys.stderr, flush=True)
 sys.exit(program())
 """
 
+LAST = """
+import atexit, os, signal, sys
+atexit.register(lambda: os._exit(0 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else 1))
+from pflow_mcp_plugin.__main__ import program
+sys.exit(program())
+"""
+"""What runs after all else that ends the program; then Python restores what Ctrl-C does by default."""
+
 
 @pytest.fixture
 def demo_workflow(pflow, workflow):
@@ -73,6 +81,12 @@ def test_an_import_lock_that_is_never_released_does_not_keep_it_from_ending(demo
     assert run.returncode == 130
     assert "Traceback" not in said
     assert not marked_processes(f"{run.pid}-")
+
+
+def test_ctrl_c_while_python_itself_ends_changes_nothing(code):
+    done = code(LAST, "--version")
+    done.communicate(timeout=20)
+    assert done.returncode == 0
 
 
 @pytest.mark.slow

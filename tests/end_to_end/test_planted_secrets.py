@@ -84,7 +84,7 @@ def test_row_37_no_secret_is_left_where_an_error_is_cut(echoing, played, pflow_h
     calls = [("fail", {"number": number}) for number in numbers]
     calls += [("rpc", {"number": number}) for number in numbers[::3]]
     printed = played(secret, *calls)
-    assert "characters in all)" in printed[4]
+    assert "characters in all)" in printed[6]
     assert remains(secret, printed, pflow_home) == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -10,11 +10,11 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError, RunOptions
-from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.terminal.human_units import DURATION, seconds_in
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract import RunOptions
     from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -52,7 +52,7 @@ def limit_option(default: int, what: str = "results") -> Callable[[Decorated], D
 class WithLoneOption(click.Command):
     """A command with an option that takes a value only after `=`, as in `--cache=1h`."""
 
-    _lone: ClassVar[Mapping[str, str]] = {"--cache": f"{USUAL_TTL:g}"}
+    _lone: ClassVar[Sequence[str]] = ("--cache",)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
@@ -65,8 +65,10 @@ class WithLoneOption(click.Command):
 
     def spelled_out(self, words: Sequence[str]) -> list[str]:
         """Return the arguments of the command with the default at each option that stands alone."""
+        from pflow_mcp_plugin.contract.run_requests import USUAL_TTL
+
         end = words.index("--") if "--" in words else len(words)
-        given = [f"{word}={self._lone[word]}" if word in self._lone else word for word in words[:end]]
+        given = [f"{word}={USUAL_TTL:g}" if word in self._lone else word for word in words[:end]]
         return [*given, *words[end:]]
 
 
@@ -91,6 +93,8 @@ def run_options(command: Decorated) -> Decorated:
 
 def taken_options(options: dict[str, Any]) -> RunOptions:
     """Take the options of `run_options` out of those of a command."""
+    from pflow_mcp_plugin.contract import RunOptions
+
     return RunOptions(**{name: options.pop(name) for name in attrs.fields_dict(RunOptions)})
 
 
