@@ -1,6 +1,6 @@
 """Ctrl-C in a program, from its first moment to its last.
 
-Imports only `signal` besides what Python has already loaded, so that the handler is installed early.
+Imports only `atexit` and `signal` besides what Python has loaded, so that the handler is installed early.
 """
 
 from __future__ import annotations
