@@ -52,7 +52,9 @@ def test_what_hangs_at_its_end_is_not_waited_for(hangs: str, named: str) -> None
 
 
 def test_ctrl_c_ends_what_hangs_at_its_end_at_once() -> None:
-    done = run("atexit.register(lambda: (signal.raise_signal(signal.SIGINT), time.sleep(60)))")
+    hangs = "lambda: (signal.raise_signal(signal.SIGINT), time.sleep(60))"
+    main = f"lambda: atexit.register({hangs}) and 0"
+    done = run(f"import pflow_mcp_plugin.host.cli.main as line; line.main = {main}")
     assert (done.returncode, done.stderr) == (130, "")
 
 
