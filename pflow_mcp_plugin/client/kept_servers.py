@@ -92,11 +92,12 @@ class KeptServers:
             if launch.key not in share.used:
                 if self._idle.pop(launch.key, None):
                     share.pool.renew(launch)
-                share.used[launch.key] = launch
+                # Made once: its key, a hash of the whole config, is computed once for each object.
+                share.used[launch.key] = attrs.evolve(launch, report=self._learn)
                 for _, other in list(self._idle.values()):
                     if other.server.name == launch.server.name:  # with a config that has changed since
                         self._end(other, share.pool)
-        return attrs.evolve(launch, report=self._learn)
+            return share.used[launch.key]
 
     def _give_back(self, share: Share) -> None:
         with self._lock:
