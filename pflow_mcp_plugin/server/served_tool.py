@@ -64,10 +64,10 @@ class Claims:
         open_world: It reaches beyond this machine.
     """
 
-    read_only: bool = False
-    destructive: bool = True
-    idempotent: bool = False
-    open_world: bool = True
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
 
 
 Answer = Callable[[ServedRequest, Mapping[str, Any]], JSONObject]

@@ -311,13 +311,8 @@ def test_what_serves_is_recognized_over_http_too():
 
 
 def test_every_option_that_was_given_is_passed_on():
-    text = written("cursor", "--workflows", "a-*", "${b}")
-    assert json.loads(text)["mcpServers"]["pflow"]["args"][-4:] == [
-        "--workflows",
-        "a-*",
-        "--workflows",
-        "${b}",
-    ]
+    args = json.loads(written("cursor", "--workflows", "a-*", "${b}"))["mcpServers"]["pflow"]["args"]
+    assert args[args.index("serve") :] == ["serve", "--workflows", "a-*", "--workflows", "${b}"]
 
 
 def test_without_a_script_beside_it_the_program_is_started_by_its_python(monkeypatch, tmp_path):

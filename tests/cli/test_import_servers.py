@@ -201,6 +201,8 @@ def test_a_corrupt_file_is_named_with_its_line_and_the_others_go_on(run, home, c
     data = failed.envelope["error"]["details"]["data"]
     assert data["unchanged"] == ["context7", "figma", "internal"]
     assert [file["client"] for file in data["files"] if "error" in file] == ["cursor", "gemini-cli"]
+    wrong.unlink()
+    assert run("--json").envelope["error"]["message"].startswith(f"{broken}, line 2, column")
 
 
 def test_a_command_in_a_value_is_never_run_and_named_as_a_problem(run, home, configured, tmp_path):

@@ -68,6 +68,7 @@ def test_an_option_for_several_words_may_be_repeated(pflow):
         (("--root", "not-there"), "is not a folder"),
         (("--http", "127.0.0.1:0", "--max-request-size", "1023"), "1023 is not in the range x>=1024"),
         (("--http", "127.0.0.1:0"), "serving needs one"),
+        (("--http", "127.0.0.1:0", "--root", "."), "--root does not apply to --http"),
         (("--http", "127.0.0.1:0", "--reuse-port"), "processes on one address need the same"),
         (("--json",), "standard output belongs to the protocol"),
     ],

@@ -44,6 +44,7 @@ def test_the_classes_are_written_to_a_file_or_printed(pflow, tmp_path):
     assert done.envelope["data"] == {"classes": 6, "path": str(target)}
     classes = [item.name for item in ast.parse(target.read_text()).body if isinstance(item, ast.ClassDef)]
     assert "McpDemoWordCountNode" in classes
+    assert pflow("mcp", "stubs", "--output", target).stdout == f"Wrote 6 classes to {target}\n"
     assert pflow("mcp", "stubs").stdout.strip() == target.read_text().strip()
 
 

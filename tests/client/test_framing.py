@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.client.transport.messages import MessageStream
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong
 
 
@@ -41,3 +43,13 @@ def test_an_endless_line_is_cut_off_at_the_cap() -> None:
 def test_a_line_that_ends_beyond_the_cap_is_refused_too() -> None:
     with pytest.raises(LineTooLong):
         list(LineBuffer(cap=3).feed(b"12345\n"))
+
+
+def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
+    warnings: list[str] = []
+    writer: Any = None  # nothing is sent
+    stream = MessageStream(writer, 3 / 2**20, warnings.append)
+    stream.seen.opened()
+    stream.feed(b"12345\n")
+    stream.feed(b"x\n")
+    assert (stream.seen.too_long, stream.seen.strays, warnings) == (5, 0, [])

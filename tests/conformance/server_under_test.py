@@ -81,7 +81,7 @@ def tools() -> Iterator[ServedTool]:
             description=f"Called by the conformance suite: {name}",
             input_schema=schema,
             output_schema=envelopes.output_schema({"type": "object"}),
-            claims=Claims(read_only=True, destructive=False),
+            claims=Claims(read_only=True, destructive=False, idempotent=False, open_world=True),
             answer=answer,
         )
 

@@ -1,6 +1,9 @@
 import threading
+from contextlib import nullcontext
 
-from pflow_mcp_plugin.contract import RunControl
+import pytest
+
+from pflow_mcp_plugin.contract import PflowError, RunControl, RunOptions
 
 
 def test_what_is_registered_is_stopped_once_and_what_comes_later_at_once():
@@ -26,3 +29,11 @@ def test_the_secrets_of_a_run_are_collected():
     control.add_secrets(iter(["b", "c"]))
     assert control.secrets == {"a", "b", "c"}
     assert RunControl().secrets == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("cache", "no_cache", "accepted"), [(60, True, False), (60, False, True), (None, True, True)]
+)
+def test_results_are_reused_or_not(cache, no_cache, accepted):
+    with nullcontext() if accepted else pytest.raises(PflowError, match="exclude each other"):
+        RunOptions(cache=cache, no_cache=no_cache)

@@ -349,7 +349,9 @@ def test_the_model_may_choose_a_saved_workflow(model, plan, pflow, tmp_path):
     file.write_text(json.dumps({"nodes": [{"id": "a", "type": "echo", "params": {"message": "news"}}]}))
     assert pflow("workflow", "save", file, "--name", "old", "--description", "News and chat").exit_code == 0
     model.answer({**chosen(), "selection_type": "found_existing", "existing": "old"})
-    selection = plan()["data"]["selection"]
+    made = plan()["data"]
+    selection = made["selection"]
     assert (selection["selection_type"], selection["existing"]) == ("found_existing", "old")
+    assert made["candidates"]
     assert selection["confidence"] < 0.9
     assert model.prompts[0]["saved_workflows"] == [{"name": "old", "description": "News and chat"}]

@@ -624,6 +624,7 @@ def test_row_54_a_web_page_is_taken_for_one_to_log_in(serve, connection_fails):
     begins = f"Server odd: {server.url()} answered with a web page (text/html), likely a login page"
     error = connection_fails(server, begins)
     assert error.facts["content_type"] == "text/html"
+    assert "Please log in" in error.facts["body"]
     assert "browser" in error.suggestions[0]
 
 

@@ -43,7 +43,7 @@ def tool(name, answer, **more):
         description=name,
         input_schema={"type": "object", "properties": {}, "additionalProperties": False},
         output_schema=output_schema({}),
-        claims=Claims(),
+        claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),
         answer=answer,
         **more,
     )

@@ -60,6 +60,16 @@ def test_all_folders_are_below_pflow_home(monkeypatch, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("home", [True, False])
+def test_the_current_folder_is_that_of_a_project_if_the_environment_says_so(monkeypatch, tmp_path, home):
+    monkeypatch.setenv("PFLOW_HOME", str(tmp_path) if home else "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PFLOW_PROJECT", "1")
+    assert storage.default_paths().project == tmp_path
+    monkeypatch.setenv("PFLOW_PROJECT", "0")
+    assert storage.default_paths().project is None
+
+
 def test_without_pflow_home_the_platform_says_where(monkeypatch, tmp_path):
     monkeypatch.delenv("PFLOW_HOME", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

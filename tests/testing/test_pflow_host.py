@@ -69,6 +69,7 @@ def test_a_run_on_a_fake_server_is_real_and_leaves_nothing(pflow_host, no_leftov
     assert outcome.success, outcome.error
     assert outcome.outputs["result"] == 3
     assert server.answers.arguments("add") == [{"a": 1, "b": 2}]
+    assert {call.server for call in server.answers.calls} == {"calc"}
     server.close()
 
 

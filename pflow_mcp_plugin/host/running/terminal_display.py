@@ -141,7 +141,6 @@ class TerminalDisplay(RunWatcher):
             if step.error is not None:
                 self._failed.append(running)
                 return
-            self._settle("handled")
             self._keep_step(running, *MARKS["skipped" if is_skipped(_traced(step)) else "ok"])
 
     def items_ended(self, node_id: str, counts: Mapping[str, int]) -> None:

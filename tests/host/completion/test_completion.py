@@ -168,3 +168,14 @@ def test_the_script_of_each_shell_is_printed(pflow):
         assert word in json.loads(pflow("completion", shell, "--json").stdout)["data"]["script"]
     assert pflow("completion", "tcsh").exit_code == 2
     assert pflow("completion", "bash", "--install", "--uninstall").exit_code == 2
+
+
+def test_what_was_installed_is_named_and_so_is_what_was_removed(pflow, tmp_path):
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
+    script = tmp_path / ".config" / "fish" / "completions" / "pflow.fish"
+    shown = pflow("completion", "fish", "--install", env=home).stdout
+    assert f"Wrote {script}" in shown
+    assert "New shells complete" in shown
+    shown = pflow("completion", "fish", "--uninstall", env=home).stdout
+    assert f"Removed completion from {script}" in shown
+    assert "New shells complete" not in shown

@@ -2,7 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflow_mcp_plugin.contract import Entry
 from pflow_mcp_plugin.host.matching.task_fit import Described, Place, TaskFit, roots
+from pflow_mcp_plugin.host.registry.discovery import described
 
 MAIL = Described.of(
     "sendMessage", "Send an email message. It may have attachments", Place("family", roots("mail"))
@@ -51,6 +53,14 @@ def test_the_reason_names_the_words_their_place_and_synonyms():
     assert (
         fit("send an attachment").whole(MAIL).reason == '"send" in its name; "attachment" in its description'
     )
+
+
+@pytest.mark.parametrize(("family", "group"), [("hub", "hub"), ("", "office")])
+def test_a_node_without_a_family_belongs_to_the_one_of_its_source(family, group):
+    entry = Entry(node="t-x", class_name="X", module="m", description="", source="office", family=family)
+    other = {"hub": "office", "office": "hub"}[group]
+    assert TaskFit(group, 1, lambda word: 0).whole(described(entry)).degree > 0
+    assert TaskFit(other, 1, lambda word: 0).whole(described(entry)).degree == 0
 
 
 @pytest.mark.parametrize(

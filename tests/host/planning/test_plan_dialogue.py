@@ -99,6 +99,8 @@ def test_a_workflow_with_warnings_stands_if_the_model_makes_no_better_one(dialog
         assert plan.errors == []
         assert "declares no output sent" in plan.problems[0].message
         assert len(plan.workflow["nodes"]) == 2
+    _, compose = dialogue(unsure, plan_of(FIND, SAY))
+    assert not compose().problems
 
 
 def test_a_failure_in_the_first_round_is_raised_and_a_later_one_is_a_problem(dialogue):

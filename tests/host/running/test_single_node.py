@@ -33,7 +33,11 @@ def test_every_mistake_of_the_params_is_named_and_nothing_runs(bench, give):
     assert "no parameter valeu (Did you mean value?)" in messages[0]
     assert "count of node t-give must be" in messages[1]
     assert "value of node t-give is nested too deeply" in messages[2]
+    assert caught.value.suggestions == ()
     assert not bench.host.traces.paths()
+    with pytest.raises(PflowError) as caught:
+        bench.host.runner.run_node("t-give", {"valeu": 1})
+    assert caught.value.suggestions == ("Did you mean value?",)
 
 
 def test_an_unknown_node_and_a_missing_param_are_refused(bench):

@@ -214,6 +214,24 @@ def on_the_edge(place, box):
     return (across and y in (top, top + height)) or (down and x in (left, left + width))
 
 
+@pytest.mark.parametrize(("columns", "along"), [(0, 1), (3, 0)])
+def test_edges_run_downwards_or_across(columns, along):
+    workflow = {
+        "nodes": [{"id": "a", "type": "open"}, {"id": "b", "type": "open"}],
+        "edges": [{"from": "a", "to": "b"}],
+    }
+    whole = DrawnWorkflow.of(read_document(normalise(workflow, Types().upgrade), Findings()))
+    drawn = ET.fromstring(svg(whole, columns))
+    (line,) = (
+        each.attrib["d"]
+        for each in drawn.iter(BOX.replace("rect", "path"))
+        if "edge" in each.attrib.get("class", "")
+    )
+    begin, end = ends(line)
+    assert begin[along] < end[along]
+    assert begin[1 - along] == end[1 - along]
+
+
 @settings(max_examples=150)
 @given(anything)
 @example(UNKNOWN_START)
