@@ -286,8 +286,9 @@ def test_a_model_without_schemas_is_told_the_schema_in_words(model, plan):
     assert '"enum"' in model.requests[1]["messages"][-1]["content"]
 
 
-def test_a_provider_that_rejects_the_schema_is_asked_without_it(model, plan):
-    model.answer(fails(400, "response_format is not supported"), chosen(), good())
+@pytest.mark.parametrize("status", [400, 404, 415, 422])
+def test_a_provider_that_rejects_the_schema_is_asked_without_it(model, plan, status):
+    model.answer(fails(status, "response_format is not supported"), chosen(), good())
     assert plan()["data"]["rounds"] == 1
     assert [schema is None for schema in model.schemas] == [False, True, True]
 
