@@ -111,10 +111,16 @@ def is_own_script(script: EntryPoint) -> bool:
 
 def _distributions() -> Iterator[Distribution]:
     """Yield each distribution once: the first of its name on `sys.path`."""
-    if any(os.path.isfile(place) or place.endswith(".egg") for place in sys.path):
-        yield from _from_importlib()
-        return
     seen: set[str] = set()
+    if any(os.path.isfile(place) or place.endswith(".egg") for place in sys.path):
+        from importlib import metadata
+
+        for found in metadata.distributions():
+            if found.name not in seen:
+                seen.add(found.name)
+                headers = f"Name: {found.name}\nVersion: {found.version}"
+                yield Distribution("", found.read_text("entry_points.txt") or "", headers)
+        return
     for place in sys.path:
         for name in _listed(place or "."):
             match = _METADATA_FOLDER.fullmatch(name)
@@ -124,17 +130,6 @@ def _distributions() -> Iterator[Distribution]:
                 seen.add(project)
                 folder = os.path.join(place or ".", name)
                 yield Distribution(folder, _read(os.path.join(folder, "entry_points.txt")))
-
-
-def _from_importlib() -> Iterator[Distribution]:
-    from importlib import metadata
-
-    seen: set[str] = set()
-    for found in metadata.distributions():
-        if found.name not in seen:
-            seen.add(found.name)
-            headers = f"Name: {found.name}\nVersion: {found.version}"
-            yield Distribution("", found.read_text("entry_points.txt") or "", headers)
 
 
 def _section(text: str, group: str) -> Iterator[tuple[str, str]]:

@@ -102,19 +102,18 @@ class CommandAnswers:
         asked = tuple(command)
         with self._lock:  # a second thread waits for the answer to the first
             if asked not in self._answers:
-                self._answers[asked] = self._answer(key, command)
+                try:
+                    self._answers[asked] = _output(command, self._deadline)
+                except PflowError as error:
+                    program = os.path.basename(command[0])  # noqa: PTH119 - on a word
+                    message = f"The command for {key} failed: {program} {error.message}"
+                    change = f"pflow settings set {key} --from-command 'COMMAND'"
+                    step = f"Run it yourself, or set it anew: {change}"
+                    self._answers[asked] = PflowError(message, suggestions=(step,), kind="config")
             answer = self._answers[asked]
         if isinstance(answer, PflowError):
             raise PflowError(answer.message, kind="config", suggestions=answer.suggestions)
         return answer
-
-    def _answer(self, key: str, command: Sequence[str]) -> str | PflowError:
-        try:
-            return _output(command, self._deadline)
-        except PflowError as error:
-            message = f"The command for {key} failed: {os.path.basename(command[0])} {error.message}"  # noqa: PTH119 - on a word
-            step = f"Run it yourself, or set it anew: pflow settings set {key} --from-command 'COMMAND'"
-            return PflowError(message, suggestions=(step,), kind="config")
 
 
 def _output(command: Sequence[str], deadline: float) -> str:
@@ -298,7 +297,10 @@ class StoredSettings(Settings):
 
     def _commands(self, data: dict[str, Any]) -> dict[str, list[str]]:
         commands = data.get("commands", {})
-        if not isinstance(commands, dict) or not all(map(_is_command, commands.values())):
+        if not isinstance(commands, dict) or not all(
+            words and isinstance(words, list) and all(isinstance(word, str) for word in words)
+            for words in commands.values()
+        ):
             raise CorruptFile(self.path, '"commands" must be an object of lists of words')
         return commands
 
@@ -328,7 +330,3 @@ def _check_key(key: str) -> None:
     if not _KEY.fullmatch(key):
         message = f"Invalid key {key!r}: use letters, digits, _ . and -, not beginning with a digit"
         raise PflowError(message, kind="usage")
-
-
-def _is_command(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)

@@ -24,7 +24,20 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     """
     branch, path, word = ctx.command, ctx.command_path, words[0]
     commands = _visible(branch)
-    here = _here(commands, word)
+    from difflib import get_close_matches
+
+    begun, _, rest = word.partition("-")
+    joined = [begun] if begun in commands else []
+    if begun in commands and isinstance(commands[begun], click.Group):
+        joined = [f"{begun} {rest}"] if rest in _visible(commands[begun]) else []
+    close = get_close_matches(word, commands)
+    # A group is also known by what its help says it is about, such as servers.
+    about = [
+        name
+        for name, it in commands.items()
+        if isinstance(it, click.Group) and word in re.findall(r"\w{4,}", it.help or "")
+    ]
+    here = same_meaning(word, commands) or about or joined or close
     inner = {name: _visible(child) for name, child in commands.items()}
     named = [f"{name} {word}" for name, children in inner.items() if word in children]
     alike = [
@@ -51,23 +64,6 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
 def _visible(command: click.Command) -> Mapping[str, click.Command]:
     known = command.commands if isinstance(command, click.Group) else {}
     return {name: it for name, it in known.items() if not it.hidden}
-
-
-def _here(commands: Mapping[str, click.Command], word: str) -> list[str]:
-    from difflib import get_close_matches
-
-    begun, _, rest = word.partition("-")
-    joined = [begun] if begun in commands else []
-    if begun in commands and isinstance(commands[begun], click.Group):
-        joined = [f"{begun} {rest}"] if rest in _visible(commands[begun]) else []
-    close = get_close_matches(word, commands)
-    # A group is also known by what its help says it is about, such as servers.
-    about = [
-        name
-        for name, it in commands.items()
-        if isinstance(it, click.Group) and word in re.findall(r"\w{4,}", it.help or "")
-    ]
-    return same_meaning(word, commands) or about or joined or close
 
 
 def _beside(ctx: click.Context, word: str, *, is_known: bool) -> Iterator[str]:

@@ -194,7 +194,15 @@ class Leaf(click.Command):
             module, _, attribute = self.announced.load.partition(":")
             command: CommandLike = getattr(import_module(module), attribute)
         if isinstance(command, click.Command):
-            _offer_general_options(command)
+            there = {option for parameter in command.params for option in parameter.opts}
+            command.context_settings["help_option_names"] = [it for it in _HELP_OPTIONS if it not in there]
+            if "--json" not in there:
+                help_text = "Print the result as one JSON object."
+                command.params.append(
+                    click.Option(["--json"], is_flag=True, expose_value=False, help=help_text)
+                )
+            if "--project" not in there:
+                command.params.append(_project_option(hidden=True))
         return command
 
     def suggestions(
@@ -341,17 +349,6 @@ def leaves(group: click.Group) -> Iterator[Leaf]:
             yield command
         elif isinstance(command, click.Group):
             yield from leaves(command)
-
-
-def _offer_general_options(command: click.Command) -> None:
-    """Add `-h`, `--json` and `--project` to a command that lacks them; `main` looks for `--json`."""
-    there = {option for parameter in command.params for option in parameter.opts}
-    command.context_settings["help_option_names"] = [it for it in _HELP_OPTIONS if it not in there]
-    if "--json" not in there:
-        help_text = "Print the result as one JSON object."
-        command.params.append(click.Option(["--json"], is_flag=True, expose_value=False, help=help_text))
-    if "--project" not in there:
-        command.params.append(_project_option(hidden=True))
 
 
 def _project_option(*, hidden: bool) -> click.Option:

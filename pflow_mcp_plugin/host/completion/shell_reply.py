@@ -65,7 +65,10 @@ class _Reader:
         elif piece in _SPACES:
             self._end()
         elif piece in _OPERATORS:
-            self._operator(piece)
+            if self._word.isdigit():  # of a stream, as in 2>errors
+                self._begin()
+            self._end()
+            self._is_file = piece in "<>"
         else:
             before = len(self._word)
             self._add(piece)
@@ -93,12 +96,6 @@ class _Reader:
                 self._words.append(self._word)
             self._is_file = False
         self._begin()
-
-    def _operator(self, operator: str) -> None:
-        if self._word.isdigit():  # of a stream, as in 2>errors
-            self._begin()
-        self._end()
-        self._is_file = operator in "<>"
 
     def line(self) -> TypedLine:
         return TypedLine(self._words, self._word, self._quote, self._kept, self._is_file)

@@ -116,7 +116,16 @@ class _Builder:
         for place, link in enumerate(self._links):
             params = {**self._params(place), **self._inputs_asked_for(place)}
             params |= self._piped(place, params)
-            self._check_required(place, params)
+            there = {*params, *link.valued, *self._known(place)}
+            lacking = [
+                field for field in link.interface.params if field.needs_value and field.key not in there
+            ]
+            if lacking and link.is_whole:
+                flags = ", ".join(map(shown_flag, lacking))
+                can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
+                step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
+                message = f"{link.entry.node} needs {flags}"
+                self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
             self._note_stdin(place, params)
             node = {"id": self._ids[place], "type": link.entry.node}
             nodes.append({**node, "params": params} if params else node)
@@ -201,17 +210,6 @@ class _Builder:
     def _known(self, place: int) -> set[str]:
         """Return the keys that a node finds in the shared store."""
         return set(self.inputs).union(*(link.outputs for link in self._links[:place]))
-
-    def _check_required(self, place: int, params: Mapping[str, object]) -> None:
-        link = self._links[place]
-        there = {*params, *link.valued, *self._known(place)}
-        lacking = [field for field in link.interface.params if field.needs_value and field.key not in there]
-        if lacking and link.is_whole:
-            flags = ", ".join(map(shown_flag, lacking))
-            can_be_piped = place == 0 and link.interface.piped_key(link.valued) == lacking[0].key
-            step = f"Write {flag_with(lacking[0], '...')}{', or pipe it in' if can_be_piped else ''}"
-            message = f"{link.entry.node} needs {flags}"
-            self.problems.append(Problem(message=message, suggestion=step, kind="usage"))
 
     def _note_stdin(self, place: int, params: Mapping[str, object]) -> None:
         """Declare the input `stdin` if a node refers to it, or reads its key by itself."""

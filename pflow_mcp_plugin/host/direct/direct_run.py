@@ -66,7 +66,14 @@ class DirectRun:
             self.host.report(note)
         chain = read_chain(words)
         if chain.help_of is not None:
-            return self._help(chain, chain.help_of)
+            node = chain.links[chain.help_of].node
+            if not node:
+                return Report(text=chain_help(self.prog_name))
+            entry = self.registry.find(node)
+            if entry is None:
+                problem = missing(node, chain.help_of, self.registry, self.host.library)
+                raise refused([problem], node if chain.help_of == 0 else "")
+            return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
         links = read_links(chain, self.registry, self.host.library)
         if chain.is_kept:
             return self._kept(chain, links)
@@ -125,16 +132,6 @@ class DirectRun:
                 told = f"Saved {chain.save}, version {saved.version}; run it with: pflow run {chain.save}"
                 return Report(data=saved.to_dict(), text=told)
         return Report(data=workflow, text=to_json(workflow), is_data=True)
-
-    def _help(self, chain: Chain, place: int) -> Report:
-        node = chain.links[place].node
-        if not node:
-            return Report(text=chain_help(self.prog_name))
-        entry = self.registry.find(node)
-        if entry is None:
-            problem = missing(node, place, self.registry, self.host.library)
-            raise refused([problem], node if place == 0 else "")
-        return Report(data=entry.to_dict(), text=node_help(entry, self.prog_name))
 
 
 def read_links(chain: Chain, registry: NodeRegistry, library: Library | None) -> list[NodeLink]:

@@ -101,12 +101,9 @@ class Place:
 
 @attrs.frozen(kw_only=True)
 class Described:
-    """What may fit a task, as its words.
+    """What may fit a task, as its words: those of its parts, the most telling first.
 
-    Attributes:
-        places: Its parts, the most telling first.
-        gist: The roots of its short description; a task of exactly these words fits it best.
-        roots: The roots of all its words.
+    `gist` are the roots of its short description; a task of exactly these words fits it best.
     """
 
     places: tuple[Place, ...]

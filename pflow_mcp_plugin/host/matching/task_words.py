@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -112,12 +111,16 @@ def _parts(word: str) -> list[str]:
 class Thesaurus:
     """The thesaurus: the words that tools use for what people say in a task.
 
-    Args:
-        path: A file with lines `what people say : what tools call it`; `#` begins a comment.
+    The file has lines `what people say : what tools call it`; `#` begins a comment.
     """
 
     def __init__(self, path: Path) -> None:
-        self._known = _read(path.read_text(encoding="utf-8"))
+        self._known: dict[str, str] = {}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            said, colon, called = line.partition(" : ")
+            for word in said.split(", ") if colon else ():
+                form = stem(word)
+                self._known[form] = f"{self._known.get(form, '')} {called}"
 
     def others(self, word: str) -> list[str]:
         """Return the synonyms of a task's word, to look for as well."""
@@ -130,16 +133,6 @@ class Thesaurus:
 def shipped_thesaurus() -> Thesaurus:
     """Return the thesaurus for tasks that comes with this package, read once."""
     return Thesaurus(_THESAURUS)
-
-
-def _read(text: str) -> Mapping[str, str]:
-    known: dict[str, str] = {}
-    for line in text.splitlines():
-        said, colon, called = line.partition(" : ")
-        for word in said.split(", ") if colon else ():
-            form = stem(word)
-            known[form] = f"{known.get(form, '')} {called}"
-    return known
 
 
 def stem(word: str) -> str:

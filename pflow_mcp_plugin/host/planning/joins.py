@@ -52,14 +52,7 @@ _VAGUE = key_stems(
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """An output of a node of the workflow, which a later node can use.
-
-    Attributes:
-        node_id: The id of the node.
-        family: The family of its type.
-        field: The declaration of the output.
-        template: The template that names it.
-    """
+    """An output of a node of the workflow, which a later node can use; `template` names it."""
 
     node_id: str
     family: str

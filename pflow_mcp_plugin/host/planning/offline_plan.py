@@ -381,10 +381,8 @@ def _workflow(task: str, steps: Sequence[Step], registry: NodeRegistry) -> JSONO
 class _Reading:
     """Reads a task.
 
-    Attributes:
-        steps: The steps, in the order of the task.
-        missing: The parts that no step does, each with the reason.
-        considered: The nodes that fit any clause, best first.
+    `steps` are in the order of the task, `missing` are the parts that no step does, each with the reason, and
+    `considered` are the nodes that fit any clause, best first.
     """
 
     def __init__(self, task: str, registry: NodeRegistry) -> None:

@@ -32,15 +32,10 @@ SelectionType = Literal["found_existing", "new_composition", "offline"]
 
 @attrs.frozen(kw_only=True)
 class Selection:
-    """Which nodes a plan uses, and why.
+    """Which nodes a plan uses, in the order in which they run, and why.
 
-    Attributes:
-        selection_type: Where the workflow comes from.
-        reasoning: Why these nodes, in a sentence or two.
-        chosen_nodes: The node types, in the order in which they run.
-        flow_structure: The steps at a glance, such as `search → summarize → notify`.
-        confidence: How well the selection fits the task, from 0 to 1.
-        existing: The name of the saved workflow, if it is one.
+    `flow_structure` shows the steps at a glance, such as `search → summarize → notify`; `confidence`, from 0
+    to 1, is how well the selection fits the task; `existing` is the name of the saved workflow, if it is one.
     """
 
     selection_type: SelectionType
@@ -66,16 +61,10 @@ class Selection:
 class Plan:
     """A workflow for a task in words; nothing of it has run.
 
-    Attributes:
-        task: The task.
-        workflow: The workflow; empty if a model gave none that could be read.
-        selection: Which nodes it uses, and why.
-        problems: What is wrong with the workflow, warnings included.
-        rounds: How often a model was asked for the workflow.
-        candidates: The nodes that were considered, best first.
-        model: The language model; empty if none was asked.
-        notes: What a person should know about the plan, such as why no model was asked.
-        missing: The parts of the task that the workflow does not do.
+    The workflow is empty if a model gave none that could be read. `rounds` is how often a model was asked for
+    it, `candidates` are the nodes that were considered, best first, `notes` what a person should know about
+    the plan, such as why no model was asked, and `missing` the parts of the task that the workflow does not
+    do.
     """
 
     task: str
@@ -136,22 +125,8 @@ _FILES = ("file_path", "cwd")
 """The parameters of the host's own nodes that name files: those must be in the task."""
 
 
-@attrs.frozen
-class Taken:
-    """What a parameter took from elsewhere than the task."""
-
-    node: int
-    key: str
-    problem: Problem
-
-
 class Origin:
-    """Tells where the words of a planned workflow come from.
-
-    Args:
-        task: The task in words.
-        entries: The nodes whose descriptions the model was shown.
-    """
+    """Tells where the words of a planned workflow come from; `entries` are what the model was shown."""
 
     def __init__(self, task: str, entries: Sequence[Entry]) -> None:
         self._task = task.lower()
@@ -197,8 +172,8 @@ class Origin:
             return item
         return {name: value for name, value in item.items() if name != key}
 
-    def taken(self, nodes: JSON | None) -> Iterator[Taken]:
-        """Yield every parameter that holds something which the task does not say."""
+    def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
+        """Yield what a parameter took from elsewhere than the task: its node, its key and the problem."""
         for index, node in enumerate(_items(nodes)):
             params = node.get("params") if isinstance(node, dict) else None
             for key, value in params.items() if isinstance(params, dict) else ():
@@ -212,7 +187,7 @@ class Origin:
                         path=at(f"$.nodes[{index}].params", key),
                         suggestion="Declare an input for it, with a description",
                     )
-                    yield Taken(index, key, problem)
+                    yield index, key, problem
 
     def _is_in_task(self, text: str) -> bool:
         """Return whether the task has all that a string holds beside its templates."""

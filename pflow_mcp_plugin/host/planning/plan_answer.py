@@ -178,15 +178,9 @@ _OFFLINE = "Plan without a model: --offline"
 
 
 class PlanModel:
-    """A model of the `llm` library that the planner asks.
+    """A model of the `llm` library that the planner asks; a request may take `seconds`.
 
-    Args:
-        name: The model's name or alias.
-        settings: Looks up its key, unless the environment has it.
-        seconds: How long a request may take.
-
-    Raises:
-        PflowError: The library is not installed, does not know the model, or has no key for it.
+    Its key is looked up in the settings, unless the environment has it.
     """
 
     def __init__(self, name: str, settings: Callable[[str], str | None], seconds: float) -> None:

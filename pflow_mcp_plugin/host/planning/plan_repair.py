@@ -40,13 +40,7 @@ _CLOSE = 0.8
 
 
 class PlanRepair:
-    """Repairs a planned workflow; `workflow` is the repaired copy.
-
-    Args:
-        workflow: The workflow, in the form of a file.
-        types: Looks up node types.
-        origin: Tells which descriptions may describe an input.
-    """
+    """Repairs a planned workflow; `workflow` is the repaired copy."""
 
     def __init__(self, workflow: JSONObject, types: NodeTypes, origin: Origin) -> None:
         self._origin = origin
@@ -62,7 +56,23 @@ class PlanRepair:
         for node in self._nodes.values():
             for _, part in references([node.params, *(place.value for place in node.constructs.templates())]):
                 if isinstance(part, TemplateReference) and not self._is_known(part.root):
-                    self._settle(node, part)
+                    # The one output of that name is meant, else a new input.
+                    earlier = self._checked.graph.before(node.id)
+                    known = ((node_id, self._entry(node_id)) for node_id in earlier if node_id != node.id)
+                    holders = [
+                        it
+                        for it, entry in known
+                        if entry and part.root in {field.key for field in entry.interface.outputs}
+                    ]
+                    if len(holders) == 1:
+                        params = self.workflow["nodes"][node.index]["params"]
+                        text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
+                        self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
+                    elif len(part.path) == 1 and not did_you_mean(
+                        part.root, [*self._nodes, *self.workflow.get("inputs", {})], cutoff=_CLOSE
+                    ):
+                        key = next((key for key, value in node.params.items() if value == part.text), "")
+                        self._declare(part.root, node, key)
         for node_id, mapping in self._checked.document.mappings.items():
             for key, source in mapping.inputs.items():
                 root = str((parse_path(source) or (source,))[0])
@@ -118,19 +128,6 @@ class PlanRepair:
                 declared = inputs.get(reference.root) if reference else None
                 if isinstance(declared, dict) and not declared.get("description"):
                     declared["description"] = self._description(node, key)
-
-    def _settle(self, node: NodeSpec, part: TemplateReference) -> None:
-        """Let a template that names nothing name the one output of that name, else a new input."""
-        holders = self._holders(node, part.root)
-        if len(holders) == 1:
-            params = self.workflow["nodes"][node.index]["params"]
-            text = part.text.replace(part.root, f"{holders[0]}.{part.root}", 1)
-            self.workflow["nodes"][node.index]["params"] = _replaced(params, part.text, text)
-        elif len(part.path) == 1 and not did_you_mean(
-            part.root, [*self._nodes, *self.workflow.get("inputs", {})], cutoff=_CLOSE
-        ):
-            key = next((key for key, value in node.params.items() if value == part.text), "")
-            self._declare(part.root, node, key)
 
     def _is_known(self, root: str) -> bool:
         node = root in self._nodes or root in self.workflow.get("inputs", {})
@@ -237,14 +234,6 @@ class PlanRepair:
     def _outputs(self, node_id: str) -> list[Output]:
         entry = self._entry(node_id)
         return outputs_of(node_id, entry) if entry else []
-
-    def _holders(self, node: NodeSpec, key: str) -> list[str]:
-        """Return the earlier nodes that declare an output of that name."""
-        earlier = self._checked.graph.before(node.id)
-        known = ((node_id, self._entry(node_id)) for node_id in earlier if node_id != node.id)
-        return [
-            it for it, entry in known if entry and key in {field.key for field in entry.interface.outputs}
-        ]
 
     def _entry(self, node_id: str) -> Entry | None:
         return effective_entry(self._nodes[node_id], self._checked.entries)

@@ -50,14 +50,10 @@ _LONGEST = 8_000
 
 @attrs.frozen(kw_only=True)
 class PlanOptions:
-    """How to plan.
+    """How to plan: `offline` asks no model, and `new` takes no saved workflow, even if one fits.
 
-    Attributes:
-        model: The language model; by default the one that `PFLOW_PLAN_MODEL` names.
-        offline: Whether to ask none.
-        new: Whether to make a new workflow even if a saved one fits.
-        max_rounds: How many times the model may write or correct the workflow.
-        seconds: How long the model may take for an answer.
+    The model is by default the one that `PFLOW_PLAN_MODEL` names. It may write or correct the workflow
+    `max_rounds` times, and take `seconds` for an answer.
     """
 
     model: str = ""
@@ -69,14 +65,7 @@ class PlanOptions:
 
 @attrs.frozen(kw_only=True)
 class Planner:
-    """Plans workflows; it runs none of their nodes and starts no server.
-
-    Attributes:
-        registry: The nodes to plan with.
-        runner: Checks the workflows.
-        library: The saved workflows.
-        setting: Returns one of the user's settings.
-    """
+    """Plans workflows; it runs none of their nodes and starts no server. `setting` looks up a setting."""
 
     registry: NodeRegistry
     runner: Runner
@@ -169,14 +158,7 @@ _NAME = 100
 
 @attrs.frozen(kw_only=True)
 class _Draft:
-    """What the rounds came to.
-
-    Attributes:
-        workflow: The last workflow; empty if there is none.
-        problems: What is wrong with it.
-        notes: What was changed in it.
-        failure: Why the last round gave none.
-    """
+    """What the rounds came to: the last workflow, if any, and why the last round gave none."""
 
     workflow: JSONObject = attrs.field(factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -194,15 +176,7 @@ class _Draft:
 
 
 class PlanDialogue:
-    """The dialogue with a language model about one plan.
-
-    Args:
-        task: The task in words.
-        model: The model.
-        found: What discovery found for the task, best first.
-        registry: Looks up node types.
-        runner: Checks workflows.
-    """
+    """The dialogue with a language model about one plan; what discovery found is best first."""
 
     def __init__(
         self,
@@ -266,7 +240,30 @@ class PlanDialogue:
                 draft = self._draft(answer, known, origin, is_last=rounds == max_rounds)
             # A workflow with warnings only stands if the model makes none that is better.
             best = draft if draft.is_sound or not best.is_sound else best
-        return self._plan(selection, best if best.is_sound else draft, rounds, origin)
+        draft = best if best.is_sound else draft
+        types = list(_types(draft.workflow))
+        sure = {match.item.entry.node: match.confidence for match in self._found}
+        matched = [sure[name] for name in dict.fromkeys(types) if name in sure]
+        failure = () if draft.is_sound or draft.failure is None else (draft.failure,)
+        workflow = {**draft.workflow, "metadata": plan_metadata(self._task)} if draft.workflow else {}
+        chosen = attrs.evolve(
+            selection,
+            reasoning="" if origin.foreign(selection.reasoning) else selection.reasoning,
+            chosen_nodes=tuple(dict.fromkeys(types)),
+            flow_structure="" if origin.foreign(selection.flow_structure) else selection.flow_structure,
+            # The mean confidence with which discovery found the nodes of the workflow.
+            confidence=sum(matched) / len(matched) if matched else 0.0,
+        )
+        return Plan(
+            task=self._task,
+            workflow=workflow,
+            selection=chosen,
+            problems=(*failure, *draft.problems),
+            rounds=rounds,
+            candidates=self._found,
+            model=self._model.name,
+            notes=(*draft.notes, *effect_notes(filter(None, map(self._registry.find, types)))),
+        )
 
     def _draft(
         self, answer: JSONObject, known: Mapping[str, Entry], origin: Origin, *, is_last: bool
@@ -282,41 +279,16 @@ class PlanDialogue:
         notes: list[str] = []
         if is_last:
             repair.ask_for_lacking()
-            repair.ask_for([(it.node, it.key) for it in origin.taken(repair.workflow["nodes"])])
+            repair.ask_for([(node, key) for node, key, _ in origin.taken(repair.workflow["nodes"])])
             notes = repair.drop_dead_edges()
         repair.describe_inputs()
         workflow = self._runner.normalise(repair.workflow)
         problems = (
             *self._runner.validate(workflow),
             *_not_offered(workflow, known),
-            *(taken.problem for taken in origin.taken(workflow.get("nodes"))),
+            *(problem for _, _, problem in origin.taken(workflow.get("nodes"))),
         )
         return _Draft(workflow=workflow, problems=problems, notes=tuple(notes))
-
-    def _plan(self, selection: Selection, draft: _Draft, rounds: int, origin: Origin) -> Plan:
-        types = list(_types(draft.workflow))
-        sure = {match.item.entry.node: match.confidence for match in self._found}
-        known = [sure[name] for name in dict.fromkeys(types) if name in sure]
-        failure = () if draft.is_sound or draft.failure is None else (draft.failure,)
-        workflow = {**draft.workflow, "metadata": plan_metadata(self._task)} if draft.workflow else {}
-        chosen = attrs.evolve(
-            selection,
-            reasoning="" if origin.foreign(selection.reasoning) else selection.reasoning,
-            chosen_nodes=tuple(dict.fromkeys(types)),
-            flow_structure="" if origin.foreign(selection.flow_structure) else selection.flow_structure,
-            # The mean confidence with which discovery found the nodes of the workflow.
-            confidence=sum(known) / len(known) if known else 0.0,
-        )
-        return Plan(
-            task=self._task,
-            workflow=workflow,
-            selection=chosen,
-            problems=(*failure, *draft.problems),
-            rounds=rounds,
-            candidates=self._found,
-            model=self._model.name,
-            notes=(*draft.notes, *effect_notes(filter(None, map(self._registry.find, types)))),
-        )
 
 
 def _excess(workflow: JSONObject) -> Problem | None:

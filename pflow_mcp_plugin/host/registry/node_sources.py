@@ -136,7 +136,15 @@ def collect_sources(plugins: Plugins, saved: Origin) -> list[Origin]:
     for plugin, sources in plugins.collect("pflow_register_nodes"):
         for source in sources:
             with plugins.reporting(plugin, "registered an invalid node source"):
-                found.append(_origin(source, plugin))
+                if not isinstance(source, NodeSource):
+                    raise TypeError(f"{source!r} does not extend NodeSource")
+                # `tuple("git-")` would be four prefixes of one character each.
+                if isinstance(source.prefixes, str):
+                    raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
+                origin = Origin(source, plugin)
+                if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
+                    raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
+                found.append(origin)
     own = [origin for origin in found if origin.plugin.own]
     others = sorted((origin for origin in found if not origin.plugin.own), key=lambda origin: origin.name)
     taken: dict[str, Origin] = {}
@@ -172,18 +180,6 @@ def _expected(answer: T | None, fits: bool) -> T | None:  # noqa: FBT001 - a ver
     if answer is not None and not fits:
         raise TypeError(f"it returned a {type(answer).__name__}")
     return answer
-
-
-def _origin(source: object, plugin: Plugin) -> Origin:
-    if not isinstance(source, NodeSource):
-        raise TypeError(f"{source!r} does not extend NodeSource")
-    # `tuple("git-")` would be four prefixes of one character each.
-    if isinstance(source.prefixes, str):
-        raise TypeError(f"prefixes of {source.name} must be a tuple, not a string")
-    origin = Origin(source, plugin)
-    if not all(isinstance(text, str) for text in (origin.name, *origin.prefixes)):
-        raise TypeError(f"the name and the prefixes of {type(source).__name__} must be strings")
-    return origin
 
 
 class Memory:

@@ -17,11 +17,8 @@ from pflow_mcp_plugin.host.workflow.workflow_document import Upgrade, WorkflowDo
 class DrawnWorkflow:
     """A workflow that is drawn.
 
-    Attributes:
-        document: Its nodes.
-        graph: Its edges.
-        inside: The workflows that are written in its nodes, by the ids of these. Those that nodes name are
-            drawn as boxes, and so are malformed ones.
+    `inside` are the workflows that are written in its nodes, by the ids of these. Those that nodes name are
+    drawn as boxes, and so are malformed ones.
     """
 
     document: WorkflowDocument
@@ -30,23 +27,14 @@ class DrawnWorkflow:
 
     @classmethod
     def of(cls, document: WorkflowDocument, upgrade: Upgrade | None = None) -> DrawnWorkflow:
-        """Return a workflow as it is drawn, with those inside.
-
-        Args:
-            document: The workflow.
-            upgrade: Rewrites nodes of older shapes.
-        """
+        """Return a workflow as it is drawn, with those inside; `upgrade` rewrites nodes of older shapes."""
         written = {node.id: node.runs for node in document.nodes if isinstance(node.runs, Mapping)}
         found = {node_id: _sound_document(workflow, upgrade) for node_id, workflow in written.items()}
         inside = {node_id: cls.of(inner, upgrade) for node_id, inner in found.items() if inner}
         return cls(document=document, graph=Graph.of(document), inside=inside)
 
     def every(self, above: str = "") -> Iterator[tuple[str, DrawnWorkflow]]:
-        """Yield the drawn workflows inside, however deep, each with the ids of the nodes that lead to it.
-
-        Args:
-            above: The ids that lead to this one, each with a slash.
-        """
+        """Yield the drawn workflows inside, however deep, each with the ids of the nodes that lead to it."""
         for node_id, inner in self.inside.items():
             yield f"{above}{node_id}", inner
             yield from inner.every(f"{above}{node_id}/")

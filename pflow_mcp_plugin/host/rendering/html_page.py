@@ -25,13 +25,7 @@ def as_html(value: object) -> str:
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """Return a whole HTML page in the common frame.
-
-    Args:
-        title: Plain text.
-        body: HTML; the caller has escaped untrusted values in it.
-        style: CSS.
-    """
+    """Return a whole HTML page in the common frame; untrusted values in `body` are escaped already."""
     return f"""<!doctype html>
 <html lang="en">
 <head>

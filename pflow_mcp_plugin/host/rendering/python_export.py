@@ -18,12 +18,7 @@ _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
 def python_script(compiled: Compiled, workflow: JSONObject) -> str:
-    """Return the source code of a Python program for a workflow.
-
-    Args:
-        compiled: The plan of the workflow.
-        workflow: The workflow in normal form.
-    """
+    """Return the source code of a Python program for a workflow in normal form."""
     names = _variable_names([planned.ref.id for planned in compiled.nodes])
     raws = {node.id: node.raw for node in compiled.document.nodes}
     parts = [
@@ -52,17 +47,13 @@ def _variable_names(ids: list[str]) -> dict[str, str]:
     for node_id in ids:
         plain = re.sub(r"\W", "_", node_id, flags=re.ASCII).lower() or "node"
         wanted = f"node_{plain}" if plain[0].isdecimal() or keyword.iskeyword(plain) else plain
-        names[node_id] = _free(wanted, {*names.values(), *_TAKEN})
+        number = 1
+        free = wanted
+        while free in {*names.values(), *_TAKEN} or keyword.iskeyword(free):
+            number += 1
+            free = f"{wanted}_{number}"
+        names[node_id] = free
     return names
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number = 1
-    free = name
-    while free in taken or keyword.iskeyword(free):
-        number += 1
-        free = f"{name}_{number}"
-    return free
 
 
 def _settings(workflow: JSONObject) -> Iterator[str]:

@@ -88,10 +88,6 @@ def graph_page(name: str, drawn: DrawnWorkflow) -> str:
     """Return the SVG drawing of a workflow with its title, as a file that a browser can open.
 
     The workflows that are written in its nodes follow, each with its title; the boxes lead to them.
-
-    Args:
-        name: The title of the page.
-        drawn: The workflow.
     """
     parts = [("", f"<h1>{as_html(name)}</h1>", drawn)]
     for path, inner in drawn.every():
@@ -102,13 +98,7 @@ def graph_page(name: str, drawn: DrawnWorkflow) -> str:
 
 
 def _section(name: str, drawn: DrawnWorkflow, above: str) -> str:
-    """Return how many nodes a workflow has, and a drawing for each width of a window.
-
-    Args:
-        name: The title of the page.
-        drawn: The workflow.
-        above: The ids of the nodes that lead to it, each with a slash.
-    """
+    """Return how many nodes a workflow has, and a drawing for each width of a window."""
     count = len(drawn.document.nodes)
     widths = _widths(drawn.graph)
     label = as_html(f"Drawing of {above.removesuffix('/') or name}, scrolls")
@@ -135,13 +125,11 @@ def _rules(widths: list[int]) -> Iterator[str]:
         yield _WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM)
 
 
-def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
+def svg(drawn: DrawnWorkflow, columns: int, above: str) -> str:
     """Return the drawing of a workflow as an SVG element.
 
-    Args:
-        drawn: The workflow.
-        columns: The boxes in a row, if rows run across; otherwise the drawing runs downwards.
-        above: The ids of the nodes that lead to it, each with a slash.
+    Rows of `columns` boxes run across; with 0, the drawing runs downwards. `above` are the ids of the nodes
+    that lead to it, each with a slash.
     """
     graph = drawn.graph
     spots = _wide_spots(graph, columns) if columns else _spots(graph)
@@ -165,7 +153,18 @@ def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
 
 def _boxes(drawn: DrawnWorkflow, spots: Mapping[str, _Spot], above: str) -> Iterator[str]:
     for node in drawn.document.nodes:
-        box = _box(node, spots[node.id], far=node.id not in drawn.graph.reachable)
+        spot = spots[node.id]
+        kind = shown_type(node.type)
+        words = node.constructs.words()
+        about = f"{kind} ({', '.join(words)})" if words else kind
+        left = spot.x - _WIDTH // 2
+        reached = "" if node.id in drawn.graph.reachable else ' class="far"'
+        box = (
+            f"<g{reached}><title>{as_html(f'{node.id}: {about}')}</title>"
+            f"{_outline(node, left, spot.y)}"
+            f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_shortened(node.id))}</text>'
+            f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(_short(about))}</text></g>'
+        )
         target = _anchor(f"{above}{node.id}")
         yield f'<a href="#{target}">{box}</a>' if node.id in drawn.inside else box
 
@@ -232,7 +231,13 @@ def _edge(one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Ed
     if other.row == one.row + 1:
         aside = _TWINS * alike
         return _line(*_downwards(evolve(one, x=one.x + aside), evolve(other, x=other.x + aside)), action)
-    return _line(*_around(one, other, number), action)
+    # Around the boxes between them: forwards on the left, back on the right.
+    side = -1 if other.row > one.row else 1
+    begin, end = one.x + side * _WIDTH // 2, other.x + side * _WIDTH // 2
+    out = (min(begin, end) if side < 0 else max(begin, end)) + side * (34 + 9 * number)
+    first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
+    path = f"M{begin} {first}C{out} {first} {out} {last} {end} {last}"
+    return _line(path, out, (first + last) // 2, action)
 
 
 def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:
@@ -261,16 +266,6 @@ def _downwards(one: _Spot, other: _Spot) -> tuple[str, int, int]:
     middle = (begin + end) // 2
     path = f"M{one.x} {begin}C{one.x} {middle} {other.x} {middle} {other.x} {end}"
     return path, (one.x + other.x) // 2, middle - 4
-
-
-def _around(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
-    """Return a path around the boxes between two nodes: forwards on the left, back on the right."""
-    side = -1 if other.row > one.row else 1
-    begin, end = one.x + side * _WIDTH // 2, other.x + side * _WIDTH // 2
-    out = (min(begin, end) if side < 0 else max(begin, end)) + side * (34 + 9 * number)
-    first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
-    path = f"M{begin} {first}C{out} {first} {out} {last} {end} {last}"
-    return path, out, (first + last) // 2
 
 
 def _across(one: _Spot, other: _Spot) -> tuple[str, int, int]:
@@ -311,20 +306,6 @@ def _beside(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
     side, out = one.x + _WIDTH // 2, one.x + _WIDTH // 2 + 30 + 8 * number
     first, last = one.y + _HEIGHT * 2 // 3, other.y + _HEIGHT // 3
     return f"M{side} {first}C{out} {first} {out} {last} {side} {last}", out, (first + last) // 2
-
-
-def _box(node: NodeSpec, spot: _Spot, *, far: bool) -> str:
-    kind = shown_type(node.type)
-    words = node.constructs.words()
-    about = f"{kind} ({', '.join(words)})" if words else kind
-    left = spot.x - _WIDTH // 2
-    reached = ' class="far"' if far else ""
-    return (
-        f"<g{reached}><title>{as_html(f'{node.id}: {about}')}</title>"
-        f"{_outline(node, left, spot.y)}"
-        f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_shortened(node.id))}</text>'
-        f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(_short(about))}</text></g>'
-    )
 
 
 def _outline(node: NodeSpec, left: int, top: int) -> str:

@@ -17,11 +17,7 @@ _STEPS = (
 
 
 def ticks(length: float) -> list[tuple[float, str]]:
-    """Return the ticks of an axis: where each one is, from 0 to 1, and its text.
-
-    Args:
-        length: What the axis spans, in milliseconds, above 0.
-    """
+    """Return the ticks of an axis of some milliseconds: where each one is, from 0 to 1, and its text."""
     step = next((it for it in _STEPS if length / it <= _MOST), 0.0)
     if not step:
         days = length / _DAY

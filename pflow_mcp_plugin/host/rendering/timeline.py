@@ -170,7 +170,14 @@ def _row(step: TracedStep, length: float) -> str:
     waited = _number(content.get("waited"))
     offset, took = _number(content.get("offset")), max(_took(content) - waited, 0.0)
     bars = _span("waited", offset, waited, length) if waited else ""
-    times = _times(content)
+    # Of the items that the trace has times of: number, offset, milliseconds, success. They begin when the
+    # step had what it waited for.
+    times = []
+    for it in _list(_batch(content).get("times")):
+        if isinstance(it, Sequence) and not isinstance(it, str) and len(it) == 4:
+            end = _number(it[1]) + _number(it[2])
+            begin = min(max(_number(it[1]), offset + waited), end)
+            times.append((int(_number(it[0])), begin, end - begin, it[3] is not False))
     bars += _density(times, length) if len(times) > 1 else _span("bar", offset + waited, took, length)
     words = ", ".join(filter(None, (_STATE_WORDS.get(state), step_words(content))))
     notes = f' <span class="type note">{as_html(words)}</span>' if words else ""
@@ -188,17 +195,13 @@ def _row(step: TracedStep, length: float) -> str:
 
 
 def _details(look: str, name: str, bars: str, time: str, inside: str, *, opened: bool = False) -> str:
+    plain = re.sub("<[^>]*>", "", name)  # shown where there is no room for all of the name
     return (
         f'<details class="{look}"{" open" if opened else ""}>\n'
-        f'<summary><span class="name opener" title="{_plain(name)}">{name}</span>'
+        f'<summary><span class="name opener" title="{plain}">{name}</span>'
         f'<span class="track">{bars}</span>'
         f'<span class="time">{time}</span></summary>\n<div class="inside">{inside}</div></details>'
     )
-
-
-def _plain(name: str) -> str:
-    """Return the HTML of a name without its elements: what is shown where there is no room for all of it."""
-    return re.sub("<[^>]*>", "", name)
 
 
 def _batch(step: JSONObject) -> JSONObject:
@@ -217,21 +220,6 @@ def _items_words(step: JSONObject) -> str:
     return (
         f' <span class="warn note">{as_html(batch["failed"])} of {as_html(batch.get("count"))} failed</span>'
     )
-
-
-def _times(step: JSONObject) -> list[tuple[int, float, float, bool]]:
-    """Return the items of a batch that the trace has times of: number, offset, milliseconds, success.
-
-    They begin when the step had what it waited for.
-    """
-    ready = _number(step.get("offset")) + _number(step.get("waited"))
-    times = []
-    for it in _list(_batch(step).get("times")):
-        if isinstance(it, Sequence) and not isinstance(it, str) and len(it) == 4:
-            end = _number(it[1]) + _number(it[2])
-            begin = min(max(_number(it[1]), ready), end)
-            times.append((int(_number(it[0])), begin, end - begin, it[3] is not False))
-    return times
 
 
 def _density(times: Sequence[tuple[int, float, float, bool]], length: float) -> str:

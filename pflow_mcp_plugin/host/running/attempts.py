@@ -99,7 +99,9 @@ class Attempts:
                 self.run.check()  # it failed because it was stopped
             pause = next(pauses, None)
             failure = result.failure
-            if failure is None or pause is None or not _is_safe_to_repeat(failure, planned.ref.entry):
+            if failure is None or pause is None or failure.ran == "unknown":
+                return attrs.evolve(result, retries=retries)
+            if not failure.retryable and planned.ref.entry.purity != "flow_safe":
                 return attrs.evolve(result, retries=retries)
             # The failure may ask for a longer wait; at most an hour.
             self.run.pause(max(pause, min(failure.retry_after or 0.0, LONGEST_WAIT)))
@@ -231,10 +233,6 @@ def _coerced(value: object, field: Field | None) -> object:
         raise PflowError(
             f"parameter {field.key} must be {error.expected}, got {error.given}", details=details
         ) from error
-
-
-def _is_safe_to_repeat(failure: PflowError, entry: Entry) -> bool:
-    return failure.ran != "unknown" and (failure.retryable or entry.purity == "flow_safe")
 
 
 def _waits(retry: Retry) -> Iterator[float]:

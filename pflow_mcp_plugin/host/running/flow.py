@@ -186,8 +186,7 @@ class StepNode(pocketflow.BaseNode):
 class RoutedFlow(pocketflow.Flow):
     """The pocketflow flow: goes from node to node by their actions, at most `bound` steps.
 
-    Attributes:
-        history: The ids of the nodes that have run and were left by an edge or at the end.
+    `history` are the ids of the nodes that have run and were left by an edge or at the end.
     """
 
     def __init__(self, start: StepNode, bound: int) -> None:
@@ -302,8 +301,7 @@ def collect_outputs(steps: Steps) -> dict[str, object]:
         if any(values.is_absent(part) for part in named(output.source)):
             found[name] = None
             continue
-        unreadable = partial(_unreadable, output)
-        with foreign_code(unreadable, passing=(PflowError,)):  # nodes may write any objects
+        with foreign_code(partial(_unreadable, output), passing=(PflowError,)):  # nodes may write any objects
             found[name] = steps.attempts.resolve(output.source, f"output {output.name}")
     if found:
         return found

@@ -34,7 +34,7 @@ from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import failed_items, handled_failures, redacted, with_done
-from pflow_mcp_plugin.host.running.trace_recorder import Recorder, RunWatcher, Step
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
     Checked,
@@ -50,7 +50,7 @@ from pflow_mcp_plugin.host.workflow import (
     trusted,
 )
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce
-from pflow_mcp_plugin.host.workflow.compilation import LockPlace, denied_flows
+from pflow_mcp_plugin.host.workflow.compilation import denied_flows
 from pflow_mcp_plugin.host.workflow.document_reader import SCHEMA_FILE, is_deep
 from pflow_mcp_plugin.host.workflow.findings import errors_in, listing, refusal, said, unwritten
 from pflow_mcp_plugin.host.workflow.templates import literal
@@ -118,17 +118,11 @@ class WorkflowRunner(Runner):
 
     def _problems(self, checked: Checked) -> Sequence[Problem]:
         problems = (*checked.problems, *checked.unmet)
-        if self._lock is None:
+        if not self._options.locked:
             return problems
         from pflow_mcp_plugin.host.workflow.compilation import check_lock
 
-        return (*problems, *check_lock(checked, self._lock, self._types, self._host, self._plugins))
-
-    @property
-    def _lock(self) -> LockPlace | None:
-        """Where a lock file may be: beside the workflow's file, if it is one; None without the option."""
-        file = self._place.file
-        return LockPlace(folder=file.parent if file else None) if self._options.locked else None
+        return (*problems, *check_lock(checked, self._place.file, self._types, self._host, self._plugins))
 
     def schema(self) -> dict[str, JSON]:
         """Return the JSON Schema of workflows."""
@@ -148,7 +142,14 @@ class WorkflowRunner(Runner):
     ) -> Compiled:
         """Check and compile a workflow, for a run if it has inputs; an error has every problem."""
         compiled = compile_workflow(
-            workflow, name, self._types, self._host, self._plugins, inputs, lock=self._lock, place=self._place
+            workflow,
+            name,
+            self._types,
+            self._host,
+            self._plugins,
+            inputs,
+            locked=self._options.locked,
+            place=self._place,
         )
         if self._options.no_cache:
             return compiled.uncached()
@@ -238,7 +239,13 @@ class WorkflowRunner(Runner):
         recorder, settings = run.recorder, self._host.settings
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
-        trace_path = self._write_trace(recorder, error) if trace else None
+        trace_path = None
+        if trace:
+            try:
+                trace_path = recorder.write(self._host.paths.state / "traces", error)
+            except StoreError as failure:
+                message = f"The trace was not written: {failure.message}"
+                self._host.report(Problem(message=message, severity="warning", kind="config"))
         is_told = error is not None or run.watcher.shows_handled
         handled = () if is_told else handled_failures(recorder.steps)
         for warning in (*handled, *failed_items(recorder.steps, run.run_id if trace_path else "")):
@@ -335,14 +342,6 @@ class WorkflowRunner(Runner):
         """Return a workflow in its normal form; it is not changed."""
         normal: JSONObject = normalise(workflow, self._types.upgrade)
         return normal
-
-    def _write_trace(self, recorder: Recorder, error: PflowError | None) -> Path | None:
-        try:
-            return recorder.write(self._host.paths.state / "traces", error)
-        except StoreError as failure:
-            message = f"The trace was not written: {failure.message}"
-            self._host.report(Problem(message=message, severity="warning", kind="config"))
-            return None
 
 
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:

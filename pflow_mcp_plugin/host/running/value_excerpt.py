@@ -130,7 +130,22 @@ class Excerpt:
         if isinstance(value, str):
             return self._text(value)
         if depth < DEEPEST and isinstance(value, Mapping):
-            return self._mapping(value, depth)
+            copy: dict[str, JSON] = {}
+            for count, (key, item) in enumerate(value.items()):
+                if self._left <= 0:
+                    if depth == 0:
+                        rest = islice(value.items(), count, None)
+                        self._member = {name: other for name, other in rest if name != self._repeated}
+                    copy["..."] = self._more(len(value) - count, "keys")
+                    break
+                if depth == 0:
+                    self._member = None if key == self._repeated else item
+                shown = key if isinstance(key, str) else self.of(key, 1)
+                name = self._redactor.piece(shown if isinstance(shown, str) else repr(shown))
+                name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+                self._left -= len(name)
+                copy[name] = self.of(item, depth + 1)
+            return copy
         if depth < DEEPEST and isinstance(value, (list, tuple)):
             return self._list(value, depth)
         if isinstance(value, float) and value - value == 0:  # finite: JSON has no infinity or NaN
@@ -147,24 +162,6 @@ class Excerpt:
             return kept
         file = self._file(text if len(shown) > self._longest else self._member)
         return f"{kept}... ({len(text):,} characters){f', whole in {file}' if file else ''}"
-
-    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, JSON]:
-        copy: dict[str, JSON] = {}
-        for count, (key, item) in enumerate(value.items()):
-            if self._left <= 0:
-                if depth == 0:
-                    rest = islice(value.items(), count, None)
-                    self._member = {name: other for name, other in rest if name != self._repeated}
-                copy["..."] = self._more(len(value) - count, "keys")
-                break
-            if depth == 0:
-                self._member = None if key == self._repeated else item
-            shown = key if isinstance(key, str) else self.of(key, 1)
-            name = self._redactor.piece(shown if isinstance(shown, str) else repr(shown))
-            name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
-            self._left -= len(name)
-            copy[name] = self.of(item, depth + 1)
-        return copy
 
     def _list(self, value: list[object] | tuple[object, ...], depth: int) -> list[JSON]:
         copy: list[JSON] = []

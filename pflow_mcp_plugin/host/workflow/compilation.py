@@ -155,19 +155,20 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     plugins: Plugins,
     inputs: Mapping[str, object] | None = None,
     *,
-    lock: LockPlace | None = None,
+    locked: bool = False,
     place: WorkflowPlace | None = None,
 ) -> Compiled:
     """Check a workflow and, if it has no errors, compile it into a plan; the error has every problem.
 
-    Without `inputs` there is no run yet. With `lock`, its nodes must be what the lock files say. `place` is
+    Without `inputs` there is no run yet. With `locked`, its nodes must be what the lock files say. `place` is
     where the workflows that it runs are, by default among the saved ones of the host. The error is of kind
     `config` if a plugin fails to return its parameters, or the policy on data flows has mistakes.
     """
     given = None if inputs is None else frozenset(inputs)
-    checked = check_workflow(workflow, types, given, place or WorkflowPlace(library=host), inputs)
+    place = place or WorkflowPlace(library=host)
+    checked = check_workflow(workflow, types, given, place, inputs)
     unbound = [] if inputs is None else bind_inputs(checked.document, inputs)[1]
-    differences = () if lock is None else check_lock(checked, lock, types, host, plugins)
+    differences = check_lock(checked, place.file, types, host, plugins) if locked else ()
     problems = (*checked.problems, *differences)
     denied = denied_flows(checked, host.paths.config, inputs or ())
     errors = errors_in([*problems, *unbound, *denied])
@@ -262,22 +263,16 @@ def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
     )
 
 
-@attrs.frozen(kw_only=True)
-class LockPlace:
-    """Where plugins look for a workflow's lock file first: the folder of its file, None if it has none."""
-
-    folder: Path | None = None
-
-
 def check_lock(
-    checked: Checked, place: LockPlace, types: NodeTypes, host: Host, plugins: Plugins
+    checked: Checked, file: Path | None, types: NodeTypes, host: Host, plugins: Plugins
 ) -> Iterator[Problem]:
     """Yield the differences from the lock files of plugins, and a warning about nodes that none covers.
 
-    A plugin that fails has not compared anything, so its failure is an error too.
+    Plugins look for a lock file first in the folder of the workflow's `file`, if it has one. A plugin that
+    fails has not compared anything, so its failure is an error too.
     """
     nodes = tuple(_nodes(checked, host))
-    check = LockCheck(host=host, nodes=nodes, folder=place.folder)
+    check = LockCheck(host=host, nodes=nodes, folder=file.parent if file else None)
     asked: set[str] = set()
     for plugin, call in plugins.implementations("pflow_check_lock"):
         asked.add(plugin.name)
@@ -294,7 +289,18 @@ def check_lock(
             if len(error.problems) > 1:  # a single one is part of the message
                 found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found
-    yield from _without_lock(nodes, asked, types)
+    covered: dict[str, Plugin] = {}
+    uncovered: dict[str, Plugin] = {}
+    for node in nodes:
+        if owner := types.plugin_of(node.entry.node):
+            (covered if owner.name in asked else uncovered)[node.entry.node] = owner
+    for plugin in dict.fromkeys(uncovered.values()):
+        named = listing(node for node, owner in uncovered.items() if owner is plugin)
+        message = f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}"
+        yield Problem(message=message, severity="warning")
+    if not covered and not uncovered:
+        message = "Nothing in this workflow is locked: it has no node of a plugin"
+        yield Problem(message=message, severity="warning")
 
 
 def _nodes(checked: Checked, host: Host, above: str = "") -> Iterator[NodeRef]:
@@ -312,21 +318,6 @@ def _of_this_kind(problem: object) -> Problem:
     if not isinstance(problem, Problem):
         raise TypeError(f"it returned a {type(problem).__name__}, not a Problem")
     return attrs.evolve(problem, kind="validation")
-
-
-def _without_lock(nodes: Iterable[NodeRef], asked: set[str], types: NodeTypes) -> Iterator[Problem]:
-    covered: dict[str, Plugin] = {}
-    uncovered: dict[str, Plugin] = {}
-    for node in nodes:
-        if plugin := types.plugin_of(node.entry.node):
-            (covered if plugin.name in asked else uncovered)[node.entry.node] = plugin
-    for plugin in dict.fromkeys(uncovered.values()):
-        named = listing(node for node, owner in uncovered.items() if owner is plugin)
-        message = f"Plugin {plugin.label} has no lock file, so its nodes may change: {named}"
-        yield Problem(message=message, severity="warning")
-    if not covered and not uncovered:
-        message = "Nothing in this workflow is locked: it has no node of a plugin"
-        yield Problem(message=message, severity="warning")
 
 
 def load_node(ref: NodeRef) -> Any:

@@ -258,7 +258,20 @@ class RouteCheck:
             if node.id not in reachable:
                 message = f"Node {node.id} is never reached from {self.graph.start}"
                 self.findings.warning(node.path, message, "Add an edge to it, or remove it")
-        self._check_loops()
+        for loop in self.graph.default_loops():
+            # A node may end the flow by an action of its own that no edge takes. The default action has an
+            # edge in a loop, and a failure that no edge takes fails the run.
+            may_end = any(
+                entry is None
+                or set(entry.interface.actions) - {"default"} - FAILURES - self.graph.actions(node_id)
+                for node_id, entry in ((node_id, self.entries[node_id]) for node_id in loop)
+            )
+            self.findings.add(
+                self.nodes[loop[0]].path,
+                f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
+                "Add an edge that leaves it",
+                severity="warning" if may_end else "error",
+            )
 
     def unknown_node(self, path: str, message: str, node_id: str) -> None:
         """Report that a route, its start or a mapping names an unknown node."""
@@ -306,19 +319,3 @@ class RouteCheck:
                     message = f"No edge takes the case {action} of node {node.id}: the run would end there"
                     step = f'Add {{"from": "{node.id}", "to": ..., "action": "{action}"}}'
                     self.findings.warning(f"{node.path}.params.cases[{number}].action", message, step)
-
-    def _check_loops(self) -> None:
-        for loop in self.graph.default_loops():
-            # A node may end the flow by an action of its own that no edge takes. The default action has an
-            # edge in a loop, and a failure that no edge takes fails the run.
-            may_end = any(
-                entry is None
-                or set(entry.interface.actions) - {"default"} - FAILURES - self.graph.actions(node_id)
-                for node_id, entry in ((node_id, self.entries[node_id]) for node_id in loop)
-            )
-            self.findings.add(
-                self.nodes[loop[0]].path,
-                f"The loop {' -> '.join((*loop, loop[0]))} has no way out",
-                "Add an edge that leaves it",
-                severity="warning" if may_end else "error",
-            )

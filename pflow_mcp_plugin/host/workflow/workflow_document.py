@@ -234,18 +234,6 @@ def bind_inputs(
             defaults[name] = spec.default
             with suppress(TypeMismatch):  # an invalid one has been reported
                 defaults[name] = coerce(spec.default, spec.field)
-    return {**defaults, **_typed(declared, given, findings)}, findings.problems
-
-
-def _is_left_out(value: object, spec: InputSpec | None) -> bool:
-    if value is not None or spec is None or (spec.required and not spec.has_default):
-        return False
-    return {type_name(part) for part in spec.field.types}.isdisjoint({"None", "any"})
-
-
-def _typed(
-    declared: Mapping[str, InputSpec], given: Mapping[str, object], findings: Findings
-) -> dict[str, object]:
     values = dict(given)
     for name, spec in declared.items():
         value = given.get(name, STILL_TO_COME)
@@ -256,7 +244,13 @@ def _typed(
         except TypeMismatch as error:
             message = f"Input {name} must be {error.expected}, got {error.given}"
             findings.error(spec.path, message, _spelling(spec, value) if isinstance(value, str) else "")
-    return values
+    return {**defaults, **values}, findings.problems
+
+
+def _is_left_out(value: object, spec: InputSpec | None) -> bool:
+    if value is not None or spec is None or (spec.required and not spec.has_default):
+        return False
+    return {type_name(part) for part in spec.field.types}.isdisjoint({"None", "any"})
 
 
 def secret_values(document: WorkflowDocument, values: Mapping[str, object]) -> list[str]:

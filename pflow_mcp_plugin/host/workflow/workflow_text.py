@@ -318,7 +318,26 @@ class YamlText:
         self._anchors: dict[str, tuple[JSON, int]] = {}
         self._documents = 0
         for event in self._events(text):
-            self._take(event)
+            kind = type(event).__name__
+            place = (event.start_mark.line + 1, event.start_mark.column + 1)
+            if kind == "DocumentStartEvent":
+                self._documents += 1
+                if self._documents > 1:
+                    self._refuse("has more than one document", place)
+            elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+                self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
+                self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
+            elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+                closed = self._open.pop()
+                if closed.anchor:
+                    self._anchors[closed.anchor] = (closed.value, closed.size)
+                self._add(closed.value, closed.size, closed.place)
+            elif kind == "ScalarEvent":
+                self._scalar(event, place)
+            elif kind == "AliasEvent":
+                if event.anchor not in self._anchors:
+                    self._refuse(f"*{event.anchor} refers to no earlier anchor", place)
+                self._add(*self._anchors[event.anchor], place)
 
     def _events(self, text: str) -> Iterator[Any]:
         import yaml
@@ -336,28 +355,6 @@ class YamlText:
             if mark and text[mark.index : mark.index + 1] == "\t":
                 step = f"Replace the tabs in line {place[0]} by spaces: YAML is indented with spaces only"
             self._refuse(f"not valid YAML: {reason}", place, step)
-
-    def _take(self, event: Any) -> None:
-        kind = type(event).__name__
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
-        if kind == "DocumentStartEvent":
-            self._documents += 1
-            if self._documents > 1:
-                self._refuse("has more than one document", place)
-        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-            self._require_plain(event, place, ("map",) if kind == "MappingStartEvent" else ("seq",))
-            self._begin({} if kind == "MappingStartEvent" else [], event.anchor, place)
-        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-            closed = self._open.pop()
-            if closed.anchor:
-                self._anchors[closed.anchor] = (closed.value, closed.size)
-            self._add(closed.value, closed.size, closed.place)
-        elif kind == "ScalarEvent":
-            self._scalar(event, place)
-        elif kind == "AliasEvent":
-            if event.anchor not in self._anchors:
-                self._refuse(f"*{event.anchor} refers to no earlier anchor", place)
-            self._add(*self._anchors[event.anchor], place)
 
     def _begin(self, value: Any, anchor: str | None, place: Place) -> None:
         if len(self._open) >= DEEPEST:

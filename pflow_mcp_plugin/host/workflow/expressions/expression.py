@@ -190,11 +190,7 @@ def nodes_in(tree: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += _children(node)
-
-
-def _children(node: Node) -> list[Node]:
-    return [child for child in node["children"] if isinstance(child, dict)]  # those of a slice are numbers
+        waiting += [child for child in node["children"] if isinstance(child, dict)]
 
 
 def _check_calls(text: str, tree: Node) -> None:
