@@ -12,7 +12,6 @@ from typing import Any
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.host.plugins import own_distribution
 
-_TURNED_AWAY = (429, 503, 529)
 """HTTP statuses of a model's provider: too many requests, unavailable, overloaded."""
 
 
@@ -54,7 +53,7 @@ def turned_away(error: BaseException) -> PflowError | None:
     """Return the failure of a request as a retryable one if the language model did nothing, else None."""
     chain = list(_chain(error))
     status = http_status(error)
-    if status in _TURNED_AWAY:
+    if status in (429, 503, 529):  # too many requests, unavailable, overloaded
         return PflowError(
             f"The model rejected the request: {error}",
             details={"status": status},

@@ -26,8 +26,6 @@ TABLE = "traces"
 """The table of `pflow.toml` about the traces."""
 DAYS = 90.0
 _DAY = 86_400.0
-_FOLDERS = ("traces", "artifacts")
-_LAST = ".last-removal"
 
 
 @attrs.frozen(kw_only=True)
@@ -103,7 +101,7 @@ def remove_outdated(paths: Paths, setting: Callable[[str], str | None]) -> None:
     runs = retention(paths.config, lambda _: None).runs
     if runs is not None:
         _remove_beyond(state, runs)
-    mark = state / _LAST
+    mark = state / ".last-removal"
     now = time.time()
     if now - _modified(mark) < _DAY:
         return
@@ -140,7 +138,7 @@ def _remove_beyond(state: Path, runs: int) -> Removed:
 
 def _remove_older(state: Path, moment: float) -> Removed:
     removed = Removed()
-    for name in _FOLDERS:
+    for name in ("traces", "artifacts"):
         for folder, _, _ in os.walk(state / name, topdown=False):  # follows no links
             place = Path(folder)
             with suppress(OSError):

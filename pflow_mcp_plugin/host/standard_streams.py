@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 1 << 20
-_PATIENCE = 2.0
-"""Seconds after which a line says what the program waits for."""
 
 
 class Streams:
@@ -201,7 +199,7 @@ def input_text() -> str:
     if stream is None or stream.closed:
         return ""
     told = "Waiting for standard input; if there is none, end the command with < /dev/null"
-    notice = threading.Timer(_PATIENCE, write, (sys.stderr, told))
+    notice = threading.Timer(2.0, write, (sys.stderr, told))
     notice.daemon = True
     if not is_terminal(stream):
         notice.start()

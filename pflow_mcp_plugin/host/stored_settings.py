@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
 from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, is_open_to_others
@@ -311,8 +312,7 @@ class StoredSettings(Settings):
             self.names()
             self.plain()
         except PflowError as error:
-            step = next(iter(error.suggestions), "")
-            problems.append(Problem(message=error.message, suggestion=step, kind="config", source=source))
+            problems.append(problem_of(error, kind="config", source=source))
         if is_open_to_others(self.path):
             problems.append(
                 Problem(

@@ -98,7 +98,6 @@ def taken_options(options: dict[str, Any]) -> RunOptions:
     return RunOptions(**{name: options.pop(name) for name in attrs.fields_dict(RunOptions)})
 
 
-_RUNS = 50
 """The most runs that are offered, the newest ones."""
 
 
@@ -125,7 +124,7 @@ def runs(context: click.Context, parameter: click.Parameter, incomplete: str) ->
     from pflow_mcp_plugin.host.trace_files import LATEST
 
     ids = (path.stem for path in _host(context).traces.paths())
-    found = [run for run in ids if run.startswith(incomplete)][:_RUNS]
+    found = [run for run in ids if run.startswith(incomplete)][:50]  # the newest ones
     return [CompletionItem(LATEST, help="The newest run"), *map(CompletionItem, found)]
 
 

@@ -22,9 +22,11 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     as the name of a saved workflow, win. A command of this very name outside the branch comes before those in
     it that are only spelled alike.
     """
+    from difflib import get_close_matches
+
     branch, path, word = ctx.command, ctx.command_path, words[0]
     commands = _visible(branch)
-    from difflib import get_close_matches
+    meant = same_meaning(word, commands)
 
     begun, _, rest = word.partition("-")
     joined = [begun] if begun in commands else []
@@ -37,7 +39,7 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
         for name, it in commands.items()
         if isinstance(it, click.Group) and word in re.findall(r"\w{4,}", it.help or "")
     ]
-    here = same_meaning(word, commands) or about or joined or close
+    here = meant or about or joined or close
     inner = {name: _visible(child) for name, child in commands.items()}
     named = [f"{name} {word}" for name, children in inner.items() if word in children]
     alike = [
@@ -57,8 +59,8 @@ def meant_commands(ctx: click.Context, words: Sequence[str], takes: Takes) -> li
     options = [f"--{word}"] if any(f"--{word}" in it.opts for it in visible) else []
     inside = [f"{path} {it}" for it in [*named, *here, *options] or alike]
     beside = list(_beside(ctx, word, is_known=bool(here)))
-    found_here = same_meaning(word, commands)
-    return list(dict.fromkeys([*inside, *beside] if found_here else [*beside, *inside]))[:_MOST]
+
+    return list(dict.fromkeys([*inside, *beside] if meant else [*beside, *inside]))[:_MOST]
 
 
 def _visible(command: click.Command) -> Mapping[str, click.Command]:
@@ -119,7 +121,6 @@ _GROUPS = (
     "tools nodes functions actions",
     "presets preset catalog marketplace",
 )
-_MOST_MEANT = 3
 
 
 def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
@@ -127,4 +128,4 @@ def same_meaning(word: str, commands: Iterable[str]) -> list[str]:
     typed, known = word.lower(), list(commands)
     groups = [group.split() for group in _GROUPS]
     meant = [other for group in groups if typed in group for other in group if other in known]
-    return list(dict.fromkeys(meant))[:_MOST_MEANT]
+    return list(dict.fromkeys(meant))[:3]

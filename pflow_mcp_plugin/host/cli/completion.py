@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -66,18 +66,16 @@ def suggestions(host: EmbeddedHost, request: Request) -> Iterable[Suggestion]:
         if not isinstance(command, Branch):
             return _of_fallback(branch, host, path, [word, *words], line.current)
         branch = command
-    return [*_of_branch(branch, line.current), *_of_fallback(branch, host, path, [], line.current)]
-
-
-def _of_branch(branch: Branch, incomplete: str) -> Iterator[Suggestion]:
-    """Yield the commands of a branch, and its options."""
-    for name, command in sorted(branch.commands.items()):
-        if name.startswith(incomplete) and not command.hidden:
-            yield Suggestion(value=name, help=command.get_short_help_str(limit=80))
-    if incomplete.startswith("-"):
+    found = [
+        Suggestion(value=name, help=command.get_short_help_str(limit=80))
+        for name, command in sorted(branch.commands.items())
+        if name.startswith(line.current) and not command.hidden
+    ]
+    if line.current.startswith("-"):
         context = click.Context(branch, resilient_parsing=True)
-        for item in click.Command.shell_complete(branch, context, incomplete):
-            yield Suggestion(value=item.value, help=item.help or "")
+        options = click.Command.shell_complete(branch, context, line.current)
+        found += [Suggestion(value=item.value, help=item.help or "") for item in options]
+    return [*found, *_of_fallback(branch, host, path, [], line.current)]
 
 
 def _of_fallback(

@@ -11,6 +11,7 @@ import click
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
 from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli, leaves
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
@@ -269,8 +270,7 @@ def _policy_mistakes(host: EmbeddedHost) -> Iterator[Problem]:
     try:
         policy = read_policy(host.paths.config)
     except PflowError as error:
-        step = next(iter(error.suggestions), "")
-        yield from error.problems or (Problem(message=error.message, suggestion=step, kind="config"),)
+        yield from error.problems or (problem_of(error, kind="config"),)
         return
     if policy is None:
         return

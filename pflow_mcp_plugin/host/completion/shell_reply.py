@@ -18,8 +18,6 @@ import attrs
 from pflow_mcp_plugin.contract import Suggestion
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
-_SPACES = " \t\n"
-_OPERATORS = "<>|&;"
 _ESCAPED_IN_DOUBLE_QUOTES = '$`"\\\n'
 
 
@@ -62,9 +60,9 @@ class _Reader:
         elif piece in "'\"":
             self._quote, self._started = piece, True
             self._kept_before, self._kept = self._kept, len(self._word)
-        elif piece in _SPACES:
+        elif piece in " \t\n":
             self._end()
-        elif piece in _OPERATORS:
+        elif piece in "<>|&;":
             if self._word.isdigit():  # of a stream, as in 2>errors
                 self._begin()
             self._end()

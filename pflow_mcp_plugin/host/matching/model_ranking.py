@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -16,8 +16,6 @@ from pflow_mcp_plugin.host.plugins import Plugin, plugin_code
 SETTING = "PFLOW_DISCOVER_MODEL"
 """The variable or setting that names the ranking model, which the `llm` library runs."""
 
-_CHOICE = 3
-"""The model chooses among this many times as many candidates as are requested."""
 
 _PROMPT = """\
 A workflow must do this task:
@@ -59,7 +57,7 @@ class ModelRanking:
 
     def candidates(self, limit: int) -> int:
         """Return how many candidates to rank where `limit` results are requested."""
-        return limit * _CHOICE if self._model else limit
+        return 3 * limit if self._model else limit
 
     def rank(self, task: str, candidates: Mapping[str, str], limit: int, ranked_by: str = "words") -> Ranking:
         """Rank candidates: those that the model names come first, in its order; the others follow.
@@ -89,16 +87,12 @@ class ModelRanking:
             model: Any = llm.get_model(self._model)
             key = kept_key(model, self._settings)
             answer = str(model.prompt(prompt, stream=False, **({"key": key} if key else {})).text())
-        named = _names_in(answer, list(candidates))
+        # Not part of a longer name; a full stop may follow it.
+        found = (
+            (re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)", answer), name)
+            for name in candidates
+        )
+        named = [name for _, name in sorted((place.start(), name) for place, name in found if place)]
         if not named:
             raise PflowError(f"{self._model} named none of the {self._things}")
         return named
-
-
-def _names_in(answer: str, names: Sequence[str]) -> list[str]:
-    """Return the names that occur in an answer, in the order of their first occurrence."""
-    # Not part of a longer name; a full stop may follow it.
-    found = (
-        (re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-]|\.\w)", answer), name) for name in names
-    )
-    return [name for _, name in sorted((place.start(), name) for place, name in found if place)]

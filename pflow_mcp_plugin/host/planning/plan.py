@@ -125,6 +125,15 @@ _FILES = ("file_path", "cwd")
 """The parameters of the host's own nodes that name files: those must be in the task."""
 
 
+@attrs.frozen
+class Taken:
+    """What a parameter took from elsewhere than the task."""
+
+    node: int
+    key: str
+    problem: Problem
+
+
 class Origin:
     """Tells where the words of a planned workflow come from; `entries` are what the model was shown."""
 
@@ -172,8 +181,8 @@ class Origin:
             return item
         return {name: value for name, value in item.items() if name != key}
 
-    def taken(self, nodes: JSON | None) -> Iterator[tuple[int, str, Problem]]:
-        """Yield what a parameter took from elsewhere than the task: its node, its key and the problem."""
+    def taken(self, nodes: JSON | None) -> Iterator[Taken]:
+        """Yield every parameter that holds something which the task does not say."""
         for index, node in enumerate(_items(nodes)):
             params = node.get("params") if isinstance(node, dict) else None
             for key, value in params.items() if isinstance(params, dict) else ():
@@ -187,7 +196,7 @@ class Origin:
                         path=at(f"$.nodes[{index}].params", key),
                         suggestion="Declare an input for it, with a description",
                     )
-                    yield index, key, problem
+                    yield Taken(index, key, problem)
 
     def _is_in_task(self, text: str) -> bool:
         """Return whether the task has all that a string holds beside its templates."""

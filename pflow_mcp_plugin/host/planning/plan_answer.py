@@ -28,8 +28,7 @@ from pflow_mcp_plugin.redaction import Redactor
 
 _LONGEST = 400_000
 """Characters of an answer that are read."""
-_ATTEMPTS = 200
-"""How many braces of an answer are tried as the beginning of its JSON object."""
+
 _SHOWN = 200
 _PROSE = 1_000
 """Characters of a description that a model wrote."""
@@ -60,7 +59,7 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """Yield the objects that a text holds, outer ones before those inside them."""
     decoder = json.JSONDecoder(parse_constant=refuse_number)
     start = text.find("{")
-    for _ in range(_ATTEMPTS):
+    for _ in range(200):  # braces that may begin it
         if start < 0:
             return
         with suppress(ValueError, RecursionError):

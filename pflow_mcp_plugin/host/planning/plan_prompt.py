@@ -113,8 +113,7 @@ _NAME = 200
 """Characters of the longest name that is quoted; longer ones are left out."""
 _MOST = 40
 """Parameters or outputs of a node, or values of an enum, that are quoted; those that are required first."""
-_MOST_PROBLEMS = 20
-_TASK = 8_000
+
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 """The Unicode categories of characters that are not printed: control, format and tag characters."""
 
@@ -191,7 +190,7 @@ def workflow_prompt(
     if previous:
         rest["previous"] = previous
     if problems:
-        rest["problems"] = [visible(str(problem), 300) for problem in problems[:_MOST_PROBLEMS]]
+        rest["problems"] = [visible(str(problem), 300) for problem in problems[:20]]
     return _document(task, rest)
 
 
@@ -242,7 +241,7 @@ def _quoted_field(field: Field, *, is_brief: bool) -> JSONObject:
 
 
 def _document(task: str, rest: JSONObject) -> str:
-    return _json({"task": visible(task, _TASK), **rest})
+    return _json({"task": visible(task, 8_000), **rest})
 
 
 def _json(value: JSONObject) -> str:

@@ -15,7 +15,6 @@ from pflow_mcp_plugin.contract import Entry, Field
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.planning.joins import (
-    Output,
     join_by_name,
     join_by_type,
     names_place,
@@ -28,7 +27,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import INPUT_TYPES, visible
 from pflow_mcp_plugin.host.workflow.coercion import may_become
 from pflow_mcp_plugin.host.workflow.reference_check import effective_entry
 from pflow_mcp_plugin.host.workflow.sub_workflows import check_workflow
-from pflow_mcp_plugin.host.workflow.templates import TemplateReference, lone, parse_path, references
+from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 from pflow_mcp_plugin.host.workflow.workflow_reads import reads
@@ -54,8 +53,8 @@ class PlanRepair:
     def join(self) -> None:
         """Name values of a planned workflow correctly: outputs by their node, others as declared inputs."""
         for node in self._nodes.values():
-            for _, part in references([node.params, *(place.value for place in node.constructs.templates())]):
-                if isinstance(part, TemplateReference) and not self._is_known(part.root):
+            for part in named([node.params, *(place.value for place in node.constructs.templates())]):
+                if not self._is_known(part.root):
                     # The one output of that name is meant, else a new input.
                     earlier = self._checked.graph.before(node.id)
                     known = ((node_id, self._entry(node_id)) for node_id in earlier if node_id != node.id)
@@ -107,8 +106,7 @@ class PlanRepair:
         document = check_workflow(self.workflow, self._types).document
         sources = [text for it in document.mappings.values() for text in it.inputs.values()]
         params = [node.params for node in document.nodes]
-        named = [it for _, it in references([params, [f"${{{text}}}" for text in sources]])]
-        return {it.root for it in named if isinstance(it, TemplateReference)}
+        return {it.root for it in named([params, [f"${{{text}}}" for text in sources]])}
 
     def drop_dead_edges(self) -> list[str]:
         """Remove edges of a planned workflow for actions that their node never takes; say which."""
@@ -214,26 +212,20 @@ class PlanRepair:
         # The outputs of the nodes that lead to it on success come first, then the latest in the workflow.
         successors = self._checked.graph.successors
         leading = [it for it, targets in successors.items() if targets.get("default") == node.id]
-        result = self._result_of(leading[0], node) if len(leading) == 1 else None
+        used = {part.root for part in named(node.params)}
+        # The result of the only node that leads to it, if it does not use that yet.
+        previous = self._entry(leading[0]) if len(leading) == 1 and leading[0] not in used else None
+        result = result_of(leading[0], previous) if previous else None
         is_piped = may_pipe and entry.interface.piped_key(node.params) == field.key
         if result and is_piped and may_become(result.field, field):
             return result.source
         earlier = [it for it in self._checked.graph.before(node.id) if it != node.id and it not in leading]
-        outputs = [output for it in (*leading, *reversed(earlier)) for output in self._outputs(it)]
+        known = ((it, self._entry(it)) for it in (*leading, *reversed(earlier)))
+        outputs = [output for it, declared in known if declared for output in outputs_of(it, declared)]
         found = join_by_name(field, entry.family or entry.source, outputs)
         if result and not found and join_by_type(self._lacking_of(node), result) == field:
             return result.source
         return found.source if found else ""
-
-    def _result_of(self, previous: str, node: NodeSpec) -> Output | None:
-        """Return the result of the only node that leads to a node, if that does not use it yet."""
-        used = {part.root for _, part in references(node.params) if isinstance(part, TemplateReference)}
-        entry = self._entry(previous) if previous not in used else None
-        return result_of(previous, entry) if entry else None
-
-    def _outputs(self, node_id: str) -> list[Output]:
-        entry = self._entry(node_id)
-        return outputs_of(node_id, entry) if entry else []
 
     def _entry(self, node_id: str) -> Entry | None:
         return effective_entry(self._nodes[node_id], self._checked.entries)

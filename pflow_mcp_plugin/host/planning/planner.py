@@ -10,6 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Library, PflowError, Problem, Runner
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.planning.plan import Origin, Plan, Selection, effect_notes, plan_metadata
 from pflow_mcp_plugin.host.planning.plan_answer import UnreadableAnswer, answered_workflow
 from pflow_mcp_plugin.host.planning.plan_prompt import (
@@ -40,10 +41,7 @@ EXISTING = 0.9
 """The confidence from which a saved workflow is the plan."""
 _CANDIDATES = 26
 """With the nodes that are always among them, these are the 30 that a model is shown."""
-_GUESS = 0.3
-"""The confidence below which a plan from words alone is said to be a guess."""
-_SAVED = 5
-"""How many saved workflows a model may choose from."""
+
 _LONGEST = 8_000
 """Characters of a task."""
 
@@ -97,7 +95,7 @@ class Planner:
 
     def _saved(self, task: str) -> list[Match[SavedWorkflow]]:
         """Return the saved workflows that fit a task and could run, best first."""
-        found = (match for match in self.library.discover(task, _SAVED).matches if not match.item.problem)
+        found = (match for match in self.library.discover(task, 5).matches if not match.item.problem)
         library, check = self.library, self.runner.validate
         sound = [match for match in found if not [*errors_in(check(library.get(match.item.name)))]]
         return sorted(sound, key=lambda match: -match.confidence)
@@ -147,7 +145,7 @@ class Planner:
         plan: Plan = offline_plan(task, self.registry, self.runner)
         confidence = plan.selection.confidence
         guess = (f"No node fits the task well (confidence {confidence:.2f}): the workflow is a guess",)
-        return attrs.evolve(plan, notes=(*notes, *(guess if confidence < _GUESS else ()), *plan.notes))
+        return attrs.evolve(plan, notes=(*notes, *(guess if confidence < 0.3 else ()), *plan.notes))
 
 
 _GLUE = ("read-file", "write-file", "llm")
@@ -230,11 +228,11 @@ class PlanDialogue:
                 prompt = workflow_prompt(self._task, offered, draft.workflow, draft.open)
                 answer = self._model.ask(WORKFLOW_SYSTEM, prompt, workflow_schema([*known]), "nodes")
             except UnreadableAnswer as error:
-                draft = attrs.evolve(draft, failure=_problem(error))
+                draft = attrs.evolve(draft, failure=problem_of(error))
             except PflowError as error:
                 if not draft.workflow:
                     raise
-                draft = attrs.evolve(draft, failure=_problem(error))
+                draft = attrs.evolve(draft, failure=problem_of(error))
                 break
             else:
                 draft = self._draft(answer, known, origin, is_last=rounds == max_rounds)
@@ -270,35 +268,29 @@ class PlanDialogue:
     ) -> _Draft:
         """Return the workflow of an answer, repaired, with what is wrong with it."""
         read = answered_workflow(answer, known.get)
-        excess = _excess(read)
-        if excess:
-            return _Draft(failure=excess)
+        if len(list(_types(read))) > MOST_NODES:
+            message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
+            return _Draft(failure=Problem(message=message, path="$.nodes", suggestion="Use for_each"))
+        if is_deep(read):  # JSON in the text of a parameter
+            return _Draft(
+                failure=Problem(message="The workflow is nested too deeply", suggestion="Flatten it")
+            )
         repair = PlanRepair(origin.cleaned(read), self._registry, origin)
         repair.join()
         repair.map_lacking()
         notes: list[str] = []
         if is_last:
             repair.ask_for_lacking()
-            repair.ask_for([(node, key) for node, key, _ in origin.taken(repair.workflow["nodes"])])
+            repair.ask_for([(it.node, it.key) for it in origin.taken(repair.workflow["nodes"])])
             notes = repair.drop_dead_edges()
         repair.describe_inputs()
         workflow = self._runner.normalise(repair.workflow)
         problems = (
             *self._runner.validate(workflow),
             *_not_offered(workflow, known),
-            *(problem for _, _, problem in origin.taken(workflow.get("nodes"))),
+            *(taken.problem for taken in origin.taken(workflow.get("nodes"))),
         )
         return _Draft(workflow=workflow, problems=problems, notes=tuple(notes))
-
-
-def _excess(workflow: JSONObject) -> Problem | None:
-    """Return why a workflow is too large to be looked at, None if it is not."""
-    if len(list(_types(workflow))) > MOST_NODES:
-        message = f"The workflow has more than the {MOST_NODES} nodes that a plan may have"
-        return Problem(message=message, path="$.nodes", suggestion="Use for_each")
-    if is_deep(workflow):  # JSON in the text of a parameter
-        return Problem(message="The workflow is nested too deeply", suggestion="Flatten it")
-    return None
 
 
 def _not_offered(workflow: JSONObject, known: Container[str]) -> Iterator[Problem]:
@@ -317,10 +309,6 @@ def _types(workflow: JSONObject) -> Iterator[str]:
     for node in nodes if isinstance(nodes, list) else ():
         found = node.get("type") if isinstance(node, dict) else ""
         yield found if isinstance(found, str) else ""
-
-
-def _problem(error: PflowError) -> Problem:
-    return Problem(message=error.message, suggestion=next(iter(error.suggestions), ""), kind=error.kind)
 
 
 def _said(answer: JSONObject, key: str) -> str:

@@ -179,19 +179,16 @@ class _Matching:
     def _sum(self, words: Iterable[str]) -> dict[int, float]:
         total: dict[int, float] = {}
         for word in words:
-            for node, score in self._meaning(word).items():
+            # The matches of a word and of its synonyms; a node's best one counts.
+            if word not in self._meant:
+                best = dict(self._matches(word))
+                for other in self._thesaurus.others(word):
+                    for node, score in self._matches(other).items():
+                        best[node] = max(best.get(node, 0.0), score * self._weights.synonym)
+                self._meant[word] = best
+            for node, score in self._meant[word].items():
                 total[node] = total.get(node, 0.0) + score
         return total
-
-    def _meaning(self, word: str) -> Scores:
-        """Return the matches of a word and of its synonyms; a node's best one counts."""
-        if word not in self._meant:
-            best = dict(self._matches(word))
-            for other in self._thesaurus.others(word):
-                for node, score in self._matches(other).items():
-                    best[node] = max(best.get(node, 0.0), score * self._weights.synonym)
-            self._meant[word] = best
-        return self._meant[word]
 
     def _matches(self, word: str) -> Scores:
         if word not in self._found:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, Registry, Sketch
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed
 from pflow_mcp_plugin.host.registry.node_index import open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
@@ -25,7 +26,7 @@ from pflow_mcp_plugin.host.registry.node_sources import (
 from pflow_mcp_plugin.host.shared_parts import shared_part
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import Discovery, Host, Kind, NodeUse, Paths, Suggestion
+    from pflow_mcp_plugin.contract import Discovery, Host, NodeUse, Paths, Suggestion
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.plugins import Plugins
     from pflow_mcp_plugin.host.registry.discovery import ClauseNodes, FoundNode, NodeDiscovery
@@ -243,8 +244,7 @@ class NodeRegistry(Registry):
             self._semantic.refresh(index)
         except PflowError as error:
             message = f"Discovery goes by words only: {error.message}"
-            step = next(iter(error.suggestions), "")
-            self._report(Problem(message=message, suggestion=step, severity="warning", kind=error.kind))
+            self._report(problem_of(error, message=message, severity="warning"))
 
     def close(self) -> None:
         """Close the index."""
@@ -304,19 +304,19 @@ class NodeRegistry(Registry):
                 entries = ask(origin)
             except PflowError as error:
                 lacking.append(origin)
+                if isinstance(error, PluginFailed):
+                    self._report(error.as_warning())
+                    continue
                 message = f"The nodes of {origin.name} are left out: {error}"
-                warning = (
-                    error.as_warning()
-                    if isinstance(error, PluginFailed)
-                    else _warning(message, origin, error.kind, next(iter(error.suggestions), ""))
-                )
-                self._report(warning)
+                self._report(problem_of(error, message=message, severity="warning", source=origin.name))
                 continue
             for entry in entries:
                 if not origin.fits(entry.node):
                     why = f"it begins with none of {', '.join(origin.prefixes)}"
                     message = f"Node type {entry.node} of {origin.name} is left out: {why}"
-                    self._report(_warning(message, origin))
+                    self._report(
+                        Problem(message=message, severity="warning", kind="config", source=origin.name)
+                    )
                 elif entry.node not in owners:
                     owners[entry.node] = origin
                     yield entry
@@ -326,10 +326,6 @@ class NodeRegistry(Registry):
     def _overwritten(self, node: str, by: Origin, origin: Origin) -> None:
         message = f"Node type {node} of {origin.name} is overwritten by that of {by.name}"
         self._report(Overwritten(message=message, severity="warning", kind="config", source=origin.name))
-
-
-def _warning(message: str, origin: Origin, kind: Kind = "config", step: str = "") -> Problem:
-    return Problem(message=message, suggestion=step, severity="warning", kind=kind, source=origin.name)
 
 
 def node_types(registry: NodeRegistry, beginning: str) -> list[Suggestion]:
@@ -413,7 +409,7 @@ def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
     try:
         node = load_node(NodeRef(id=entry.node, type=entry.node, entry=entry, host=host))
     except PflowError as error:
-        yield _problem(entry, str(error), next(iter(error.suggestions), ""))
+        yield problem_of(error, message=str(error), kind="config", source=entry.source)
     else:
         lacking = [name for name in ("set_params", "run") if not callable(getattr(node, name, None))]
         if lacking:
@@ -430,5 +426,5 @@ def _problems(entry: Entry, host: Host) -> Iterator[Problem]:
                 yield _problem(entry, f"{entry.node}: {part} {field.key} has an invalid type: {field.type!r}")
 
 
-def _problem(entry: Entry, message: str, suggestion: str = "") -> Problem:
-    return Problem(message=message, suggestion=suggestion, kind="config", source=entry.source)
+def _problem(entry: Entry, message: str) -> Problem:
+    return Problem(message=message, kind="config", source=entry.source)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from pflow_mcp_plugin.contract import Entry, NodeSource, PflowError, Problem
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, PluginFailed, plugin_code
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, write_atomic
 
@@ -85,8 +86,7 @@ class Origin:
         except PluginFailed:
             raise
         except PflowError as error:
-            step = next(iter(error.suggestions), "")
-            return Problem(message=error.message, suggestion=step, kind=error.kind, source=self.name)
+            return problem_of(error, source=self.name)
 
     def lacking(self, text: str) -> list[Problem]:
         """Return what the source could offer for a search, as warnings."""

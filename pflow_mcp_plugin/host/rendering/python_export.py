@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pprint import pformat
 
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
@@ -13,7 +13,6 @@ from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.host.workflow.constructs import CONSTRUCT_KEYS
 from pflow_mcp_plugin.host.workflow.workflow_document import normalise
 
-_RUNTIME = "pflow_mcp_plugin.script"
 _TAKEN = frozenset({"script", "Script", *dir(builtins)})
 
 
@@ -21,12 +20,27 @@ def python_script(compiled: Compiled, workflow: JSONObject) -> str:
     """Return the source code of a Python program for a workflow in normal form."""
     names = _variable_names([planned.ref.id for planned in compiled.nodes])
     raws = {node.id: node.raw for node in compiled.document.nodes}
+    imports = {"pflow_mcp_plugin.script": {"Script"}}
+    for planned in compiled.nodes:
+        if name := _class(planned):
+            imports.setdefault(planned.ref.entry.python_class.partition(":")[0], set()).add(name)
+    keys = ("description", "inputs", "outputs", "mappings")
+    settings = [_argument(key, workflow[key]) for key in keys if workflow.get(key)]
+    if workflow.get("enable_namespacing") is False:
+        settings.append("enable_namespacing=False")
+    if workflow.get("template_resolution_mode") == "permissive":
+        settings.append("template_resolution_mode='permissive'")
+    edges = [
+        f"{names[source] if action == 'default' else f'{names[source]} - {action!r}'} >> {names[target]}"
+        for source, routes in compiled.graph.successors.items()
+        for action, target in routes.items()
+    ]
     parts = [
         _docstring(compiled.name, workflow),
-        "\n".join(sorted({*_imports(compiled), f"from {_RUNTIME} import Script"})),
-        _call("script = Script", [repr(compiled.name), *_settings(workflow)]),
+        "\n".join(sorted(f"from {it} import {', '.join(sorted(found))}" for it, found in imports.items())),
+        _call("script = Script", [repr(compiled.name), *settings]),
         "\n".join(_node(planned, names, raws[planned.ref.id]) for planned in compiled.nodes),
-        "\n".join(_wiring(compiled, names)),
+        "\n".join(edges),
         f'if __name__ == "__main__":\n    raise SystemExit(script.main({names[compiled.graph.start]}))',
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -54,16 +68,6 @@ def _variable_names(ids: list[str]) -> dict[str, str]:
             free = f"{wanted}_{number}"
         names[node_id] = free
     return names
-
-
-def _settings(workflow: JSONObject) -> Iterator[str]:
-    for key in ("description", "inputs", "outputs", "mappings"):
-        if workflow.get(key):
-            yield _argument(key, workflow[key])
-    if workflow.get("enable_namespacing") is False:
-        yield "enable_namespacing=False"
-    if workflow.get("template_resolution_mode") == "permissive":
-        yield "template_resolution_mode='permissive'"
 
 
 def _node(
@@ -94,15 +98,6 @@ def _class(planned: PlannedNode) -> str:
     return planned.ref.entry.python_class.partition(":")[2]
 
 
-def _imports(compiled: Compiled) -> Iterator[str]:
-    places: dict[str, set[str]] = {}
-    for planned in compiled.nodes:
-        if name := _class(planned):
-            places.setdefault(planned.ref.entry.python_class.partition(":")[0], set()).add(name)
-    for module, names in places.items():
-        yield f"from {module} import {', '.join(sorted(names))}"
-
-
 def whole(plan: Compiled) -> JSONObject:
     """Return a workflow that a node runs for a program: with those that it runs itself written in it."""
     raws = {node.id: node.raw for node in plan.document.nodes}
@@ -113,13 +108,6 @@ def whole(plan: Compiled) -> JSONObject:
             raw["params"] = {**planned.ref.params, "workflow": whole(planned.sub)}
         nodes.append(raw)
     return {**normalise(plan.source), "nodes": nodes}
-
-
-def _wiring(compiled: Compiled, names: Mapping[str, str]) -> Iterator[str]:
-    for source, routes in compiled.graph.successors.items():
-        for action, target in routes.items():
-            way = names[source] if action == "default" else f"{names[source]} - {action!r}"
-            yield f"{way} >> {names[target]}"
 
 
 def _call(function: str, arguments: list[str]) -> str:

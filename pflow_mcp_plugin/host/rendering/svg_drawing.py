@@ -26,7 +26,6 @@ _ACROSS, _DOWN = 270, 118
 _MARGIN = 70
 _WIDE_ACROSS, _WIDE_DOWN, _BAND_GAP = 280, 84, 56
 """From box to box in a row, from box to box below it, and more between two rows of a wide drawing."""
-_TWINS = 56
 """From an edge to the next one between the same boxes."""
 _COLUMNS = (3, 4, 5, 6)
 """The boxes in a row of the wide drawings."""
@@ -125,7 +124,7 @@ def _rules(widths: list[int]) -> Iterator[str]:
         yield _WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM)
 
 
-def svg(drawn: DrawnWorkflow, columns: int, above: str) -> str:
+def svg(drawn: DrawnWorkflow, columns: int = 0, above: str = "") -> str:
     """Return the drawing of a workflow as an SVG element.
 
     Rows of `columns` boxes run across; with 0, the drawing runs downwards. `above` are the ids of the nodes
@@ -137,7 +136,12 @@ def svg(drawn: DrawnWorkflow, columns: int, above: str) -> str:
     margin = _MARGIN // 2 if columns else _MARGIN
     width = max(spot.x for spot in spots.values()) + _WIDTH // 2 + margin
     height = max(spot.y for spot in spots.values()) + _HEIGHT + _MARGIN // 2
-    edges = [*_edges(graph, spots, edge)]
+    edges: list[_Edge] = []
+    for source, routes in graph.successors.items():
+        alike: Counter[str] = Counter()
+        for number, (action, target) in enumerate(routes.items()):
+            edges.append(edge(spots[source], spots[target], action, number, alike[target]))
+            alike[target] += 1
     arrow = f"arrow-{_anchor(above)}{columns}"
     parts = [
         f'<svg {_SVG} width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
@@ -219,18 +223,14 @@ def _spots(graph: Graph) -> dict[str, _Spot]:
     return spots
 
 
-def _edges(graph: Graph, spots: Mapping[str, _Spot], edge: _Draw) -> Iterator[_Edge]:
-    for source, routes in graph.successors.items():
-        alike: Counter[str] = Counter()
-        for number, (action, target) in enumerate(routes.items()):
-            yield edge(spots[source], spots[target], action, number, alike[target])
-            alike[target] += 1
-
-
 def _edge(one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:
     if other.row == one.row + 1:
-        aside = _TWINS * alike
-        return _line(*_downwards(evolve(one, x=one.x + aside), evolve(other, x=other.x + aside)), action)
+        aside = 56 * alike  # from an edge to the next one between the same boxes
+        begin, end = one.y + _HEIGHT, other.y
+        middle = (begin + end) // 2
+        ways = f"{one.x + aside} {middle} {other.x + aside} {middle}"
+        path = f"M{one.x + aside} {begin}C{ways} {other.x + aside} {end}"
+        return _line(path, (one.x + other.x) // 2 + aside, middle - 4, action)
     # Around the boxes between them: forwards on the left, back on the right.
     side = -1 if other.row > one.row else 1
     begin, end = one.x + side * _WIDTH // 2, other.x + side * _WIDTH // 2
@@ -259,13 +259,6 @@ def _line(path: str, x: int, y: int, action: str) -> _Edge:
     named = f'<text class="action{way}" x="{x}" y="{y}">{shown}</text>'
     label = "" if action == "default" else named
     return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>', label
-
-
-def _downwards(one: _Spot, other: _Spot) -> tuple[str, int, int]:
-    begin, end = one.y + _HEIGHT, other.y
-    middle = (begin + end) // 2
-    path = f"M{one.x} {begin}C{one.x} {middle} {other.x} {middle} {other.x} {end}"
-    return path, (one.x + other.x) // 2, middle - 4
 
 
 def _across(one: _Spot, other: _Spot) -> tuple[str, int, int]:

@@ -26,8 +26,7 @@ _HINT = "A bar shows when its step ran. Open a row to see what went in and came 
 _DENSITY = " The bar of a batch is darker where more items ran at a time; red marks show where some failed."
 _BINS = 80
 """The parts of the row that shows how many items of a batch ran at a time."""
-_ITEMS = 250
-"""The items of a batch that are listed, failed ones before others."""
+
 _MARKS: Mapping[StepState, str] = {
     "ok": "",
     "skipped": "○ ",
@@ -288,7 +287,7 @@ def _items(step: TracedStep, times: Sequence[tuple[int, float, float, bool]], le
     errors = {_number(it.get("index")): it for it in _list(batch.get("errors")) if isinstance(it, Mapping)}
     own = as_html(step.name.rpartition("/")[2])
     # First come the failed ones, and those that open.
-    chosen = sorted(sorted(times, key=lambda it: (it[3], it[0] not in inner, it[0]))[:_ITEMS])
+    chosen = sorted(sorted(times, key=lambda it: (it[3], it[0] not in inner, it[0]))[:250])
     some = "" if len(chosen) == count else f" ({len(chosen)} of {as_html(count)})"
     yield f'<details class="items"><summary><span class="opener">Items{some}</span></summary>'
     for index, offset, took, fine in chosen:

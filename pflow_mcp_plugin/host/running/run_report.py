@@ -27,8 +27,6 @@ _LAST_DONE = 5
 """How many of the completed nodes the message names."""
 _NAMED = 5
 """How many failed items of a batch, or handled failures, a warning names."""
-_LONGEST_ERROR = 200
-"""Characters of an error that such a warning shows."""
 
 
 def node_skipped(template: str, user: str, node_id: str) -> PflowError:
@@ -122,9 +120,7 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
 def handled_failures(steps: Sequence[Step]) -> Iterator[Problem]:
     """Yield a warning in one line about the steps whose failure an edge handled, in a run that succeeded."""
     lost = {step.node.id: step.error for step in steps if step.error is not None}
-    named = [
-        f"{name} ({abbreviated(' '.join(error.split()), _LONGEST_ERROR)})" for name, error in lost.items()
-    ]
+    named = [f"{name} ({abbreviated(' '.join(error.split()), 200)})" for name, error in lost.items()]
     if named:
         more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
         message = f"Failed, and handled by an edge: {', '.join(named[:_NAMED])}{more}"

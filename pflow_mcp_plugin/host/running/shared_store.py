@@ -98,10 +98,6 @@ class Values:
         return name in self.document.inputs or any(node.id == name for node in self.document.nodes)
 
 
-def _as_it_is(_: str, value: Any) -> Any:
-    return value
-
-
 @attrs.define(eq=False, repr=False, slots=False)
 class NodeAwareSharedStore(MutableMapping[str, Any]):
     """The shared store as one node sees it during one execution.
@@ -120,7 +116,7 @@ class NodeAwareSharedStore(MutableMapping[str, Any]):
     _namespaced: bool = attrs.field(default=False, kw_only=True)
     _before: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
     _lookup: Callable[[str], Any] = attrs.field(kw_only=True)
-    _fit: Fit = attrs.field(default=_as_it_is, kw_only=True)
+    _fit: Fit = attrs.field(default=lambda _, value: value, kw_only=True)
     written: dict[str, Any] = attrs.field(init=False, factory=dict)
     _former: dict[str, Any] = attrs.field(init=False, factory=dict)
 

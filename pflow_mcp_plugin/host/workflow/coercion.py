@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from pflow_mcp_plugin.contract import Field
@@ -172,7 +172,17 @@ def coerce(value: object, field: Field) -> Any:
     if value is None and "None" in alternatives:
         return None  # even if the choices do not list it
     if field.choices and "any" not in alternatives:  # else they are those of some calls only
-        return _choose(value, alternatives, field.choices)
+        candidates = [value] + [_converted(value, name) for name in alternatives]
+        for candidate in candidates:
+            # 1 == True in Python, not in JSON.
+            if any(
+                isinstance(candidate, bool) == isinstance(it, bool) and candidate == it
+                for it in field.choices
+            ):
+                return candidate
+        raise TypeMismatch(
+            f"one of {', '.join(json.dumps(choice, default=str) for choice in field.choices)}", value
+        )
     if any(_fits(value, name) for name in alternatives):
         return value
     for name in alternatives:
@@ -236,15 +246,6 @@ def typed(text: str, field: Field) -> object:
     structured = [name for name in map(type_name, field.types) if name in {"list", "dict"}]
     found = (_CONVERSIONS[name](text) for name in structured)
     return next((value for value in found if value is not _MISFIT), text)
-
-
-def _choose(value: object, alternatives: list[str], choices: Sequence[JSON]) -> object:
-    candidates = [value] + [_converted(value, name) for name in alternatives]
-    for candidate in candidates:
-        # 1 == True in Python, not in JSON.
-        if any(isinstance(candidate, bool) == isinstance(it, bool) and candidate == it for it in choices):
-            return candidate
-    raise TypeMismatch(f"one of {', '.join(json.dumps(choice, default=str) for choice in choices)}", value)
 
 
 def _fits(value: object, name: str) -> bool:

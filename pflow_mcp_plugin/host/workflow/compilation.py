@@ -12,6 +12,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import Entry, Host, LockCheck, NodeRef, NodeUse, PflowError, Problem, Workflow
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.flow_policy import read_policy
 from pflow_mcp_plugin.host.foreign_code import foreign_code
@@ -223,8 +224,16 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
     """
     injected: dict[str, object] = {}
     givers: dict[str, str] = {}
-    for plugin, params in _contributions(node, plugins):
-        for key, value in params.items():
+    for implementer, call in plugins.implementations("pflow_inject_params"):
+        plugin = implementer.label
+        with foreign_code(partial(_not_set_up, node, plugin)):
+            params = call(node)
+            given = dict(params) if isinstance(params, Mapping) else params
+        if given is not None and not isinstance(given, dict):
+            returned = f"returned a {type(given).__name__} as parameters"
+            message = f"Plugin {plugin} {returned} of node {node.id} ({node.type})"
+            raise PflowError(message, kind="config")
+        for key, value in (given or {}).items():
             if not (is_reserved(key) and isinstance(key, str) and len(key) > 4):
                 target = f"parameter {key if isinstance(key, str) else type(key).__name__} of node {node.id}"
                 message = f"Plugin {plugin} may not set {target}: only __dunder__ names are allowed"
@@ -235,19 +244,6 @@ def inject_params(node: NodeRef, plugins: Plugins) -> dict[str, object]:
             injected[key] = value
             givers[key] = plugin
     return injected
-
-
-def _contributions(node: NodeRef, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, object]]]:
-    for implementer, call in plugins.implementations("pflow_inject_params"):
-        plugin = implementer.label
-        with foreign_code(partial(_not_set_up, node, plugin)):
-            params = call(node)
-            given = dict(params) if isinstance(params, Mapping) else params
-        if given is not None and not isinstance(given, dict):
-            returned = f"returned a {type(given).__name__} as parameters"
-            message = f"Plugin {plugin} {returned} of node {node.id} ({node.type})"
-            raise PflowError(message, kind="config")
-        yield plugin, given or {}
 
 
 def _not_set_up(node: NodeRef, plugin: str, error: BaseException) -> PflowError:
@@ -284,8 +280,7 @@ def check_lock(
             message = error.message
             if not isinstance(error, PluginFailed):
                 message = f"Plugin {plugin.label} {_DOING}: {message}"
-            step = next(iter(error.suggestions), "")
-            found.append(Problem(message=message, suggestion=step, source=plugin.name))
+            found.append(problem_of(error, message=message, kind="validation", source=plugin.name))
             if len(error.problems) > 1:  # a single one is part of the message
                 found += (_of_this_kind(it) for it in error.problems if isinstance(it, Problem))
         yield from found

@@ -9,6 +9,7 @@ import attrs
 
 from pflow_mcp_plugin.contract import FAILURES, Entry, Field, Host, Interface, NodeUse, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.host.workflow.coercion import is_type, type_name
 from pflow_mcp_plugin.host.workflow.document_reader import MOST_NODES
 from pflow_mcp_plugin.host.workflow.findings import Findings, errors_in, refusal
@@ -29,7 +30,6 @@ _ORDINARY = FAILURES | {"default"}
 """Actions after which a workflow goes on along its default edges, or fails."""
 DEEPEST = 16
 """How many workflows may run one in another."""
-_NAME_ONE = "Write the name of a saved workflow, a file, or a workflow itself"
 _UNKNOWN = Interface(open=True, open_outputs=True)
 """The interface of a workflow that cannot be found: nothing is said about it twice."""
 
@@ -244,17 +244,16 @@ class _SubWorkflows:
             self._require_shallow([called.name], called.depth)
             _require_passable(called)
         except PflowError as error:
-            step = next(iter(error.suggestions), "")
-            found = Problem(message=error.message, path=path, suggestion=step)
-            missing = error.kind == "not_found"
-            findings.problems.append(attrs.evolve(found, kind="not_found") if missing else found)
+            kind = "not_found" if error.kind == "not_found" else "validation"
+            findings.problems.append(problem_of(error, path=path, kind=kind))
             return CalledWorkflow(name=str(node.runs), entry=self._entry(_UNKNOWN))
         return called
 
     def _read(self, node: NodeSpec) -> tuple[WorkflowPlace, JSONObject]:
         here = self._chain[-1]
         if node.runs == "":
-            raise PflowError(f"Node {node.id} names no workflow", suggestions=(_NAME_ONE,), kind="validation")
+            step = "Write the name of a saved workflow, a file, or a workflow itself"
+            raise PflowError(f"Node {node.id} names no workflow", suggestions=(step,), kind="validation")
         if isinstance(node.runs, Mapping):
             return attrs.evolve(here, name=""), node.runs
         if has_template(node.runs):

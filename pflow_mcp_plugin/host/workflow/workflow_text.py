@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
@@ -115,33 +116,28 @@ def load_workflow(text: str, origin: str, what: str = "a workflow") -> dict[str,
         read = YamlText(text, origin)
         value, findings = read.value, read.findings
     else:
-        value, findings = _json(text, origin)
+        repeated = _RepeatedKeys()
+        try:
+            value = json.loads(
+                text,
+                parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
+                parse_float=_number,
+                parse_int=_whole,
+                object_pairs_hook=repeated.join,
+            )
+            findings = repeated.findings(value)
+        except json.JSONDecodeError as error:
+            message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            raise _refused(origin, message, (error.lineno, error.colno), json_hint(error)) from error
+        except ValueError as error:
+            raise _refused(origin, f"{origin}: {error}") from error
+        except RecursionError as error:
+            raise _refused(origin, f"{origin}: nested too deeply") from error
     if not isinstance(value, dict):
         raise _refused(origin, f"{origin}: {what} is a JSON object, this is {described(value)}")
     if findings.problems:
         raise refusal(origin, findings.problems)
     return value
-
-
-def _json(text: str, origin: str) -> tuple[JSON, Findings]:
-    repeated = _RepeatedKeys()
-    try:
-        value = json.loads(
-            text,
-            parse_constant=_number,  # NaN and Infinity, which Python's decoder accepts
-            parse_float=_number,
-            parse_int=_whole,
-            object_pairs_hook=repeated.join,
-        )
-        findings = repeated.findings(value)
-    except json.JSONDecodeError as error:
-        message = f"{origin} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        raise _refused(origin, message, (error.lineno, error.colno), json_hint(error)) from error
-    except ValueError as error:
-        raise _refused(origin, f"{origin}: {error}") from error
-    except RecursionError as error:
-        raise _refused(origin, f"{origin}: nested too deeply") from error
-    return value, findings
 
 
 def _refused(origin: str, message: str, place: Place | None = None, step: str = "") -> PflowError:
@@ -217,7 +213,10 @@ def located(problems: Iterable[Problem], file: Path | None) -> tuple[Problem, ..
     for problem in problems:
         source = problem.source or str(file or "")
         if source not in known:
-            known[source] = _places(source)
+            known[source] = {}
+            with suppress(PflowError):  # it cannot be read, or is something else
+                text = read_text(Path(source)) if source else ""
+                known[source] = YamlText(text, source).places if is_yaml(source, text) else json_places(text)
         path = problem.path
         while path and path not in known[source]:
             path = path[: max(path.rfind("."), path.rfind("["))] if path.strip("$") else ""
@@ -234,17 +233,6 @@ def locate(error: PflowError, file: Path | None) -> None:
         error.message = error.message.replace(before, after)
         error.args = (error.message,)
     error.problems = problems
-
-
-def _places(source: str) -> Mapping[str, Place]:
-    """Return the places in a workflow file; none if it cannot be read, or is something else."""
-    if not source:
-        return {}
-    try:
-        text = read_text(Path(source))
-        return YamlText(text, source).places if is_yaml(source, text) else json_places(text)
-    except PflowError:
-        return {}
 
 
 def json_places(text: str) -> dict[str, Place]:

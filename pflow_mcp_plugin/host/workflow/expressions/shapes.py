@@ -271,7 +271,14 @@ class Reading:
     def _function_expression(self, node: Node, current: Shape) -> Shape:
         name: str = node["value"]
         arguments = [self._used(child, current) for child in node["children"]]
-        self._check_arguments(name, arguments)
+        signature = signatures()[name]
+        for number, shape in enumerate(arguments):
+            takes = signature.types_at(number)
+            wanted = frozenset().union(*(_ARGUMENTS.get(kind, _ANY) for kind in takes))
+            given = self._types(shape)
+            if wanted and given and given.isdisjoint(wanted):
+                message = f"argument {number + 1} of {name}() is {_words(given)}"
+                self._mistake(message, f"It takes {signature.usage}")
         lists = [
             shape for shape, child in zip(arguments, node["children"], strict=True) if not _is_ref(child)
         ]
@@ -282,16 +289,6 @@ class Reading:
                 return Shape(types=frozenset({"list"}), item=inner)
         types = frozenset({RETURNS[name]}) if name in RETURNS else _ANY
         return Shape(types=types, item=item if name in _KEEP_ITEMS and types == {"list"} else None)
-
-    def _check_arguments(self, name: str, arguments: list[Shape]) -> None:
-        signature = signatures()[name]
-        for number, shape in enumerate(arguments):
-            takes = signature.types_at(number)
-            wanted = frozenset().union(*(_ARGUMENTS.get(kind, _ANY) for kind in takes))
-            given = self._types(shape)
-            if wanted and given and given.isdisjoint(wanted):
-                message = f"argument {number + 1} of {name}() is {_words(given)}"
-                self._mistake(message, f"It takes {signature.usage}")
 
     def _mistake(self, message: str, step: str) -> None:
         self.mistakes.append((message, step))
