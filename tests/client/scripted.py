@@ -54,6 +54,9 @@ def main() -> None:
             case "server/discover":
                 if "dies on probe" in state:
                     sys.exit(1)
+                if "discovered" in state:
+                    reply(state["discovered"])
+                    continue
                 fail(-32601, "Method not found")
             case "initialize" if "refusal" in state:
                 fail(*state["refusal"])

@@ -166,6 +166,15 @@ def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
         assert caught.value.suggestions[0].endswith(accepted)
 
 
+@pytest.mark.parametrize("discovered", [{}, {"supportedVersions": ["1999-01-01"], "capabilities": {}}])
+def test_a_server_whose_answer_to_the_probe_is_of_no_use_is_tried_with_the_handshake(
+    scripted: Scripted, pool: Pool, discovered: Mapping[str, Any]
+) -> None:
+    launch = scripted(start=f"state['discovered'] = {discovered!r}")
+    act(pool, launch)
+    assert pool.info(launch).era == "handshake"
+
+
 @pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])
 def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool: Pool, protocol: str) -> None:
     no_handshake = 'send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})'
