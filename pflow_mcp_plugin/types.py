@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import attrs
 
+from pflow_mcp_plugin.contract.validators import ByFields
+
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.server_preset import PresetInput, ServerPreset
@@ -67,8 +69,8 @@ class NetworkRules(NamedTuple):
     hosts: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Server:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Server(ByFields):
     """The type of a configured server: checked, with defaults filled in.
 
     Times are in seconds. Values may hold `${VAR}` references until they are expanded.
@@ -155,8 +157,8 @@ class Server:
         return self.transport in ("http", "sse")
 
 
-@attrs.frozen(kw_only=True)
-class Tool:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Tool(ByFields):
     """The type of a tool, as its server described it.
 
     Attributes:
@@ -190,8 +192,8 @@ def plain_version(version: str) -> str:
     return version if _VERSION.fullmatch(version) else ""
 
 
-@attrs.frozen(kw_only=True)
-class ServerInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ServerInfo(ByFields):
     """The type of a connected server's description of itself.
 
     Attributes:
@@ -216,8 +218,8 @@ class ServerInfo:
         return plain_version(self.version)
 
 
-@attrs.frozen(kw_only=True)
-class ToolRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolRecord(ByFields):
     """The type of a tool of the last sync, with the data needed to call it.
 
     Attributes:

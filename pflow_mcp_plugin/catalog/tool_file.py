@@ -19,6 +19,7 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+from pflow_mcp_plugin.contract.validators import ByFields
 from pflow_mcp_plugin.storage.file_errors import refuse_newer
 from pflow_mcp_plugin.storage.json_files import as_string, as_strings, as_table
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -35,8 +36,8 @@ TOOLS = b'"tools": [\n'
 _ERAS = ("modern", "handshake")
 
 
-@attrs.frozen(kw_only=True)
-class Head:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Head(ByFields):
     """The content of a server's tool file without its tools: how and when it was synced.
 
     Attributes:
@@ -70,7 +71,7 @@ class Head:
     unapproved: str = ""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolFile(Head):
     """The content of a server's tool file: the results of its last sync.
 

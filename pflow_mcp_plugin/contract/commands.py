@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from pflow_mcp_plugin.contract.problems import PflowError
-from pflow_mcp_plugin.contract.validators import flag, is_a, items, text, valid_name
+from pflow_mcp_plugin.contract.validators import ByFields, flag, is_a, items, text, valid_name
 from pflow_mcp_plugin.terminal.printable_text import printable
 
 if TYPE_CHECKING:  # few commands return tables
@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # few commands return tables
 _WORD = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@attrs.frozen(kw_only=True)
-class Command:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Command(ByFields):
     """A command that a plugin announces, without importing the code that runs it.
 
     Attributes:
@@ -63,8 +63,8 @@ class Command:
             raise ValueError(message)
 
 
-@attrs.frozen(kw_only=True)
-class Report:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Report(ByFields):
     """The result of a plugin's command; the host prints it, for people or as the JSON envelope.
 
     Attributes:

@@ -16,6 +16,7 @@ import attrs
 import pluggy
 
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
+from pflow_mcp_plugin.contract.validators import ByFields
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.commands import Report
@@ -30,8 +31,8 @@ API: tuple[int, int] = (1, 0)
 """Major and minor version of the contract in this package; see `docs/plugins.md`, "Versions"."""
 
 
-@attrs.frozen(kw_only=True)
-class Paths:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Paths(ByFields):
     """The folders that a host hands to its plugins; each may not exist yet.
 
     Attributes:

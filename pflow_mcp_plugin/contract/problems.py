@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from pflow_mcp_plugin.contract.validators import one_of, text
+from pflow_mcp_plugin.contract.validators import ByFields, one_of, text
 
 Kind = Literal["usage", "config", "validation", "not_found", "connection", "execution", "interrupted"]
 """The `error.type` of the JSON envelope."""
@@ -29,8 +29,8 @@ EXIT_CODES: Mapping[Kind, int] = {
 _RAN = ("ran", "not ran", "unknown")
 
 
-@attrs.frozen(kw_only=True)
-class Problem:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Problem(ByFields):
     """A problem found before anything ran, or a warning during a run.
 
     Attributes:

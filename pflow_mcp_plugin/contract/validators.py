@@ -1,11 +1,39 @@
-"""Validators for the values that cross the contract; each names the field and the rejected value."""
+"""Validators for the values that cross the contract; each names the field and the rejected value.
+
+And `ByFields`, the base of those that every command makes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
+
+
+class ByFields:
+    """Base of classes that are made at each start: their objects are compared and shown by their fields.
+
+    They are `attrs.frozen(eq=False, repr=False)`: methods for each class take a third of the time it takes.
+    """
+
+    __slots__ = ()
+    __attrs_attrs__: ClassVar[tuple[attrs.Attribute[Any], ...]]
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        compared = (each.name for each in self.__attrs_attrs__ if each.eq)
+        return all(getattr(self, name) == getattr(other, name) for name in compared)
+
+    def __hash__(self) -> int:
+        compared = (each.name for each in self.__attrs_attrs__ if each.eq)
+        return hash((type(self), *(getattr(self, name) for name in compared)))
+
+    def __repr__(self) -> str:
+        shown = (f"{each.name}={getattr(self, each.name)!r}" for each in self.__attrs_attrs__ if each.repr)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
 
 Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 

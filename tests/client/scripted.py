@@ -51,17 +51,14 @@ def main() -> None:
 
         names |= {"request": request, "reply": reply, "fail": fail}
         match request["method"]:
+            case "initialize" if "refusal" in state:
+                fail(*state["refusal"])
+            case "initialize" | "server/discover" as method if method in state:
+                reply(state[method])
             case "server/discover":
                 if "dies on probe" in state:
                     sys.exit(1)
-                if "discovered" in state:
-                    reply(state["discovered"])
-                    continue
                 fail(-32601, "Method not found")
-            case "initialize" if "refusal" in state:
-                fail(*state["refusal"])
-            case "initialize":
-                reply(state["initialize"])
             case "tools/list":
                 reply({"tools": state["tools"]})
             case _:

@@ -170,7 +170,7 @@ def test_a_server_that_refuses_our_version_is_told_with_those_it_names(
 def test_a_server_whose_answer_to_the_probe_is_of_no_use_is_tried_with_the_handshake(
     scripted: Scripted, pool: Pool, discovered: Mapping[str, Any]
 ) -> None:
-    launch = scripted(start=f"state['discovered'] = {discovered!r}")
+    launch = scripted(start=f"state['server/discover'] = {discovered!r}")
     act(pool, launch)
     assert pool.info(launch).era == "handshake"
 
