@@ -172,7 +172,7 @@ def test_a_server_whose_answer_to_the_probe_is_of_no_use_is_tried_with_the_hands
 ) -> None:
     launch = scripted(start=f"state['server/discover'] = {discovered!r}")
     act(pool, launch)
-    assert pool.info(launch).era == "handshake"
+    assert (pool.info(launch).era, pool.info(launch).name) == ("handshake", "scripted")
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2025-06-18"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pflow_mcp_plugin.client.tool_lists import ToolPages
+from pflow_mcp_plugin.types import Tool
 
 
 def pages(*raw: Mapping[str, Any]) -> ToolPages:
@@ -30,6 +31,30 @@ def test_tools_that_share_a_name_are_left_out_and_named() -> None:
     ).tools()
     assert [tool.name for tool in tools] == ["a"]
     assert skipped == [("b", "3 tools have this name; all are skipped")]
+
+
+def test_all_that_a_server_says_of_a_tool_is_kept() -> None:
+    said = {
+        "name": "a",
+        "description": "A",
+        "title": "The A",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": True},
+        "_meta": {"origin": "here"},
+        "execution": {"taskSupport": "optional"},
+    }
+    (tool,), _ = pages({"tools": [said]}).tools()
+    assert tool == Tool(
+        name="a",
+        description="A",
+        title="The A",
+        input_schema={"type": "object"},
+        output_schema={"type": "object", "properties": {}},
+        annotations={"readOnlyHint": True},
+        meta={"origin": "here"},
+        task_support="optional",
+    )
 
 
 def test_ten_thousand_tools_take_no_longer_than_ten_thousand_tools() -> None:

@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from programs import until
@@ -29,6 +30,7 @@ from pflow_mcp_plugin.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     McpError,
+    Where,
 )
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.execution.node import MCPNode
@@ -458,6 +460,11 @@ def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
     (warning,) = bench.warnings
     assert "changed during the run" in warning
     assert "pflow mcp sync odd" in warning
+    bench.warnings.clear()
+    runtime.call(runtime.target("odd", "act"), {"value": "change"})
+    runtime._pool.list_tools = Mock(side_effect=McpError("it is gone", where=Where(server="odd")))
+    runtime.warn_of_changed_lists()
+    assert "changed during the run" in bench.warnings[0]  # what it is now cannot be asked
 
 
 def test_row_28_a_tool_that_vanished_is_told_and_that_a_sync_is_due(call_fails):

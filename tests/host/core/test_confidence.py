@@ -1,7 +1,12 @@
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.host.matching.task_fit import (
+    _MEASURED,
+    _MEASURED_WORKFLOWS,
     Described,
     NodeConfidence,
     TaskFit,
@@ -20,6 +25,12 @@ def judge(task, described, *rivals):
         return sum(roots(word) <= known.roots for known in KNOWN)
 
     return NodeConfidence(TaskFit(task, len(KNOWN), frequency), rivals or KNOWN[:3]).judge(described)
+
+
+@pytest.mark.parametrize("table", [_MEASURED, _MEASURED_WORKFLOWS])
+def test_more_evidence_never_makes_a_node_less_certain(table):
+    for before, after in pairwise(table):
+        assert all(0 <= low <= high <= 1 for low, high in zip(before, after, strict=True))
 
 
 def test_what_alone_does_the_task_is_nearly_certain():
