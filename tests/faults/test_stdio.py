@@ -461,6 +461,7 @@ def test_row_27_tools_that_change_in_mid_run_are_told_at_its_end(bench):
     assert "changed during the run" in warning
     assert "pflow mcp sync odd" in warning
     bench.warnings.clear()
+    runtime = bench.runtime()
     runtime.call(runtime.target("odd", "act"), {"value": "change"})
     runtime._pool.list_tools = Mock(side_effect=McpError("it is gone", where=Where(server="odd")))
     runtime.warn_of_changed_lists()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from screen import Screen
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
@@ -529,3 +530,13 @@ def test_ctrl_c_ends_a_program_that_waits_for_its_input(pflow_home, monkeypatch,
     monkeypatch.setattr(sys, "stdin", Interrupting())
     assert script.main(say, []) == 130
     assert capsys.readouterr().err == "Error: interrupted\n"
+
+
+def test_a_narrow_terminal_shows_the_whole_name_which_is_typed_again(pflow, pflow_home, tmp_path):
+    name = "the-daily-report-of-all-the-teams"
+    (tmp_path / "wf.json").write_text(json.dumps(flow(step("a", "echo", {"message": "x"}))))
+    saved = ("workflow", "save", "wf.json", "--name", name, "--description", "words " * 20)
+    assert pflow(*saved).exit_code == 0
+    screen = Screen(["workflow", "list"], pflow_home, cwd=tmp_path, columns=40)
+    assert screen.end() == 0
+    assert any(line.startswith(name) for line in screen.lines)
