@@ -14,7 +14,7 @@ PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
 _OUTSIDE = re.compile(r"[^a-z0-9]+")
 _SUFFIXES = (6, 12, 64)  # hex digits of a sha256; all of them if need be
-_SUFFIXED = re.compile(r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})")
+_SUFFIXED = r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})"
 
 
 def is_server_name(name: str) -> bool:
@@ -80,7 +80,7 @@ def rivals(node_type: str, claiming: Callable[[str], Iterable[tuple[str, str]]])
     while waiting:
         for name in waiting:
             # `x-1a2b3c` may be the name of a tool, or that of a tool `x` with its suffix.
-            suffixed = _SUFFIXED.fullmatch(name)
+            suffixed = re.fullmatch(_SUFFIXED, name)
             for plain in (name, *(suffixed.groups() if suffixed else ())):
                 plains.update(dict.fromkeys(claiming(plain), plain))
         asked |= waiting

@@ -17,45 +17,43 @@ _SECRET = re.compile(
     r"|(?:^|[_-])pat(?:$|[_-])",
     re.IGNORECASE,
 )
-_ABOUT_ONE = re.compile(
-    r"^(?:allow|disable|enable|no|require|skip|use)[_-]"
+# Patterns that few commands need are text: `re` compiles one when it is first used.
+_ABOUT_ONE = (
+    r"(?i)^(?:allow|disable|enable|no|require|skip|use)[_-]"
     r"|max[_-]?tokens"
     r"|(?:askpass|command|count|dir|endpoint|expiry|file|folder|handler|helper|length|limit|mode|path|provider|scheme"
-    r"|scopes?|script|size|timeout|ttl|type)$",
-    re.IGNORECASE,
+    r"|scopes?|script|size|timeout|ttl|type)$"
 )
 """Names of properties of a secret, such as its file or length, that are not detected as secret."""
 _NAMED = re.compile(r"-{0,2}(?P<name>[\w.-]+)(?:=|:\s*)(?=.)", re.DOTALL)
 _FLAG = re.compile(r"-{1,2}(?P<name>\w[\w.-]*)")
 _QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_PAIR = re.compile(
+_PAIR = (
     r"""(?:(?<![\w.-])(?P<name>[\w.-]{1,64})["']?[ \t]{0,3}[=:][ \t]{0,3}"""
     r"""|(?<![\w.-])-{1,2}(?P<flag>[\w.-]{1,64})[ \t]{1,3}(?!-)"""
     r"""|<(?P<tag>[\w.-]{1,64})>)["'{]?(?P<rest>[^;\r\n]{1,4096})"""
 )
 _WORD_END = re.compile(r"""[\s"',&}\]<]""")
-_CREDENTIALS = re.compile(
-    r"(?:^|[\s:])[^\s:/@]{1,64}[:/](?P<password>[^\s/@]{1,256})@(?P<host>(?:tcp|unix)\(|//)?"
-)
+_CREDENTIALS = r"(?:^|[\s:])[^\s:/@]{1,64}[:/](?P<password>[^\s/@]{1,256})@(?P<host>(?:tcp|unix)\(|//)?"
 """User and password without a scheme, such as `me/SECRET@//host/db` and `me:SECRET@tcp(host)/db`."""
-_BASIC = re.compile(r"[^\s:]+:(?P<password>\S+)")
+_BASIC = r"[^\s:]+:(?P<password>\S+)"
 _NO_SECRETS = frozenset(
     ("basic", "bearer", "digest", "false", "none", "null", "oauth2", "optional", "required", "string", "true")
 )
 _SHORTEST_PART = 6
 """Characters of a value in a structured text from which it counts as a secret."""
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
+_LONG_WORD = r"[A-Za-z0-9+/=_-]{16,}"
 """A line of a key, or another long word."""
 _LARGEST = 1 << 20
 _MOST_PAIRS = 500
-_USER_INFO = re.compile(r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@")
-_TOKEN_INFO = re.compile(r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@")
+_USER_INFO = r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@"
+_LONE_USER = r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@"
 """A user without a password who is no name, but a token."""
 
 
 def is_secret(name: str) -> bool:
     """Detect by its name whether a variable, header, option or query parameter contains a secret."""
-    return _SECRET.search(name) is not None and _ABOUT_ONE.search(name) is None
+    return _SECRET.search(name) is not None and re.search(_ABOUT_ONE, name) is None
 
 
 def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -74,9 +72,9 @@ def in_arguments(args: Sequence[str]) -> Iterator[tuple[int, int]]:
 def in_urls(text: str) -> Iterator[str]:
     """Detect the secrets in the URLs of a string: passwords, and query parameters such as `?api_key=`."""
     # A password equal to the user name does not count: redacting `postgres` in every message hides nothing.
-    found = _USER_INFO.finditer(text)
+    found = re.finditer(_USER_INFO, text)
     yield from (each["password"] for each in found if each["password"] != each["user"])
-    yield from (each["token"] for each in _TOKEN_INFO.finditer(text))
+    yield from (each["token"] for each in re.finditer(_LONE_USER, text))
     yield from (text[start:end] for start, end in in_queries(text))
 
 
@@ -94,25 +92,25 @@ def within(text: str, *, is_secret_whole: bool = False) -> Iterator[str]:
     if len(text) > _LARGEST:
         return
     decoded = _decoded(text) if is_secret_whole else ""
-    if is_basic := _BASIC.fullmatch(decoded):
+    if is_basic := re.fullmatch(_BASIC, decoded):
         yield is_basic["password"]
     for each in filter(None, (text, decoded)):
         yield from _in_json(each, is_secret_whole=is_secret_whole)
         yield from _in_pairs(each)
         if is_secret_whole:
             yield from in_urls(each)
-        found = _CREDENTIALS.finditer(each)
+        found = re.finditer(_CREDENTIALS, each)
         yield from (pair["password"] for pair in found if is_secret_whole or pair["host"])
         lines = each.replace("\\n", "\n").splitlines()
         if len(lines) > 1 and (is_secret_whole or "-----BEGIN" in each):
-            yield from (line.strip() for line in lines if _LONG_WORD.fullmatch(line.strip()))
+            yield from (line.strip() for line in lines if re.fullmatch(_LONG_WORD, line.strip()))
 
 
 def _in_pairs(text: str) -> Iterator[str]:
     """Yield the secret values in a text such as `Server=h;Password=SECRET`, as far as they may extend."""
     at = 0
     for _ in range(_MOST_PAIRS):
-        found = _PAIR.search(text, at)
+        found = re.compile(_PAIR).search(text, at)
         if found is None:
             return
         at = found.start("rest")  # a value may begin with the next name
@@ -150,7 +148,7 @@ def _in_json(text: str, *, is_secret_whole: bool) -> Iterator[str]:
         elif isinstance(value, int) and not isinstance(value, bool) and is_named:
             yield str(value)
         elif isinstance(value, str):
-            is_random = is_secret_whole and _LONG_WORD.fullmatch(value) and re.search(r"\d", value)
+            is_random = is_secret_whole and re.fullmatch(_LONG_WORD, value) and re.search(r"\d", value)
             if (is_named or is_random) and value.lower() not in _NO_SECRETS:
                 yield from (value, value.rpartition(" ")[2])
             yield from in_urls(value)

@@ -28,7 +28,7 @@ __all__ = [
     "Transport",
 ]
 
-_VERSION = re.compile(r"v?\d[\d.]{0,19}([-+.]?[a-z]{1,5}[\d.]{0,9}){0,2}")
+_VERSION = r"v?\d[\d.]{0,19}([-+.]?[a-z]{1,5}[\d.]{0,9}){0,2}"
 """Numbers, and short words such as `rc` and `beta`: too little for a sentence."""
 
 Transport = Literal["stdio", "http", "sse", "uds", "pipe"]
@@ -189,7 +189,7 @@ class Tool(ByFields):
 
 def plain_version(version: str) -> str:
     """Return the type of text that a server calls its version, empty if it could say more than a number."""
-    return version if _VERSION.fullmatch(version) else ""
+    return version if re.fullmatch(_VERSION, version) else ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ _PIECE = re.compile(
     r"|(?P<malformed>\$\{[^}]{0,20}\}?)"
 )
 _VARIABLE = re.compile(_NAME)
-_PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
+_PREFIXED = rf"\$\{{env:({_NAME})\}}"
 
 
 class VariableReference(NamedTuple):
@@ -64,7 +64,7 @@ def malformed(text: str) -> str:
 
 def remedy(piece: str) -> str:
     """Return what to write instead of a malformed reference."""
-    prefixed = _PREFIXED.fullmatch(piece)
+    prefixed = re.fullmatch(_PREFIXED, piece)
     if prefixed:
         return f"Write ${{{prefixed[1]}}}"
     if piece.startswith("${cmd:"):

@@ -45,19 +45,18 @@ _USER_INFO = re.compile(r"(?<=://)[^/?#]*@")
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^{}]+)\}")
 _OPAQUE = r"[A-Za-z0-9_+~-]"
 """A character of a secret. What has others may be a command, a path or an address."""
-_SECRET_ONLY = re.compile(
-    r"(?:(?:basic|bearer|digest|token|apikey|negotiate) +)?(?!~)"
-    rf"(?:\$\{{\w+(?::-{_OPAQUE}*={{0,2}})?\}}[:;,/@]?|{_OPAQUE})+={{0,2}}",
-    re.IGNORECASE | re.ASCII,
+_SECRET_ONLY = (
+    r"(?ai)(?:(?:basic|bearer|digest|token|apikey|negotiate) +)?(?!~)"
+    rf"(?:\$\{{\w+(?::-{_OPAQUE}*={{0,2}})?\}}[:;,/@]?|{_OPAQUE})+={{0,2}}"
 )
-_KEY_FILE = re.compile(
+_KEY_FILE = (
     r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----\s+(?:[A-Za-z0-9+/=]{40,}\s+)+[A-Za-z0-9+/=]*\s*"
     r"(?:-----END [A-Z ]{0,20}PRIVATE KEY-----)?\s*"
 )
 """A private key; between its marks may be anything else, too."""
 _ASSIGNED = re.compile(r"\w+=[^\s;|&<>(){}/]+")
 """A variable with a word that names no other program."""
-_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")
+_RANDOM = r"(?=.*\d)(?=.*[A-Za-z]).{12,}"
 _PACKAGE_RUNNERS = r"(?:npm|npx|npm-cli|npx-cli|pnpm|pnpx|yarn|bun|bunx)"
 _RUNNERS = (
     rf"(?:{_PACKAGE_RUNNERS}|python|pypy|node|nodejs|deno|corepack|tsx|ts-node|uv|uvx|pip|pipx|poetry|conda|ruby"
@@ -111,19 +110,23 @@ def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool
     for start, end in reversed(list(secret_detection.in_queries(value))):
         value = value[:start] + hidden(value[start:end]) + value[end:]
     for token in reversed(tokens(value) if tokens_too else ()):
-        if widely or token.variable != "PRIVATE_KEY" or _KEY_FILE.fullmatch(value, token.start, token.end):
+        if (
+            widely
+            or token.variable != "PRIVATE_KEY"
+            or re.compile(_KEY_FILE).fullmatch(value, token.start, token.end)
+        ):
             value = value[: token.start] + hide(value[token.start : token.end]) + value[token.end :]
     return value
 
 
 def is_secret_only(value: str) -> bool:
     """Return whether a value that stands in the place of a secret cannot be anything else, such as code."""
-    return _SECRET_ONLY.fullmatch(value) is not None
+    return re.fullmatch(_SECRET_ONLY, value) is not None
 
 
 def is_random(value: str) -> bool:
     """Return whether a value looks like a secret, whatever it is called: one long word with digits."""
-    return _RANDOM.search(value) is not None and is_secret_only(value)
+    return re.search(_RANDOM, value) is not None and is_secret_only(value)
 
 
 def arguments(

@@ -19,11 +19,10 @@ REDACTED = "***"
 SHORTEST = 4
 """Shorter values are not redacted: that would garble ordinary text and hide nothing."""
 
-_REFERENCE = re.compile(r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}")
-_REFERENCES_ONLY = re.compile(
-    r"(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
-    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+",
-    re.IGNORECASE,
+_REFERENCE = r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}"
+_REFERENCES_ONLY = (
+    r"(?i)(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
+    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+"
 )
 
 
@@ -36,10 +35,10 @@ def mask(value: str) -> str:
     """
     if not value:
         return value
-    if not _REFERENCES_ONLY.fullmatch(value.strip()):
+    if not re.fullmatch(_REFERENCES_ONLY, value.strip()):
         return MASK
-    return _REFERENCE.sub(
-        lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
+    return re.sub(
+        _REFERENCE, lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
     )
 
 

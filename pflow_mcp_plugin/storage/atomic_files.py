@@ -25,13 +25,13 @@ from pflow_mcp_plugin.storage.regular_files import (
     write_special,
 )
 
-_DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+")
+_DESCRIPTOR = r"/dev/(stdin|stdout|stderr)|(/dev|/proc/(self|\d+))/fd/\d+"
 _IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.ENOTSUP}
 """How replacing fails: the folder or owner may not be changed, or the file is mounted into a container."""
 LOCK_WAIT = 30.0
 """Seconds that a writer waits for a file's lock; waiting writers acquire it in no particular order."""
 
-_TEMP_NAME = re.compile(r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp")
+_TEMP_NAME = r"\..+\.(?P<pid>\d+)-[0-9a-f]+\.tmp"
 _TEMP_LENGTH = 50
 """Characters of a file's name in the name of its temporary file."""
 _TEMP_AGE = 86_400.0
@@ -138,7 +138,7 @@ def write_regular(path: Path, data: bytes, *, mode: int | None = None) -> str:
         sweep(target.parent, target.name)
         _replace(target, data, mode)
         return ""
-    if _DESCRIPTOR.fullmatch(str(path)):  # whoever opened the file goes on writing to it
+    if re.fullmatch(_DESCRIPTOR, str(path)):  # whoever opened the file goes on writing to it
         _write_over(path, data, None)
         return ""
     target = path.resolve()
@@ -226,7 +226,7 @@ def sweep(folder: Path, name: str = "") -> None:
     beginning = f".{name[:_TEMP_LENGTH]}." if name else "."
     with suppress(OSError), os.scandir(folder) as found:
         for item in found:
-            match = item.name.startswith(beginning) and _TEMP_NAME.fullmatch(item.name)
+            match = item.name.startswith(beginning) and re.fullmatch(_TEMP_NAME, item.name)
             with suppress(OSError):  # another process has removed it
                 if match and _is_left_over(item, int(match["pid"])):
                     Path(item.path).unlink()

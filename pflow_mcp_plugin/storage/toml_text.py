@@ -13,7 +13,7 @@ from pflow_mcp_plugin.storage.file_errors import DEEPEST, CorruptFile, corrupt_a
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
-_PLACE = re.compile(r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)")
+_PLACE = r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
 TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -36,7 +36,7 @@ def decode(path: Path, content: bytes) -> dict[str, JSON]:
         document: dict[str, JSON] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         # Before Python 3.14 the position is part of the message only.
-        place = _PLACE.fullmatch(str(error))
+        place = re.fullmatch(_PLACE, str(error))
         reason = f"not TOML: {place['reason'] if place else error}"
         if place and place["line"] is None:
             raise corrupt_after(path, reason, text) from error
