@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-from typing import NoReturn
 
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
 
@@ -45,7 +44,14 @@ def program() -> int:
     `atexit` functions may hang, and so may non-daemon threads, for which Python would wait forever.
     """
     if sys.argv[1:2] == [_COMPLETE]:
-        _complete()
+        # The script of a shell asks; the process ends at once, as there is nothing to clean up.
+        gc.disable()
+        try:
+            from pflow_mcp_plugin.host.cli.completion import complete
+
+            os._exit(complete(sys.argv[2:]))
+        except KeyboardInterrupt:
+            os._exit(EXIT_CODE)
     ctrl_c = CtrlC()
     ctrl_c.take()
     try:
@@ -54,24 +60,6 @@ def program() -> int:
     except KeyboardInterrupt:  # a second one, while the first was being reported
         ctrl_c.over = True
         code = EXIT_CODE
-    _flush()
-    _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
-    gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
-    return code
-
-
-def _complete() -> NoReturn:
-    """Answer the script of a shell, and end the process at once: there is nothing to clean up."""
-    gc.disable()
-    try:
-        from pflow_mcp_plugin.host.cli.completion import complete
-
-        os._exit(complete(sys.argv[2:]))
-    except KeyboardInterrupt:
-        os._exit(EXIT_CODE)
-
-
-def _flush() -> None:
     from pflow_mcp_plugin.host.standard_streams import silence
 
     for stream in (sys.stdout, sys.stderr):
@@ -81,6 +69,9 @@ def _flush() -> None:
             silence(stream)
         except (ValueError, AttributeError):  # closed, or None
             continue
+    _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
+    gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
+    return code
 
 
 def _end_after(seconds: float, code: int) -> None:

@@ -26,7 +26,6 @@ class Threads(Executor):
 
     Args:
         count: The most threads; each is started when there is work for it and no other is idle.
-        name: The beginning of their names.
     """
 
     def __init__(self, count: int, name: str = "batch") -> None:

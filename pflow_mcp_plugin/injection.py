@@ -20,10 +20,6 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
 
     Server and tool come from the entry. An entry written by hand may lack them: then the node type is
     parsed, with the longest matching server name, or else split at its first hyphen.
-
-    Args:
-        node: The node to compile.
-        servers: Names of the configured servers.
     """
     config = node.entry.extra.get("mcp_config")
     if isinstance(config, Mapping) and config.get("server_id") and config.get("tool_name"):
@@ -34,12 +30,7 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
 
 
 def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[str, set[str]]:
-    """Return the tools that `inject` would name for nodes: raw names, by server.
-
-    Args:
-        nodes: The nodes of a workflow; those of others are skipped.
-        servers: Names of the configured servers.
-    """
+    """Return the tools that `inject` would name for nodes: raw names, by server."""
     known = tuple(servers)
     used: dict[str, set[str]] = {}
     for node in nodes:

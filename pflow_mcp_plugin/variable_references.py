@@ -25,7 +25,6 @@ class VariableReference(NamedTuple):
     """A reference to a variable in a config value.
 
     Attributes:
-        name: The variable's name.
         default: The value used when the variable is unset or empty; None without a default.
     """
 

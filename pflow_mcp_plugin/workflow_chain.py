@@ -29,13 +29,17 @@ _MACHINE_ID = Path("/etc/machine-id")
 def identifier(host: Host, name: str) -> str:
     """Return the identifier of a workflow in a chain: a hash of this machine, the library and the name.
 
-    Args:
-        host: The host whose library it is saved in.
-        name: Its name in the library; for any other workflow, its resolved file or another unique name.
+    A workflow that is not in the library is named by its resolved file, or by another unique name.
     """
+    import platform
     from hashlib import sha256
 
-    parts = (*_machine(), str(host.paths.data.resolve()), name)
+    # Containers share what identifies the installation, not the name of the machine.
+    try:
+        installed = _MACHINE_ID.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # not on this system
+        installed = ""
+    parts = (*(installed, platform.node()), str(host.paths.data.resolve()), name)
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -50,8 +54,7 @@ def below(run: Run) -> tuple[str, ...]:
 def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
     """Return the chain in the `_meta` of a call, empty if there is none.
 
-    Raises:
-        PflowError: Kind `validation`: it is malformed, or too long for one more workflow.
+    Raises `PflowError` if it is malformed, or too long for one more workflow.
     """
     chain = (meta or {}).get(META_KEY, [])
     if not isinstance(chain, list) or not all(map(_is_identifier, chain)):
@@ -64,20 +67,14 @@ def received(meta: Mapping[str, object] | None) -> tuple[str, ...]:
 
 
 def require_no_circle(host: Host, above: Sequence[str], name: str) -> None:
-    """Refuse a saved workflow that is in the chain above itself.
-
-    Args:
-        host: The host whose library it is saved in.
-        above: The chain.
-        name: Its name in the library.
-
-    Raises:
-        PflowError: Kind `validation`: it calls itself, directly or through others.
-    """
+    """Refuse a saved workflow that is in the chain above itself: it calls itself, directly or not."""
     own = identifier(host, name)
     if own not in above:
         return
-    circle = _named(host, [*above[above.index(own) :], own])
+    chain = [*above[above.index(own) :], own]
+    names = host.library.names() if host.library is not None else ()
+    known = {identifier(host, name): name for name in names}
+    circle = [known.get(each, "a workflow of another pflow") for each in chain]
     raise PflowError(
         f"Workflow {name} calls itself: {' → '.join(circle)}",
         suggestions=(f"Remove the node that leads back to {name}",),
@@ -86,23 +83,5 @@ def require_no_circle(host: Host, above: Sequence[str], name: str) -> None:
     )
 
 
-def _named(host: Host, chain: Sequence[str]) -> list[str]:
-    """Return the names of the workflows in a chain; those of other libraries cannot be named."""
-    names = host.library.names() if host.library is not None else ()
-    known = {identifier(host, name): name for name in names}
-    return [known.get(each, "a workflow of another pflow") for each in chain]
-
-
 def _is_identifier(item: object) -> bool:
     return isinstance(item, str) and _IDENTIFIER.fullmatch(item) is not None
-
-
-def _machine() -> tuple[str, str]:
-    """Return what identifies this machine; containers share the first part, not the second."""
-    import platform
-
-    try:
-        installed = _MACHINE_ID.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # not on this system
-        installed = ""
-    return installed, platform.node()

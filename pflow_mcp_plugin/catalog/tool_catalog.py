@@ -67,7 +67,6 @@ class Catalog:
     `set_aside` returns the path.
 
     Args:
-        folder: The folder of the files.
         renames: Returns the renamed tools of a server: raw name to the name for its node.
         apart: Returns the servers whose files are in other folders, each with its folder; a file of the same
             name in `folder` belongs to another server.

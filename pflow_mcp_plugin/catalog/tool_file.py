@@ -41,11 +41,7 @@ class Head(ByFields):
     """The content of a server's tool file without its tools: how and when it was synced.
 
     Attributes:
-        server: The server's configured name.
         synced_at: Time of the sync, ISO 8601 in UTC.
-        config_fingerprint: Fingerprint of the config at the sync.
-        info: The server's own description.
-        manifest_hash: Hash of all tools.
         skipped: `(name, reason)` of malformed tools.
         gone: Tools of earlier syncs that no longer exist: raw name to the time of the sync that missed them.
         has_resources: Whether it lists resources that can be read.
@@ -76,7 +72,6 @@ class ToolFile(Head):
     """The content of a server's tool file: the results of its last sync.
 
     Attributes:
-        tools: Its tools, in the server's order.
         approved: The approved versions of tools that differ from theirs, by raw name.
     """
 
@@ -93,7 +88,6 @@ class SyncedTool(NamedTuple):
     """A tool of a tool file.
 
     Attributes:
-        tool: As the server listed it.
         approved: The version that was approved; None if it is the same, or if nobody approved the tool.
     """
 
@@ -258,12 +252,7 @@ _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class StoredFile:
-    """A stored tool file, which decodes only the part that is requested.
-
-    Args:
-        path: Its path; the file is named after the server.
-        content: All of it.
-    """
+    """A stored tool file, which decodes only the part that is requested."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         self._path = path
@@ -272,7 +261,17 @@ class StoredFile:
         self._index: Mapping[str, Any] | None = None
         self._head: Head | None = None
         self._whole: ToolFile | None = None
-        self._read_first_line()
+        first = self._content[: self._body]
+        if not first.endswith(TOOLS):
+            return
+        try:
+            data = json.loads(first + b"]}")
+            # Another size means that tools were edited by hand, and the offsets may be wrong.
+            fits = data["size"] == len(self._content) - self._body
+            if fits and data["schema_version"] == SCHEMA_VERSION and data["server"] == self._path.stem:
+                self._head, self._index = Head(**_head_fields(data)), dict(data["index"])
+        except _MISSHAPEN:
+            return
 
     @property
     def head(self) -> Head:
@@ -316,19 +315,6 @@ class StoredFile:
             except _MISSHAPEN:  # edited by hand; the tools may still be valid
                 self._index = None
         return tuple(each for each in self.whole.synced if naming.tool_part(each.tool.name) == part)
-
-    def _read_first_line(self) -> None:
-        first = self._content[: self._body]
-        if not first.endswith(TOOLS):
-            return
-        try:
-            data = json.loads(first + b"]}")
-            # Another size means that tools were edited by hand, and the offsets may be wrong.
-            fits = data["size"] == len(self._content) - self._body
-            if fits and data["schema_version"] == SCHEMA_VERSION and data["server"] == self._path.stem:
-                self._head, self._index = Head(**_head_fields(data)), dict(data["index"])
-        except _MISSHAPEN:
-            return
 
 
 READ_RESOURCE = Tool(

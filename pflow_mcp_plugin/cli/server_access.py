@@ -99,16 +99,11 @@ class Access:
     """How pflow gets access to one server, or a stored sign-in that no server uses.
 
     Attributes:
-        server: The server's name.
         url: Its URL, secrets masked.
         type: The type of its `auth`; `headers` if its headers have credentials; empty for none.
         state: Whether a call can be made. `by_itself`: its credentials get it a token when it is used.
             `none`: it has no credentials. `unused`: no server uses this sign-in.
-        note: What is the matter, in words.
-        next_step: The command that helps.
         variables: The variables of its credentials, and whether each is set.
-        flow: How it signs in, if its config says so.
-        sign_in: The sign-in.
         is_renewable: Whether the sign-in has a refresh token.
     """
 

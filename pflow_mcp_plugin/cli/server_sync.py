@@ -60,14 +60,9 @@ def sync_servers(
 ) -> Report:
     """Ask servers for their tools, as `pflow mcp sync` does, and return a result for each.
 
-    Raises `McpError` if a named server is not configured; then nothing was started.
-
-    Args:
-        host: The host.
-        names: The servers; by default those in the lock file, or every enabled one.
-        shown: Whether the user has seen, and by that approved, what is started.
-        lock: The lock file that servers must match; nothing of a server that differs is stored.
-        startup_timeout: Seconds for each start, in place of what the config says.
+    Raises `McpError` if a named server is not configured; then nothing was started. By default, the servers
+    are those in the lock file, of which nothing is stored that differs from it, or every enabled one. With
+    `shown`, the user has seen, and by that approved, what is started.
     """
     store, known = server_store(host, duplicates=True), catalog(host)
     chosen = list(names or (lock.servers if lock else ()))

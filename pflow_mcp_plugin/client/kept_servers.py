@@ -162,12 +162,7 @@ class KeptServers:
 
 
 class Share:
-    """What one run has of kept servers; it is used as a `Pool` is, and cancels its own calls only.
-
-    Attributes:
-        pool: Holds the servers.
-        used: The servers that the run has used, by key.
-    """
+    """What one run has of kept servers; it is used as a `Pool` is, and cancels its own calls only."""
 
     def __init__(
         self,

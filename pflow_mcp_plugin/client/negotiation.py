@@ -153,7 +153,6 @@ class VersionConflict(PortableError):
     """The negotiation failed: both sides have no protocol version in common.
 
     Attributes:
-        wanted: Our version.
         offered: The server's versions, empty if it names none.
     """
 

@@ -56,7 +56,6 @@ class Supervisor:
 
     Attributes:
         launch: The server, with the era of its last connection.
-        restarts: Counts the starts of the server.
     """
 
     def __init__(

@@ -158,11 +158,6 @@ class LockedLister:
     """Asks servers for their tools, and refuses a server that is not what a lock file says.
 
     A server whose launch differs is not even started.
-
-    Attributes:
-        lister: Asks.
-        lock: The lock file.
-        store: The config of the servers.
     """
 
     lister: Lister

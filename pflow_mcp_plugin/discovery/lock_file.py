@@ -59,8 +59,6 @@ class LockFile:
     """The content of a lock file.
 
     Attributes:
-        path: The file.
-        servers: The locked servers by name.
         warnings: What was found in the file that does no harm.
     """
 

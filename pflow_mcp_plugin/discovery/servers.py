@@ -30,8 +30,6 @@ class Servers:
     """The configured servers together with the results of their last syncs.
 
     Args:
-        store: The config.
-        catalog: The results of the syncs.
         pin_folder: The folder of what was approved of the user's servers.
     """
 

@@ -41,16 +41,13 @@ class Synced:
     """The result of the sync of one server.
 
     Attributes:
-        server: Its name.
         tools_discovered: Number of tools that it listed, malformed ones included.
         tools_registered: Number of tools that became nodes: well formed, and not excluded by the config.
         changes: The difference from the previous sync, in the tools that are nodes.
         versions: What the server called its version at the previous sync, and now; empty if unknown.
         milliseconds: From the start until the tools are stored.
         skipped: `(name, reason)` of tools that were skipped.
-        notes: Further lines to show to the user.
         is_first: Whether it is the first sync of this launch, which approves what it finds.
-        comparison: How its tools differ from what was approved.
         is_approved: Whether the user has just approved how they differ.
         affected: The saved workflows that use it and no longer run as they are.
         error: The failure, if the sync failed; the tools of the previous sync are kept.

@@ -48,8 +48,6 @@ class Target:
     """A tool as the runtime resolved it, ready to be called.
 
     Attributes:
-        launch: Its server.
-        tool: Its raw name.
         record: The tool as of the last sync, None if the server was never synced.
         declared: The arguments it declares, None if unknown.
         use: Judges each use of it, None if its schema is unknown.
@@ -116,12 +114,6 @@ class Runtime:
     """The runtime of a run: resolves servers and tools once, and calls them from any thread.
 
     Args:
-        store: The config of the servers.
-        catalog: The results of their last syncs.
-        lookup: Returns the values of variables.
-        pool: Talks to the servers.
-        hook: The host's hooks, for plugins that change, veto, answer or observe calls.
-        notices: Callbacks for warnings, secrets and progress.
         chain: Returns the chain of workflows that leads to the calls, see `workflow_chain`.
     """
 

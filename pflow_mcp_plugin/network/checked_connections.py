@@ -136,7 +136,6 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
     """The network of one endpoint's connections, to checked addresses only.
 
     Attributes:
-        endpoint: What connects, with its rules.
         pins: The keys that it may have; empty for any.
         context: The TLS context of connections to it. A proxy has another, and its key is not pinned.
         proxied: Whether connections lead to a proxy of the environment, which may be anywhere.

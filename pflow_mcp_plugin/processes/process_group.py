@@ -82,12 +82,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Shares one resource among its users: the first one starts it, and the last one ends it.
-
-    Args:
-        start: Starts the resource.
-        end: Ends it, given the resource.
-    """
+    """Shares one resource among its users: the first one starts it, and the last one ends it."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start
@@ -129,8 +124,6 @@ class ProcessGroup:
     """A process in a session of its own: its pipes, its process group, and its exit code.
 
     Args:
-        popen: The process, which leads its session.
-        reaper: Ends the group if this process dies.
         end_seconds: How long the group has to end then; by default a moment.
     """
 

@@ -47,7 +47,6 @@ class Violation:
 
     Attributes:
         path: Path of the value: `title`, `labels[2].name`.
-        expected: What the schema requires, in words.
         given: The given value, shortened.
         is_new: Whether it comes from a schema that may not be quoted. Only types and numbers are then from
             that schema.
@@ -74,8 +73,6 @@ class Validator:
     expansion is an error after about a second (more for very large arguments), never a hang.
 
     Args:
-        schema: The tool's input schema.
-        where: The tool, for errors.
         quotable: The schema whose names and values may stand in errors, in place of those of `schema`: the
             version that was approved, `False` if none was. By default `schema` itself.
     """

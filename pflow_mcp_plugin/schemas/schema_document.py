@@ -33,11 +33,7 @@ _OF_ARRAYS = ("items", "prefixItems")
 
 
 class SchemaDocument:
-    """A JSON Schema document: follows the references inside it, and names friendly types.
-
-    Args:
-        root: The whole schema.
-    """
+    """A JSON Schema document: follows the references inside it, and names friendly types."""
 
     def __init__(self, root: JSON) -> None:
         self._root = root

@@ -28,10 +28,6 @@ class Inner:
         name: Its name; `[]` for the items of a list, `[0]` for the first of a tuple; `*` for the values of
             any other keys, `/.../` for those of keys that match a pattern.
         depth: How many levels below the value it is, from 1.
-        type: Its friendly type.
-        required: Whether its object is invalid without it.
-        limits: Which values it may have, in words.
-        description: What the schema says about it.
     """
 
     name: str

@@ -66,11 +66,7 @@ class SchemaTooLarge(Exception):
 
 
 class Reduction:
-    """Reduces the parts of one schema to what can be checked; their total size is bounded.
-
-    Args:
-        document: The schema.
-    """
+    """Reduces the parts of one schema to what can be checked; their total size is bounded."""
 
     def __init__(self, document: SchemaDocument) -> None:
         self._left = _NODES
@@ -277,16 +273,15 @@ def _items(body: str) -> Iterator[_Item]:
         if found["count"] and found["count"] not in _SIGNS:  # {2}, {2,} or {2,5}
             first, comma, last = found["count"][1:-1].partition(",")
             least, most = int(first), float(last) if last else inf if comma else int(first)
-        yield _Item(_characters(found["atom"]), least, most)
+        atom = found["atom"]
+        has_class = _CLASS.search(atom) is not None
+        if has_class and atom.startswith("[^"):
+            raise _NotPlain  # JavaScript's classes are smaller, so their negation matches more
+        reaches_beyond = has_class or atom == "." or atom.startswith("[^") or not atom.isascii()
+        yield _Item(
+            frozenset([*re.findall(atom, _ASCII), *([_OTHERS] if reaches_beyond else [])]), least, most
+        )
         place = found.end()
-
-
-def _characters(atom: str) -> frozenset[str]:
-    has_class = _CLASS.search(atom) is not None
-    if has_class and atom.startswith("[^"):
-        raise _NotPlain  # JavaScript's classes are smaller, so their negation matches more
-    reaches_beyond = has_class or atom == "." or atom.startswith("[^") or not atom.isascii()
-    return frozenset([*re.findall(atom, _ASCII), *([_OTHERS] if reaches_beyond else [])])
 
 
 def _has_one_way(items: Sequence[_Item]) -> bool:

@@ -185,7 +185,6 @@ class Offer:
     """What a pflow server offers.
 
     Args:
-        host: The host that does the work.
         patterns: Names of tools to serve, or patterns; all if there are none.
         workflows: Names of saved workflows that are tools of their own, or patterns; none by default.
         read_only: Whether to serve only tools that change nothing.

@@ -105,8 +105,6 @@ class ServingOptions:
         keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
         secrets: What else no answer and no trace may contain, such as the token of the server.
-        resources: The resources that are served.
-        prompts: The prompts that are served.
         changes: Tells clients that a list has changed; see `ListChanges`.
         background: Entered while the server runs, for tasks of its own.
     """
@@ -126,10 +124,7 @@ class ServingOptions:
 def build_server(host: Host, tools: Tools, options: ServingOptions | None = None) -> PflowServer:
     """Build the server of the SDK that serves pflow; it is not running yet.
 
-    Args:
-        host: The host that does the work.
-        tools: Returns the tools that are served; called for each request, so that they may change.
-        options: How they are served.
+    `tools` is called for each request, so that they may change.
     """
     return _Handlers(host, tools, options or ServingOptions()).server()
 

@@ -51,7 +51,6 @@ class SavedWorkflowTools:
     """The tools for the saved workflows of a library; they follow its changes.
 
     Args:
-        host: The host.
         patterns: Names of workflows, or patterns such as `daily-*`; all if there are none.
         taken: The names of other tools that are served.
     """
@@ -113,10 +112,16 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
     entries = [host.registry.find(str(node.get("type") or node.get("id"))) for node in nodes]
     # The effects are the worst of the nodes'; an unknown node may do anything.
     read_only = all(entry is not None and entry.purity == "flow_safe" for entry in entries)
+    own = given.description or given.workflow.get("description")
+    does = own.strip() if isinstance(own, str) and own.strip() else f"Run the workflow {given.name}."
+    returns = [
+        f"- {field.key} ({type_words(field)}){': ' + field.description if field.description else ''}"
+        for field in interface.outputs
+    ]
     return ServedTool(
         name=name,
         title=given.name.replace("-", " ").replace("_", " ").capitalize(),
-        description=_description(given, interface),
+        description=("\n".join([does, "", "Returns:", *returns]) if returns else does),
         input_schema=input_schema(interface),
         output_schema=output_schema(interface),
         claims=Claims(
@@ -128,16 +133,6 @@ def workflow_tool(host: Host, given: ToolWorkflow) -> ServedTool:
         answer=_answer(given, output_schema(interface)),
         bare=True,
     )
-
-
-def _description(given: ToolWorkflow, interface: Interface) -> str:
-    own = given.description or given.workflow.get("description")
-    does = own.strip() if isinstance(own, str) and own.strip() else f"Run the workflow {given.name}."
-    returns = [
-        f"- {field.key} ({type_words(field)}){': ' + field.description if field.description else ''}"
-        for field in interface.outputs
-    ]
-    return "\n".join([does, "", "Returns:", *returns]) if returns else does
 
 
 def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:

@@ -32,12 +32,9 @@ class ServedRequest:
     """A call of a served tool, as the function that answers it sees it.
 
     Attributes:
-        host: The host that does the work.
         root: The only folder from which files may be read; None over HTTP, where no file may.
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
-        show_secrets: Whether the user's config allows secret settings to be shown.
-        run_options: The options of each run and check.
     """
 
     host: Host
@@ -79,13 +76,7 @@ class ServedTool:
     """A tool that pflow serves.
 
     Attributes:
-        name: Its name on the wire.
-        title: Its name for people.
         description: What it does and when to call it, written for an agent.
-        input_schema: The JSON Schema of its arguments.
-        output_schema: The JSON Schema of its structured result.
-        claims: Its effects.
-        answer: Answers a call.
         bare: Whether its structured result is the `data` of the envelope alone, as `output_schema` says;
             a failure is the envelope in any case.
         reveals: Whether its answer is not redacted while the user's config allows secrets to be shown.
@@ -178,15 +169,9 @@ def _wrong_type(path: str, name: str, schema: _Schema, value: object) -> Iterato
 def selected(
     tools: Sequence[ServedTool], patterns: Sequence[str], *, read_only: bool = False
 ) -> tuple[ServedTool, ...]:
-    """Return the tools to serve.
+    """Return the tools with these names or patterns, such as `registry_*`; all if there are none.
 
-    Args:
-        tools: All tools.
-        patterns: Names, or patterns such as `registry_*`; all tools if there are none.
-        read_only: Whether to leave out those that may change something.
-
-    Raises:
-        PflowError: A pattern matches no tool.
+    Raises `PflowError` if one matches no tool.
     """
     names = [tool.name for tool in tools]
     for pattern in patterns:

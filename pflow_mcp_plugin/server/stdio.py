@@ -61,11 +61,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 def serve_stdio(server: Server[Any]) -> int:
     """Serve until the client closes standard input, or a signal ends the program.
 
-    Returns:
-        The exit code: 0, or 128 and the number of the signal.
-
-    Raises:
-        PflowError: Kind `usage`: a standard stream is closed.
+    Returns the exit code: 0, or 128 and the number of the signal.
     """
     for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
         if stream is None:  # closed by whoever started the program: another file may have its number by now

@@ -37,12 +37,7 @@ class WorkflowTool(Tool):
 
     @classmethod
     def of(cls, host: Host, served: ServedTool) -> WorkflowTool:
-        """Return a workflow as a tool.
-
-        Args:
-            host: The host that runs the workflow.
-            served: The workflow as pflow serves it.
-        """
+        """Return a workflow as a tool."""
         tool = cls(
             fn=_not_called,
             name=served.name,
@@ -66,12 +61,7 @@ class WorkflowTool(Tool):
     async def call(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Run the workflow, and return its outputs or the failure.
-
-        Args:
-            context: The request, as a low-level server receives it.
-            params: Its params: `arguments` are the inputs.
-        """
+        """Run the workflow, and return its outputs or the failure."""
         named = params.model_copy(update={"name": self.name})  # it may be mounted under another name
         return types.CallToolResult.model_validate(await self._handle(context, named), by_name=False)
 

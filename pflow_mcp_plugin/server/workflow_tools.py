@@ -240,18 +240,15 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
     if not run or len(run) > _LONGEST or not run.isprintable():
         raise PflowError(f"{shown(run)!r} is not a trace", kind="validation", suggestions=("Pass latest",))
     path = traces.find(run, owner=request.origin.owner)
-    return success({**_capped(traces.read(path)), "trace_file": str(path)})
-
-
-def _capped(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trace without the params, outputs and items of the steps that would make it too long."""
+    trace: Mapping[str, Any] = traces.read(path)
+    # Steps that would make it too long lose their params, outputs and items.
     steps: list[Any] = []
     left = _LARGEST
     for step in trace["steps"]:
         left -= len(str(step))
         large = {key: "..." for key in ("params", "outputs", "items") if key in step}
         steps.append(step if left > 0 else {**step, **large, "cut": True})
-    return {**trace, "steps": steps}
+    return success({**trace, "steps": steps, "trace_file": str(path)})
 
 
 _STEP = object_of(

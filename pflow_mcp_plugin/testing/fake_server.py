@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from pflow_mcp_plugin.exchange import CallResult, ToolCall
+from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.testing import pipe_relay
 from pflow_mcp_plugin.testing.tool_answers import ToolAnswers, ToolLike
 
@@ -135,7 +135,12 @@ class FakeServer:
                 answer = await anyio.to_thread.run_sync(self.answers.answer, call)
             except Exception as error:  # a test's tool may raise anything; the SDK would hide its message
                 raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from error
-            return mcp_types.CallToolResult.model_validate(_answered(answer))
+            data: dict[str, Any] = {"content": [*answer.content], "isError": answer.is_error}
+            if answer.has_structured:
+                data["structuredContent"] = answer.structured
+            return mcp_types.CallToolResult.model_validate(
+                {**data, "_meta": answer.meta} if answer.meta else data
+            )
 
         return Server(self._name, version=self._version, on_list_tools=list_tools, on_call_tool=call_tool)
 
@@ -146,10 +151,3 @@ def _listed(tool: Any) -> dict[str, Any]:
     if tool.output_schema is not None:
         given["outputSchema"] = tool.output_schema
     return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, **given}
-
-
-def _answered(result: CallResult) -> dict[str, Any]:
-    data: dict[str, Any] = {"content": [*result.content], "isError": result.is_error}
-    if result.has_structured:
-        data["structuredContent"] = result.structured
-    return {**data, "_meta": result.meta} if result.meta else data

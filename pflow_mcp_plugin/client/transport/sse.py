@@ -84,7 +84,19 @@ class SseTransport:
         """Read events until the stream ends, then fail every waiting request with the reason."""
         end: Exception = ClosedResourceError()
         try:
-            await self._take_events(opened)
+            async with self._http.answer("GET", self._server.url, headers={"accept": EVENTS}) as response:
+                self.status = response.status_code
+                if not is_event_stream(response):
+                    raise refusal(response, await read_beginning(response))
+                async with aclosing(read_events(response, self._http.limit)) as events:
+                    async for event in events:
+                        if event.event == "endpoint":
+                            self._endpoint = _endpoint(self._server.url, event.data)
+                            if not opened.done():
+                                opened.set_result(None)
+                        elif is_message(event):
+                            self._take(read_value(event.data))
+                            await self._incoming.room()
             end = RequestFailed(Exchange(cut=True))
             if not opened.done():
                 end = RequestFailed(
@@ -98,21 +110,6 @@ class SseTransport:
                     waiting.set_exception(end)
             self._incoming.end()
             self._ended = True
-
-    async def _take_events(self, opened: asyncio.Future[None]) -> None:
-        async with self._http.answer("GET", self._server.url, headers={"accept": EVENTS}) as response:
-            self.status = response.status_code
-            if not is_event_stream(response):
-                raise refusal(response, await read_beginning(response))
-            async with aclosing(read_events(response, self._http.limit)) as events:
-                async for event in events:
-                    if event.event == "endpoint":
-                        self._endpoint = _endpoint(self._server.url, event.data)
-                        if not opened.done():
-                            opened.set_result(None)
-                    elif is_message(event):
-                        self._take(read_value(event.data))
-                        await self._incoming.room()
 
     def _take(self, value: JSON) -> None:
         message = as_message(value, ())

@@ -174,7 +174,13 @@ class RequestLimits:
         with limit:
             body = await self._body(scope, receive, reply)
             if body is not None:
-                await self.app(scope, _replayed(body, receive), reply)
+                # The application gets the body that was read, and then whatever follows.
+                messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+                async def replay() -> Message:
+                    return messages.pop() if messages else await receive()
+
+                await self.app(scope, replay, reply)
         if not limit.cancelled_caught:
             return
         late = anyio.current_time() >= limit.deadline
@@ -233,16 +239,6 @@ class _Reply:
             await self._send({"type": "http.response.body", "body": event})
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that returns a body already read, and then whatever follows."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replay
-
-
 async def _busy(send: Send, reason: str) -> None:
     body = {"error": "unavailable", "error_description": reason}
     await answer(send, 503, body, {"retry-after": "1"})
@@ -256,8 +252,6 @@ class AppOptions:
     """Which requests the application accepts.
 
     Attributes:
-        address: Where it is served.
-        check: Checks tokens.
         allowed_hosts: What the header Host may name besides the address; without a port, on any port.
         allowed_origins: Origins of web pages that may send requests: `https://app.example.com`.
         max_request_size: Bytes of the largest request body.
@@ -295,8 +289,17 @@ def build_app(server: Server[Any], options: AppOptions) -> tuple[ASGIApp, Reques
         transport_security=allowed,
         custom_starlette_routes=routes,
     )
+
+    # GET and DELETE serve sessions, which are not kept here.
+    async def post_only(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == ENDPOINT and scope["method"] != "POST":
+            body = {"error": "method_not_allowed", "error_description": "Requests to this server are POST"}
+            await answer(send, 405, body, {"allow": "POST"})
+        else:
+            await sdk(scope, receive, send)
+
     limits = RequestLimits(
-        app=_post_only(sdk),
+        app=post_only,
         max_request_size=options.max_request_size,
         max_requests=options.max_requests,
         request_timeout=options.request_timeout,
@@ -358,16 +361,3 @@ def _resource_metadata(options: AppOptions) -> tuple[str, list[Route]] | None:
         scopes_supported=settings.required_scopes,
     )
     return str(build_resource_metadata_url(resource)), routes
-
-
-def _post_only(app: ASGIApp) -> ASGIApp:
-    """Refuse GET and DELETE: they serve sessions, which are not kept here."""
-
-    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == ENDPOINT and scope["method"] != "POST":
-            body = {"error": "method_not_allowed", "error_description": "Requests to this server are POST"}
-            await answer(send, 405, body, {"allow": "POST"})
-        else:
-            await app(scope, receive, send)
-
-    return handle

@@ -26,7 +26,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 
-from pflow_mcp_plugin.client.oauth.authorization_requests import Answer, AuthorizationRequests
+from pflow_mcp_plugin.client.oauth.authorization_requests import AuthorizationRequests
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
 from pflow_mcp_plugin.contract import Keeper, PflowError, RunOrigin
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable
@@ -246,7 +246,13 @@ class AuthorizationServer:
                         metadata = await requests.get(url)
                         if metadata.status == HTTPStatus.OK and metadata.content is not None:
                             key_set = await requests.get(self._key_url(metadata.content))
-                            return _signing_keys(key_set)
+                            keys = (key_set.content or {}).get("keys")
+                            if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
+                                raise KeysUnavailable("the authorization server has no valid key set")
+                            # Only these may have signed a token (RFC 7517, section 4.2).
+                            return tuple(
+                                it for it in keys if isinstance(it, dict) and it.get("use", "sig") == "sig"
+                            )
         except TimeoutError as error:
             raise KeysUnavailable(f"{self.issuer} does not answer") from error
         except NoAccessToken as error:
@@ -265,14 +271,6 @@ class AuthorizationServer:
         if not isinstance(url, str) or not _is_safe(url):
             raise KeysUnavailable(f"the metadata of {self.issuer} names no key set at an https URL")
         return url
-
-
-def _signing_keys(key_set: Answer) -> tuple[dict[str, Any], ...]:
-    keys = (key_set.content or {}).get("keys")
-    if not isinstance(keys, list) or len(keys) > _MOST_KEYS:
-        raise KeysUnavailable("the authorization server has no valid key set")
-    # Only these may have signed a token (RFC 7517, section 4.2).
-    return tuple(it for it in keys if isinstance(it, dict) and it.get("use", "sig") == "sig")
 
 
 def valid_issuer(issuer: str) -> str:
