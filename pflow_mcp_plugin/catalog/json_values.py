@@ -17,6 +17,9 @@ from typing import Any, cast
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.types import Tool
 
+_KINDS = (bool, Mapping, list, tuple)
+"""What equals nothing of another kind."""
+
 
 def is_same(one: object, other: object, most: int = sys.maxsize) -> bool:
     """Whether two JSON values are the same, however deeply nested: 1 is 1.0, but true is not 1.
@@ -39,17 +42,11 @@ def is_same(one: object, other: object, most: int = sys.maxsize) -> bool:
             if len(left) != len(right):
                 return False
             pairs.extend(zip(left, right, strict=True))
-        elif not _is_same_scalar(left, right):
+        elif isinstance(left, _KINDS) or isinstance(right, _KINDS):
+            return False  # Python's True == 1; the same object was seen above
+        elif left != right and (left == left or right == right):  # noqa: PLR0124 NaN is not equal to itself
             return False
     return True
-
-
-def _is_same_scalar(left: object, right: object) -> bool:
-    if isinstance(left, bool) or isinstance(right, bool):
-        return False  # Python's True == 1; the same object was seen by the caller
-    if isinstance(left, Mapping | list | tuple) or isinstance(right, Mapping | list | tuple):
-        return False
-    return left == right or (left != left and right != right)  # noqa: PLR0124 NaN is not equal to itself
 
 
 _DEPTH = 8
@@ -63,22 +60,20 @@ def excerpt(value: object, depth: int = _DEPTH) -> JSON:
     """Return a JSON value without what is too deeply nested, too long or too many; `...` stands for it."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[:_LETTERS] + _CUT
-    if isinstance(value, Mapping | list | tuple):
-        return _CUT if depth == 0 else _members(value, depth - 1)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+    if isinstance(value, Mapping | list | tuple) and depth == 0:
         return _CUT
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
-
-
-def _members(value: Mapping[str, object] | list[object] | tuple[object, ...], depth: int) -> JSON:
     if isinstance(value, Mapping):
         found: dict[str, JSON] = {
-            str(key)[:_LETTERS]: excerpt(each, depth)
+            str(key)[:_LETTERS]: excerpt(each, depth - 1)
             for key, each in itertools.islice(value.items(), _MEMBERS)
         }
         return {**found, _CUT: len(value) - _MEMBERS} if len(value) > _MEMBERS else found
-    listed = [excerpt(each, depth) for each in value[:_MEMBERS]]
-    return [*listed, _CUT] if len(value) > _MEMBERS else listed
+    if isinstance(value, list | tuple):
+        listed = [excerpt(each, depth - 1) for each in value[:_MEMBERS]]
+        return [*listed, _CUT] if len(value) > _MEMBERS else listed
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+        return _CUT
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 _SAFE = 2**53 - 1

@@ -180,7 +180,12 @@ def _entry(host: Host, words: Sequence[str]) -> Entry | Report:
     source = ToolSource(catalog(host), store)
     server = names[0]
     if server not in store.names():
-        raise _unknown_server(host, source, server, names[-1])
+        error = store.not_configured(server)
+        error.details["unknown"] = server
+        of_any = (source.of_tool(name, names[-1]) for name in store.names())
+        meant = [entry for entry in of_any if entry] or nearest_tools(host, server)
+        error.suggestions = tuple(f"Did you mean {call_of(entry)}?" for entry in meant) or error.suggestions
+        raise error
     if len(names) == 1 or not names[1]:
         if server in store.lent or not {"-h", "--help"}.isdisjoint(words):
             return list_tools(host, server)
@@ -247,17 +252,3 @@ def _retell(error: PflowError, as_typed: Callable[[str], str]) -> None:
         attrs.evolve(it, message=as_typed(it.message), suggestion=as_typed(it.suggestion))
         for it in error.problems
     )
-
-
-def _unknown_server(host: Host, source: ToolSource, server: str, tool: str) -> McpError:
-    """Return the error about a server that is not configured; suggests the tools that may be meant.
-
-    `tool` is the same as `server` if only one name was given.
-    """
-    store = server_store(host)
-    error = store.not_configured(server)
-    error.details["unknown"] = server
-    of_any = (source.of_tool(name, tool) for name in store.names())
-    meant = [entry for entry in of_any if entry] or nearest_tools(host, server)
-    error.suggestions = tuple(f"Did you mean {call_of(entry)}?" for entry in meant) or error.suggestions
-    return error

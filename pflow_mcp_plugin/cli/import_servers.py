@@ -37,7 +37,6 @@ _ACTIONS = {
     "skip": "skipped",
     "refuse": "refused",
 }
-_STEP = "Store it in the settings: pflow mcp import --secrets-to-settings"
 
 
 @click.command(epilog=_EPILOG)
@@ -173,17 +172,12 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         if insecure:
             host.report(insecure)
     host.refresh("mcp")
-    if not moved:
-        for warning in _kept_secrets(plan):
-            host.report(warning)
-
-
-def _kept_secrets(plan: ImportPlan) -> Iterator[Problem]:
-    for each in plan.servers:
+    for each in () if moved else plan.servers:
         for secret in each.secrets if each.is_stored else ():
             path = f"{server_schema.server_path(each.server.name)}.{secret.field}"
             message = f"{each.server.name} keeps the secret {secret.field} in the config in plain text"
-            yield advice(path, message, f"{_STEP} --force, or pflow settings set {secret.variable} -")
+            step = "Store it in the settings: pflow mcp import --secrets-to-settings --force"
+            host.report(advice(path, message, f"{step}, or pflow settings set {secret.variable} -"))
 
 
 def _error(plan: ImportPlan) -> PflowError | None:

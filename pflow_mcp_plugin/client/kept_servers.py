@@ -66,7 +66,18 @@ class KeptServers:
         try:
             yield share
         finally:
-            self._give_back(share)
+            with self._lock:
+                self._shares.remove(share)
+                in_use = {key for each in self._shares for key in each.used}
+                for key, launch in share.used.items():
+                    if key not in in_use:
+                        self._idle[key] = (time.monotonic(), launch)
+                for _, launch in list(self._idle.values())[:-MOST_IDLE]:
+                    self._end(launch, share.pool)
+                self._watch()
+                pool = self._without_pool()
+            if pool is not None:
+                pool.close()
 
     def close(self) -> None:
         """End the servers, as soon as no run uses any; a later share starts its own."""
@@ -98,20 +109,6 @@ class KeptServers:
                     if other.server.name == launch.server.name:  # with a config that has changed since
                         self._end(other, share.pool)
             return share.used[launch.key]
-
-    def _give_back(self, share: Share) -> None:
-        with self._lock:
-            self._shares.remove(share)
-            in_use = {key for each in self._shares for key in each.used}
-            for key, launch in share.used.items():
-                if key not in in_use:
-                    self._idle[key] = (time.monotonic(), launch)
-            for _, launch in list(self._idle.values())[:-MOST_IDLE]:
-                self._end(launch, share.pool)
-            self._watch()
-            pool = self._without_pool()
-        if pool is not None:
-            pool.close()
 
     def _end(self, launch: Launch, pool: Pool) -> None:
         del self._idle[launch.key]

@@ -93,12 +93,9 @@ def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
     while level:
         if depth > deepest:
             return True
-        level = [inner for value in level for inner in _members(value)]
+        containers = (value for value in level if isinstance(value, Mapping | list | tuple))
+        level = [
+            inner for each in containers for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
         depth += 1
     return False
-
-
-def _members(value: object) -> list[object]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return [*value] if isinstance(value, list | tuple) else []

@@ -68,11 +68,26 @@ def call_span(launch: Launch, call: ToolCall) -> Iterator[Callable[[CallResult],
             span.set_attribute("error.type", "tool_error")
             span.set_status(StatusCode.ERROR)
 
+    address: dict[str, str | int | None] = {}
+    if launch.server.url:  # the rest of the URL may contain secrets
+        parts = urlsplit(launch.server.url)
+        host = launch.redactor.text(parts.hostname or "")
+        address = {"server.address": host, "server.port": parts.port}
+    given: dict[str, str | int | None] = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": call.label,
+        "network.transport": _NETWORK.get(launch.server.transport, "tcp"),
+        "pflow.server": launch.server.name,
+        "pflow.node_id": call.node_id,
+        "pflow.run_id": call.run_id,
+        **address,
+    }
     with (
         traced.start_as_current_span(
             f"tools/call {call.label}",
             kind=SpanKind.CLIENT,
-            attributes=_call_attributes(launch, call),
+            attributes={key: value for key, value in given.items() if value},
             record_exception=False,
             set_status_on_exception=False,
         ) as span,
@@ -93,25 +108,6 @@ def carried_context() -> contextvars.Context:
 
         made.run(context.attach, trace.set_span_in_context(trace.get_current_span(), context.Context()))
     return made
-
-
-def _call_attributes(launch: Launch, call: ToolCall) -> dict[str, str | int]:
-    address: dict[str, str | int | None] = {}
-    if launch.server.url:  # the rest of the URL may contain secrets
-        parts = urlsplit(launch.server.url)
-        host = launch.redactor.text(parts.hostname or "")
-        address = {"server.address": host, "server.port": parts.port}
-    given: dict[str, str | int | None] = {
-        "mcp.method.name": "tools/call",
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": call.label,
-        "network.transport": _NETWORK.get(launch.server.transport, "tcp"),
-        "pflow.server": launch.server.name,
-        "pflow.node_id": call.node_id,
-        "pflow.run_id": call.run_id,
-        **address,
-    }
-    return {key: value for key, value in given.items() if value}
 
 
 @contextmanager

@@ -340,7 +340,11 @@ class AccessTokens:
         except KeysUnavailable:
             reason = "The keys of the authorization server cannot be fetched at the moment"
             return Refusal(error="temporarily_unavailable", reason=reason)
-        granted = _scopes(claims)
+        # `scope` (RFC 9068), or `scp`, as some servers call it
+        granted = claims.get("scope", claims.get("scp", ""))
+        if isinstance(granted, str):
+            granted = granted.split()
+        granted = [it for it in granted if isinstance(it, str)] if isinstance(granted, list) else []
         missing = [scope for scope in self.scopes if scope not in granted]
         if missing:
             reason = f"The token lacks the scope {', '.join(missing)}"
@@ -409,11 +413,3 @@ def _header(token: str) -> dict[str, Any]:
     if str(header.get("typ", "JWT")).lower() not in _TYPES:
         raise _Unusable("The token is not an access token")
     return header
-
-
-def _scopes(claims: Mapping[str, Any]) -> list[str]:
-    """Return the scopes of a token: `scope` (RFC 9068), or `scp`, as some servers call it."""
-    granted = claims.get("scope", claims.get("scp", ""))
-    if isinstance(granted, str):
-        return granted.split()
-    return [scope for scope in granted if isinstance(scope, str)] if isinstance(granted, list) else []
