@@ -15,14 +15,7 @@ import click
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
-from pflow_mcp_plugin.cli.dependencies import (
-    catalog,
-    current_launch,
-    lookup,
-    open_pool,
-    pins,
-    server_store,
-)
+from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, lookup, open_pool, pins, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config import server_schema

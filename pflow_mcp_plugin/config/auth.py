@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.config.field_checks import (
-    RULES,
-    advice,
-    checks_of,
-    fault,
-    fields,
-    join,
-    kind_of,
-)
+from pflow_mcp_plugin.config.field_checks import RULES, advice, checks_of, fault, fields, join, kind_of
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.config.field_checks import (
-        Check,
-    )
+    from pflow_mcp_plugin.config.field_checks import Check
     from pflow_mcp_plugin.contract import Problem
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 

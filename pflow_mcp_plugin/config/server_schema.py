@@ -29,9 +29,7 @@ from pflow_mcp_plugin.config.field_checks import (
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.config.field_checks import (
-        Check,
-    )
+    from pflow_mcp_plugin.config.field_checks import Check
     from pflow_mcp_plugin.contract import Problem
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.types import Transport

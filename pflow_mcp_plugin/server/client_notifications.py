@@ -175,17 +175,11 @@ class ProgressSender:
     async def _send_all(self) -> None:
         while (progress := self._latest) is not None:
             self._latest = None
-            done = self._growing(progress.done)
-            if done is not None:
+            done = progress.done
+            if done <= self._sent:
+                done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
+            if done > self._sent:  # floats may have none left before the next step
+                self._sent = done
                 message = self._redact(progress.message) if progress.message else None
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone
                     await self._session.report_progress(done, progress.total, message)
-
-    def _growing(self, done: float) -> float | None:
-        """Return a number greater than the last one; None if floats have none left before the next step."""
-        if done <= self._sent:
-            done = self._sent + (math.floor(self._sent) + 1 - self._sent) * _WITHIN
-            if done <= self._sent:
-                return None
-        self._sent = done
-        return done

@@ -17,13 +17,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from pflow_mcp_plugin.client.deadlines import retry_after
-from pflow_mcp_plugin.client.failures.evidence import (
-    Evidence,
-    failure,
-    invalid_json,
-    not_message,
-    too_large,
-)
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message, too_large
 from pflow_mcp_plugin.client.request_failures import (
     AnswerTooSlow,
     BadEndpoint,

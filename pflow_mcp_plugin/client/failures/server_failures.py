@@ -7,13 +7,7 @@ import re
 import signal
 from typing import TYPE_CHECKING, Any
 
-from pflow_mcp_plugin.client.failures.evidence import (
-    Evidence,
-    failure,
-    invalid_json,
-    not_message,
-    too_large,
-)
+from pflow_mcp_plugin.client.failures.evidence import Evidence, failure, invalid_json, not_message, too_large
 from pflow_mcp_plugin.client.failures.http_failures import advice
 from pflow_mcp_plugin.client.request_failures import Undelivered, in_words, leaves
 from pflow_mcp_plugin.client.server_process import runner

@@ -23,12 +23,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pflow_mcp_plugin.client.request_failures import (
-    AnswerTooSlow,
-    Exchange,
-    NotMessage,
-    RequestFailed,
-)
+from pflow_mcp_plugin.client.request_failures import AnswerTooSlow, Exchange, NotMessage, RequestFailed
 from pflow_mcp_plugin.client.transport.http_requests import (
     EVENTS,
     NETWORK_ERRORS,

@@ -10,9 +10,7 @@ import attrs
 
 from pflow_mcp_plugin.config import document_text, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import advice, kind_of
-from pflow_mcp_plugin.config.interchange import (
-    server_format,
-)
+from pflow_mcp_plugin.config.interchange import server_format
 from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
 from pflow_mcp_plugin.config.interchange.install_manifests import (
     bundle_references,

@@ -10,10 +10,7 @@ import attrs
 
 from pflow_mcp_plugin import secret_detection, storage, variable_references
 from pflow_mcp_plugin.config import auth, display, document_text, field_checks, server_schema
-from pflow_mcp_plugin.config.interchange import (
-    client_documents,
-    server_format,
-)
+from pflow_mcp_plugin.config.interchange import client_documents, server_format
 from pflow_mcp_plugin.config.interchange.client_documents import FileContent, ForeignServer
 from pflow_mcp_plugin.config.interchange.clients import Client
 from pflow_mcp_plugin.config.interchange.server_format import ServerWriting, Table, variable_name
