@@ -159,7 +159,7 @@ def _lent(host: Host, typed: Sequence[str], flags: server_input.Flags) -> Iterat
             # The call uses the connection that has listed the tools.
             known.kept = kept
             with kept.share(lambda _: None, lambda _: lambda _: None) as share:
-                (synced,) = sync([_LENT], known, share, lookup(host))
+                (synced,) = sync([_LENT], known, share.list_tools, lookup(host))
             if synced.error:
                 _retell(synced.error, as_typed)
                 raise synced.error

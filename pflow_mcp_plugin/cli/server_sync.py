@@ -22,11 +22,11 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.expansion import starts_at_once
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
-from pflow_mcp_plugin.discovery.lock_check import LockedLister, launch_refusal
+from pflow_mcp_plugin.discovery.lock_check import launch_refusal, list_locked
 from pflow_mcp_plugin.discovery.lock_file import LockFile
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
 from pflow_mcp_plugin.discovery.servers import with_startup_timeout
-from pflow_mcp_plugin.discovery.tool_sync import Lister, Synced
+from pflow_mcp_plugin.discovery.tool_sync import ListTools, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
@@ -134,23 +134,14 @@ def _asked(
     """Start servers, and return what became of the sync of each, by name."""
     known = known_servers(host.paths)
     with _progress(names) as on_done, open_pool(host) as pool:
-        patient = _Patient(pool, startup_timeout)
-        lister = LockedLister(patient, lock, known.store) if lock else patient
+
+        def list_tools(launch: Launch) -> Listing:
+            return pool.list_tools(with_startup_timeout(launch, startup_timeout))
+
+        ask: ListTools = partial(list_locked, list_tools, lock, known.store) if lock else list_tools
         settings = lookup(host)
-        found = sync_all(names, known, lister, settings, on_done=on_done, at_once=starts_at_once(settings))
+        found = sync_all(names, known, ask, settings, on_done=on_done, at_once=starts_at_once(settings))
     return {each.server: each for each in found}
-
-
-@attrs.frozen
-class _Patient:
-    """Lists the tools of servers that have so many seconds to start, None for those of their config."""
-
-    pool: Lister
-    startup_timeout: float | None
-
-    def list_tools(self, launch: Launch) -> Listing:
-        """Return the tools of a server."""
-        return self.pool.list_tools(with_startup_timeout(launch, self.startup_timeout))
 
 
 @contextmanager

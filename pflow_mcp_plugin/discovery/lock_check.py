@@ -26,7 +26,7 @@ from pflow_mcp_plugin.errors import McpError, Where
 if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_catalog import Catalog
     from pflow_mcp_plugin.config.server_store import ServerStore
-    from pflow_mcp_plugin.discovery.tool_sync import Lister
+    from pflow_mcp_plugin.discovery.tool_sync import ListTools
     from pflow_mcp_plugin.exchange import Launch, Listing
     from pflow_mcp_plugin.types import Server, Tool
 
@@ -153,27 +153,19 @@ def _refusal(server: str, found: Iterator[Problem]) -> McpError | None:
     return error
 
 
-@attrs.frozen
-class LockedLister:
-    """Asks servers for their tools, and refuses a server that is not what a lock file says.
+def list_locked(list_tools: ListTools, lock: LockFile, store: ServerStore, launch: Launch) -> Listing:
+    """Ask a server for its tools; differences from the lock file are an error of kind `validation`.
 
     A server whose launch differs is not even started.
     """
-
-    lister: Lister
-    lock: LockFile
-    store: ServerStore
-
-    def list_tools(self, launch: Launch) -> Listing:
-        """Ask a server for its tools; differences from the lock file are an error of kind `validation`."""
-        name = launch.server.name
-        server, locked = self.store.get(name), self.lock.servers.get(name)
-        if error := launch_refusal(self.lock, server):
-            raise error
-        listing = self.lister.list_tools(launch)
-        listed = (*listing.tools, *((READ_RESOURCE,) if listing.has_resources else ()))
-        tools = [tool for tool in listed if locked and tool.name in locked.tools]
-        now = locked_server(server, listing.info.version, tools)
-        if error := _refusal(name, differences(self.lock, {name: now}, whole=True)):
-            raise error
-        return listing
+    name = launch.server.name
+    server, locked = store.get(name), lock.servers.get(name)
+    if error := launch_refusal(lock, server):
+        raise error
+    listing = list_tools(launch)
+    listed = (*listing.tools, *((READ_RESOURCE,) if listing.has_resources else ()))
+    tools = [tool for tool in listed if locked and tool.name in locked.tools]
+    now = locked_server(server, listing.info.version, tools)
+    if error := _refusal(name, differences(lock, {name: now}, whole=True)):
+        raise error
+    return listing

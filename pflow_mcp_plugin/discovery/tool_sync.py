@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from time import perf_counter
-from typing import Protocol
 
 import attrs
 
@@ -27,13 +26,8 @@ from pflow_mcp_plugin.trust.tool_approval import task_only
 from pflow_mcp_plugin.trust.tool_difference import Changes, compare
 from pflow_mcp_plugin.types import plain_version
 
-
-class Lister(Protocol):
-    """The interface through which a tool sync asks servers for their tools; `client.Pool` implements it."""
-
-    def list_tools(self, launch: Launch) -> Listing:
-        """Ask a server for its tools during a tool sync; blocks."""
-        ...
+ListTools = Callable[[Launch], Listing]
+"""Asks a server for its tools, and blocks until it has answered, as `client.Pool.list_tools` does."""
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +86,7 @@ class Synced:
 def sync(
     names: Iterable[str],
     known: Servers,
-    pool: Lister,
+    list_tools: ListTools,
     lookup: Lookup,
     *,
     on_done: Callable[[Synced], None] = lambda _: None,
@@ -109,7 +103,7 @@ def sync(
     results: dict[str, Synced] = {}
     threads = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), at_once)), thread_name_prefix="sync")
     try:
-        tasks = [threads.submit(_sync_one, name, known, pool, lookup) for name in wanted]
+        tasks = [threads.submit(_sync_one, name, known, list_tools, lookup) for name in wanted]
         for task in as_completed(tasks):
             synced = task.result()
             results[synced.server] = synced
@@ -119,7 +113,7 @@ def sync(
     return [results[name] for name in wanted]
 
 
-def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced:
+def _sync_one(name: str, known: Servers, list_tools: ListTools, lookup: Lookup) -> Synced:
     started = perf_counter()
     redactor = Redactor()
     try:
@@ -127,7 +121,7 @@ def _sync_one(name: str, known: Servers, pool: Lister, lookup: Lookup) -> Synced
         approval = _Approval(ready, known)
         redactor.add(ready.secrets)
         known.pins.read(name)  # what cannot be compared is not started
-        listing = pool.list_tools(ready)
+        listing = list_tools(ready)
         before, found = known.catalog.save(name, listing, ready.fingerprint, approval.approve)
     except PflowError as error:
         return _failed(name, error, known, started)

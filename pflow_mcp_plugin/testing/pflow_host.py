@@ -255,7 +255,7 @@ def _tools(host: PflowHost, preset: str | ServerPreset, inputs: Mapping[str, str
         raise _failure(f"Preset {name} cannot be added", error, host.warnings) from error
     known = servers(host.host.paths)
     with open_pool(host.host) as pool:
-        (synced,) = sync([name], known, pool, host_lookup(host.host))
+        (synced,) = sync([name], known, pool.list_tools, host_lookup(host.host))
     if synced.error is not None:
         raise _failure(f"Preset {name} does not start", synced.error)
     server, content = known.store.get(name), known.catalog.file(name)

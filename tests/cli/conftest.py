@@ -18,7 +18,7 @@ from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
-from pflow_mcp_plugin.exchange import Launch, Listing
+from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -28,14 +28,6 @@ def _manager() -> pluggy.PluginManager:
     manager.add_hookspecs(mcp_hookspecs)
     manager.register(builtin, "mcp-presets")
     return manager
-
-
-@attrs.frozen
-class _Lister:
-    listing: Listing
-
-    def list_tools(self, launch: Launch) -> Listing:
-        return self.listing
 
 
 @attrs.define
@@ -73,7 +65,7 @@ class Desk:
     def sync(self, *tools: Tool, instructions: str = "") -> Synced:
         """Sync the server `a` of the config as if it had answered this; nothing is started."""
         listing = Listing(info=ServerInfo(instructions=instructions), tools=tools)
-        (result,) = sync(["a"], servers(self.paths), _Lister(listing), {}.get)
+        (result,) = sync(["a"], servers(self.paths), lambda _: listing, {}.get)
         assert result.error is None
         return result
 

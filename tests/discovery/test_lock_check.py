@@ -143,9 +143,9 @@ class Lister:
 
 def listed(known, lock, answer, server="demo"):
     pool = Lister(answer)
-    locked = lock_check.LockedLister(pool, lock, known.store)
     try:
-        return pool, locked.list_tools(Launch(server=known.store.get(server)))
+        launch = Launch(server=known.store.get(server))
+        return pool, lock_check.list_locked(pool.list_tools, lock, known.store, launch)
     except PflowError as error:
         return pool, error
 

@@ -42,7 +42,7 @@ def add(store, **tables):
 def run(store, catalog, answers, names=None, **others):
     pool = Lister(answers)
     known = Servers(store=store, catalog=catalog, pin_folder=catalog.folder.parent / "pins")
-    results = sync(names or list(answers), known, pool, {}.get, **others)
+    results = sync(names or list(answers), known, pool.list_tools, {}.get, **others)
     return pool, {synced.server: synced for synced in results}
 
 
@@ -152,6 +152,7 @@ def test_no_more_servers_are_asked_at_once_than_are_allowed(catalog, store):
         return listing("now")
 
     known = Servers(store=store, catalog=catalog, pin_folder=catalog.folder.parent / "pins")
-    found = sync(names, known, Lister(dict.fromkeys(names, answer)), lambda name: None, at_once=2)
+    pool = Lister(dict.fromkeys(names, answer))
+    found = sync(names, known, pool.list_tools, lambda name: None, at_once=2)
     assert [each.error for each in found] == [None] * 6
     assert most == 2

@@ -90,7 +90,7 @@ class Bench:
         env = {"LOG": str(self.log_file), **options.pop("env", {})}
         table = {"command": sys.executable, "args": [str(FAULTY), scenario], "env": env, **options}
         self.store.add({"odd": table})
-        (synced,) = sync(["odd"], servers(storage.default_paths()), self.pool, os.environ.get)
+        (synced,) = sync(["odd"], servers(storage.default_paths()), self.pool.list_tools, os.environ.get)
         return synced
 
     def runtime(self) -> Runtime:

@@ -45,7 +45,7 @@ def synced(tmp_path_factory):
     store, catalog = ServerStore(folder / "mcp-servers.toml"), Catalog(folder / "servers")
     store.add({server.name: server.config for server in SERVERS})
     known = Servers(store=store, catalog=catalog, pin_folder=folder / "pins")
-    return folder, sync(store.names(), known, Answers(), {}.get)
+    return folder, sync(store.names(), known, Answers().list_tools, {}.get)
 
 
 @pytest.fixture
