@@ -25,7 +25,10 @@ def inject(node: NodeRef, servers: Iterable[str] = ()) -> Mapping[str, object] |
     if isinstance(config, Mapping) and config.get("server_id") and config.get("tool_name"):
         extra = {EXTRA: True} if node.entry.interface.open else {}
         return {**_params(config["server_id"], config["tool_name"]), **extra}
-    found = naming.parse_node_type(node.type, servers) or _at_first_hyphen(node.type)
+    found = naming.parse_node_type(node.type, servers)
+    if found is None and node.type.startswith(naming.PREFIX):
+        server, _, tool = node.type.removeprefix(naming.PREFIX).partition("-")
+        found = (server, tool) if server and tool else None
     return _params(*found) if found else None
 
 
@@ -37,13 +40,6 @@ def used_tools(nodes: Iterable[NodeRef], servers: Iterable[str] = ()) -> dict[st
         if found := inject(node, known):
             used.setdefault(str(found[_SERVER]), set()).add(str(found[_TOOL]))
     return used
-
-
-def _at_first_hyphen(node_type: str) -> tuple[str, str] | None:
-    if not node_type.startswith(naming.PREFIX):
-        return None
-    server, _, tool = node_type.removeprefix(naming.PREFIX).partition("-")
-    return (server, tool) if server and tool else None
 
 
 def _params(server: object, tool: object) -> dict[str, object]:

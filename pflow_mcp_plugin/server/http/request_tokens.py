@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -58,13 +58,6 @@ class Refusal:
     def status(self) -> int:
         """The HTTP status of the answer."""
         return _STATUS.get(self.error, 401)
-
-
-class TokenCheck(Protocol):
-    """Checks the tokens of requests."""
-
-    async def check(self, token: str) -> AccessToken | Refusal:
-        """Return what a token allows, or why it is refused."""
 
 
 MOST_TOKENS = 64
@@ -396,6 +389,10 @@ class AccessTokens:
         if not isinstance(claims["sub"], str) or not claims["sub"]:
             raise _Unusable("The token names no subject")
         return claims
+
+
+TokenCheck = BearerToken | AccessTokens
+"""What checks the tokens of requests."""
 
 
 def _header(token: str) -> dict[str, Any]:
