@@ -157,6 +157,15 @@ class Catalog:
         rivals = self._rivals(self._claimed(server, tool.name))
         return next((it for it in rivals if (it.server, it.found.name) == (server, tool.name)), None)
 
+    def named(self, server: str, name: str) -> ToolRecord | None:
+        """Look up a tool by its server and raw name, or as in node types, also if the config renames it."""
+        record = self.tool(server, name)
+        if record is not None:
+            return record
+        node_type = naming.node_name(server, name)
+        record = self.find(node_type)
+        return record if record and (record.server, record.node) == (server, node_type) else None
+
     def records(self, server: str | None = None) -> Iterator[ToolRecord]:
         """Yield every tool, or those of one server, with its node type."""
         contents = [content for name in self.servers() if (content := self.file(name))]

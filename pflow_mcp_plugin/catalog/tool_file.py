@@ -66,6 +66,13 @@ class Head(ByFields):
     withheld: Mapping[str, str] = attrs.field(factory=dict)
     unapproved: str = ""
 
+    def missed(self, tool: str) -> tuple[str, str]:
+        """Return the raw name of a tool, and in words when a sync missed it; empty if none did."""
+        raw = next((name for name in self.gone if tool in (name, naming.slug(name))), None)
+        if raw is None:
+            return tool, ""
+        return raw, f": it no longer existed when the server was synced at {self.gone[raw]}"
+
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolFile(Head):

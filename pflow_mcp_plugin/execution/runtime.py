@@ -160,15 +160,6 @@ class Runtime:
         text = json.dumps([launch.key, sorted(environment.items())])
         return sha256(text.encode()).hexdigest()
 
-    def record(self, server: str, tool: str) -> ToolRecord | None:
-        """Return what the runtime knows of a tool from the last sync, by its raw name or as in node types."""
-        named = self._catalog.tool(server, tool)
-        if named is not None:
-            return named
-        node_type = naming.node_name(server, tool)
-        found = self._catalog.find(node_type)
-        return found if found and (found.server, found.node) == (server, node_type) else None
-
     def target(self, server: str, tool: str) -> Target:
         """Return the target for a tool, resolved once for each run.
 
@@ -176,7 +167,7 @@ class Runtime:
         """
         with self._lock:
             if (server, tool) not in self._targets:
-                ready, record = self._launch(server), self.record(server, tool)
+                ready, record = self._launch(server), self._catalog.named(server, tool)
                 if record is not None:
                     target = self._of_record(ready, record)
                 elif content := self._catalog.file(server):
@@ -330,10 +321,7 @@ def _gone(synced: ToolFile, tool: str) -> McpError:
 
     from pflow_mcp_plugin.execution.result import gone
 
-    raw = next((name for name in synced.gone if tool in (name, naming.slug(name))), tool)
-    when = ""
-    if raw in synced.gone:
-        when = f": it no longer existed when the server was synced at {synced.gone[raw]}"
+    raw, when = synced.missed(tool)
     known = [each.name for each in synced.tools if each.name not in synced.new]
     near = get_close_matches(raw, known, n=1)
     return gone(Where(server=synced.server, tool=raw, phase="call"), when, *near)

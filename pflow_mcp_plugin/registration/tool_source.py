@@ -64,7 +64,7 @@ class ToolSource(NodeSource):
 
     def of_tool(self, server: str, tool: str) -> Entry | None:
         """Return the source's entry of a tool by its server and raw name, or as its node's type spells it."""
-        record = self._record(server, tool)
+        record = self._catalog.named(server, tool)
         return None if record is None else self._entry(record)
 
     def entries(self) -> Iterator[Entry]:
@@ -113,7 +113,7 @@ class ToolSource(NodeSource):
 
     def missing_tool(self, server: str, tool: str) -> Problem:
         """Explain why the source has no entry of a configured server's tool, with the next step."""
-        problem = self._unusable(server) or self._lacking(server, self._record(server, tool))
+        problem = self._unusable(server) or self._lacking(server, self._catalog.named(server, tool))
         if problem:
             return problem
         from shlex import quote
@@ -262,14 +262,6 @@ class ToolSource(NodeSource):
             return None
         return _problem(f"Server {server} is disabled", self._store.enabling_step(server))
 
-    def _record(self, server: str, tool: str) -> ToolRecord | None:
-        named = self._catalog.tool(server, tool)
-        if named is not None:
-            return named
-        node_type = naming.node_name(server, tool)
-        record = self._catalog.find(node_type)  # it may be renamed
-        return record if record and (record.server, record.node) == (server, node_type) else None
-
     def _lacking(self, server: str, record: ToolRecord | None) -> Problem | None:
         """Return why a usable server's tool is not a node though it may exist, None if it does not."""
         unsynced = self.unsynced(server)
@@ -290,11 +282,9 @@ class ToolSource(NodeSource):
 
     def _no_tool(self, server: str, tool: str, near: str) -> Problem:
         head = self._catalog.head(server)
-        gone = dict(head.gone) if head else {}
-        raw = next((name for name in gone if tool in (name, naming.slug(name))), None)
-        when = f": it no longer existed when the server was synced at {gone[raw]}" if raw else ""
+        raw, when = head.missed(tool) if head else (tool, "")
         step = f"Did you mean {near}?" if near else f"See its tools: pflow mcp tools {server}"
-        return _problem(f"Tool {raw or tool} not found on server {server}{when}", step)
+        return _problem(f"Tool {raw} not found on server {server}{when}", step)
 
     def _old_type(self, node_id: str, metadata: JSONObject) -> str | None:
         server_id, tool = str(metadata.get("server_id", "")), metadata.get("tool_name")
