@@ -13,7 +13,6 @@ import pytest
 from pflow_mcp_plugin.cli.auth import auth
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Tokens
 from pflow_mcp_plugin.config.locations import sign_in_folder
-from pflow_mcp_plugin.errors import McpError
 
 WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\n'
 PERSON = f'{WEB}auth = {{ type = "oauth" }}\n'
@@ -242,13 +241,6 @@ def test_a_server_with_mistakes_is_shown_with_them_beside_the_others(desk, signe
         ("web", "ready"),
         ("bad", "has_mistakes"),
     ]
-
-
-def test_an_unknown_server_is_answered_with_the_nearest(desk):
-    desk.write(PERSON)
-    with pytest.raises(McpError, match="Server wep not configured") as caught:
-        desk.run(auth, "wep")
-    assert caught.value.suggestions == ("Did you mean web?",)
 
 
 PROGRAM = """

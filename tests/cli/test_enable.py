@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pflow_mcp_plugin.cli.configured_servers import disable, enable
+from pflow_mcp_plugin.cli.approve import approve, diff
+from pflow_mcp_plugin.cli.audit import audit
+from pflow_mcp_plugin.cli.auth import auth, logout
+from pflow_mcp_plugin.cli.configured_servers import disable, enable, remove
+from pflow_mcp_plugin.cli.server_health import logs
+from pflow_mcp_plugin.cli.server_health import test as cli_test
+from pflow_mcp_plugin.cli.sync import sync
+from pflow_mcp_plugin.cli.tools import tools
 from pflow_mcp_plugin.errors import McpError
 
 TWO = '# mine\n[mcpServers.clock]\ncommand = "a"\n[mcpServers.web]\ntype = "http"\nurl = "https://example.com"\n'
@@ -38,3 +45,11 @@ def test_of_several_all_are_switched_or_none(desk):
         desk.run(disable, "clock", "wbe")
     assert caught.value.suggestions == ("Did you mean web?",)
     assert "disabled" not in desk.raw()["mcpServers"]["clock"]
+
+
+@pytest.mark.parametrize("command", [approve, audit, auth, cli_test, diff, logout, logs, remove, sync, tools])
+def test_every_command_answers_an_unknown_server_with_the_nearest(desk, command):
+    desk.write(TWO)
+    with pytest.raises(McpError, match="Server clok not configured in ") as caught:
+        desk.run(command, "clok")
+    assert caught.value.suggestions == ("Did you mean clock?",)

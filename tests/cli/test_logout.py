@@ -17,7 +17,6 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage import CorruptFile
 
 WEB = '[mcpServers.web]\ntype = "http"\nurl = "https://example.com/mcp"\nauth = { type = "oauth" }\n'
@@ -285,13 +284,6 @@ def test_a_sign_in_that_another_process_refreshes_stays_and_that_is_an_error(des
 def test_a_name_or_all_must_be_given_and_not_both(desk, arguments):
     with pytest.raises(click.UsageError, match="Give a NAME"):
         desk.run(logout, *arguments)
-
-
-def test_an_unknown_server_is_answered_with_the_nearest(desk):
-    desk.write(WEB)
-    with pytest.raises(McpError, match="Server wep not configured") as caught:
-        desk.run(logout, "wep")
-    assert caught.value.suggestions == ("Did you mean web?",)
 
 
 KEYRING = """

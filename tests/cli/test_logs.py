@@ -9,7 +9,6 @@ import pytest
 from pflow_mcp_plugin.cli.server_health import logs
 from pflow_mcp_plugin.client.server_process import StderrFiles
 from pflow_mcp_plugin.config.locations import stderr_folder
-from pflow_mcp_plugin.errors import McpError
 
 
 @pytest.fixture
@@ -40,9 +39,3 @@ def test_of_a_server_without_any_it_says_what_is_kept_and_where(desk):
     assert shown.startswith("No stderr of server clock is kept. ")
     assert str(stderr_folder(desk.paths) / "clock") in shown
     assert "pflow mcp test clock; " in shown
-
-
-def test_an_unknown_server_is_answered_with_the_nearest(desk):
-    desk.write('[mcpServers.clock]\ncommand = "a"\n')
-    with pytest.raises(McpError, match="Server clok not configured"):
-        desk.run(logs, "clok")

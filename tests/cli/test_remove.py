@@ -27,14 +27,6 @@ def test_config_and_tools_of_a_server_go_and_the_registry_is_told(desk):
     assert report.render() == "Removed server clock and its tools"
 
 
-def test_an_unknown_server_is_answered_with_the_nearest(desk):
-    desk.write(TWO)
-    with pytest.raises(McpError) as caught:
-        desk.run(remove, "clok")
-    assert caught.value.message.startswith("Server clok not configured in ")
-    assert caught.value.suggestions == ("Did you mean clock?",)
-
-
 def test_tools_of_a_server_that_was_taken_out_by_hand_can_be_removed(desk):
     catalog(desk).save("gone", Listing(info=ServerInfo()), "sha256:1")
     assert desk.run(remove, "gone").data["forgot_tools"]

@@ -42,11 +42,6 @@ def test_a_server_that_does_not_start_is_exit_code_3_with_the_phase(desk):
     assert report.error.where.phase in ("start", "handshake")
 
 
-def test_a_name_that_is_not_configured_is_said(desk):
-    with pytest.raises(McpError):
-        desk.run(testing.test, "demo")
-
-
 async def well(request: Request, reply: Reply) -> bool:
     return False
 

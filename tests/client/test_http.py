@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from http_server import FaultServer, Reply, Request
@@ -15,86 +12,9 @@ from http_server import FaultServer, Reply, Request
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.client.connection import Connection, _State
 from pflow_mcp_plugin.client.transport.http_requests import request_headers
-from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed, DeadlineExceeded, Where
+from pflow_mcp_plugin.errors import CallFailed, DeadlineExceeded, Where
 from pflow_mcp_plugin.exchange import Launch, ToolCall
 from pflow_mcp_plugin.types import Server
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-@pytest.fixture
-def answering() -> Iterator[Callable[[Answer], Launch]]:
-    """Start an HTTP server that answers every request with the given function."""
-    servers = []
-
-    def start(answer: Answer) -> Launch:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                answer(self)
-
-            def log_message(self, *args: object) -> None:
-                """Say nothing."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        return Launch(
-            server=Server(name="web", transport="http", url=f"http://127.0.0.1:{server.server_port}/mcp")
-        )
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-def _status(code: int, body: bytes = b"", **headers: str) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(code)
-        for name, value in {"content-length": str(len(body)), **headers}.items():
-            handler.send_header(name.replace("_", "-"), value)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("code", "words", "action"),
-    [
-        (401, "not logged in", "auth_failed"),
-        (403, "access denied", "auth_failed"),
-        (404, "no MCP endpoint", "resource_missing"),
-        (429, "too many requests", "rate_limited"),
-        (500, "HTTP 500", "error"),
-    ],
-)
-def test_a_status_is_kept_and_told(
-    pool: Pool, answering: Callable[[Answer], Launch], code: int, words: str, action: str
-) -> None:
-    launch = answering(_status(code, b"sorry", retry_after="99"))
-    with pytest.raises(ConnectionFailed, match=words) as caught:
-        pool.info(launch)
-    assert caught.value.facts["status"] == code
-    assert caught.value.facts["body"] == "sorry"
-    assert caught.value.retry_after == 99
-    assert caught.value.action == action
-
-
-def test_an_answer_that_breaks_off_is_a_failure_of_its_own(
-    pool: Pool, answering: Callable[[Answer], Launch]
-) -> None:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.send_header("content-type", "application/json")
-        handler.send_header("content-length", "100")
-        handler.end_headers()
-        handler.wfile.write(b"{")
-        handler.close_connection = True
-
-    with pytest.raises(ConnectionFailed, match="broke off"):
-        pool.info(answering(answer))
 
 
 @pytest.mark.servers

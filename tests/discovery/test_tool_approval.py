@@ -19,26 +19,6 @@ def test_a_tool_as_it_was_approved_may_be_used():
     assert withheld(attrs.evolve(RECORD, launch=None), attrs.evolve(SERVER, command="y")) is None
 
 
-def test_a_tool_that_hides_text_is_withheld_with_the_reason_and_the_way_to_approve_it():
-    problem = withheld(HIDING, SERVER)
-    assert problem.message == "Tool b of server a hides text that nobody approved: description"
-    assert "pflow mcp diff a" in problem.suggestion
-    assert problem.suggestion.endswith("pflow mcp approve a b")
-    assert (problem.severity, problem.kind) == ("error", "validation")
-
-
-def test_a_server_that_is_not_approved_is_approved_as_a_whole():
-    problem = withheld(attrs.evolve(HIDING, is_server_withheld=True), SERVER)
-    assert problem.message.startswith("Server a is not approved as it is now: ")
-    assert problem.suggestion.endswith("pflow mcp approve a")
-
-
-def test_a_server_that_is_started_in_another_way_is_to_be_synced():
-    problem = withheld(RECORD, attrs.evolve(SERVER, command="y"))
-    assert problem.message == "Server a is now started by y; its tools were approved for x"
-    assert problem.suggestion == "Run: pflow mcp sync a"
-
-
 def test_auto_withholds_nothing():
     assert withheld(HIDING, attrs.evolve(SERVER, trust="auto", command="y")) is None
 

@@ -139,30 +139,47 @@ def test_row_66_a_refused_refresh_token_ends_no_later_login(realm, fails, call):
     assert call() == "done"
 
 
-@pytest.mark.parametrize("status", [500, 503, 429])
-def test_row_67_a_failing_authorization_server_ends_no_login(realm, fails, call, status):
+@pytest.mark.parametrize(
+    ("status", "content", "words"),
+    [
+        (500, {"error": "invalid_grant"}, "answered HTTP 500"),
+        (503, {"error": "invalid_grant"}, "answered HTTP 503"),
+        (429, {}, "answered HTTP 429"),
+        (200, {}, ""),
+        (200, ["?"], ""),
+        (200, {"access_token": "a b"}, ""),
+    ],
+)
+def test_row_67_a_failing_authorization_server_ends_no_login(realm, fails, call, status, content, words):
     before = realm.sign_in(expires_in=-1).tokens
-    realm.answers.append((status, {"error": "invalid_grant"}))
+    realm.answers.append((status, content))
     failure = fails()
-    assert f"answered HTTP {status}" in failure.message
+    assert words in failure.message
     assert (failure.action, failure.retryable) == ("error", True)
     assert failure.suggestions == ("try again later; the login is kept",)
     assert realm.stored() == before
     assert call() == "done"
 
 
-def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_login(realm, fails, call):
+async def trickle(request, reply):
+    await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+    for _ in range(100):
+        await reply.raw(b" ")
+        await asyncio.sleep(0.1)
+
+
+async def reset(request, reply):
+    reply.reset()
+
+
+@pytest.mark.parametrize(("script", "words"), [(trickle, "it did not answer within 1 s"), (reset, "")])
+def test_row_68_an_authorization_server_that_does_not_finish_its_answer_ends_no_login(
+    realm, fails, call, script, words
+):
     before = realm.sign_in(expires_in=-1).tokens
-
-    async def trickle(request, reply):
-        await reply.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
-        for _ in range(100):
-            await reply.raw(b" ")
-            await asyncio.sleep(0.1)
-
-    realm.scripts["/odd/token"] = trickle
+    realm.scripts["/odd/token"] = script
     failure = fails(realm.launch(timeout=1))
-    assert "/odd/token could not be asked: it did not answer within 1 s" in failure.message
+    assert f"/odd/token could not be asked: {words}" in failure.message
     assert failure.suggestions == ("try again later; the login is kept",)
     assert realm.stored() == before
     realm.scripts.clear()
@@ -261,29 +278,41 @@ def test_row_73_an_endpoint_of_an_unsafe_scheme_is_refused_by_name(realm, fails,
     assert realm.forms == []
 
 
-def test_row_75_a_scope_that_was_not_granted_is_named_before_anything_is_sent(realm, fails):
+def test_row_75_a_scope_that_was_not_granted_is_named_before_anything_is_sent(realm, fails, call):
     realm.sign_in()
-    failure = fails(realm.launch({"type": "oauth", "scopes": ["read", "write"]}))
-    assert failure.message == "Server web: the scope write was not granted"
-    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write")
-    assert failure.suggestions == ("run: pflow mcp login web --scope write",)
+    failure = fails(realm.launch({"type": "oauth", "scopes": ["read", "write", "admin"]}))
+    assert failure.message == "Server web: the scope write admin was not granted"
+    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write admin")
+    assert failure.suggestions == ("run: pflow mcp login web --scope write --scope admin",)
     assert realm.server.requests == []
+    assert call(realm.launch({"type": "oauth", "scopes": ["read", "offline_access"]})) == "done"
 
 
-def test_row_75_a_scope_that_a_tool_needs_is_named_and_the_call_sent_once(realm, fails):
+@pytest.mark.parametrize(
+    ("is_machine", "scope", "step"),
+    [
+        (False, "a b", "run: pflow mcp login web --scope a --scope b"),
+        (False, "a;rm", "run: pflow mcp login web --scope 'a;rm'"),
+        (True, "files:write", "add files:write to scopes in auth of server web"),
+    ],
+)
+def test_row_75_a_scope_that_a_tool_needs_is_named_and_the_call_sent_once(
+    realm, fails, is_machine, scope, step
+):
     async def more(request, reply):
         if request.rpc != "tools/call":
             return await realm.server._answer(request, reply)
-        return await reply.status(403, www_authenticate='Bearer error="insufficient_scope", scope="write"')
+        challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+        return await reply.status(403, www_authenticate=challenge)
 
     realm.sign_in()
     realm.scripts["/mcp"] = more
-    failure = fails()
-    assert failure.message.endswith("(HTTP 403): it needs the scope write")
-    assert (failure.action, failure.facts["scope"]) == ("auth_failed", "write")
-    assert failure.suggestions == ("run: pflow mcp login web --scope write",)
+    failure = fails(realm.machine() if is_machine else realm.launch())
+    assert failure.message.endswith(f"(HTTP 403): it needs the scope {scope}")
+    assert (failure.action, failure.facts["scope"]) == ("auth_failed", scope)
+    assert failure.suggestions == (step,)
     assert realm.count("tools/call") == 1
-    assert realm.forms == []
+    assert len(realm.forms) == is_machine
 
 
 @pytest.mark.parametrize("path", ["/.well-known/oauth-authorization-server", "/odd/token"])

@@ -22,33 +22,6 @@ ACT = ToolCall(server="web", tool="act")
 
 
 @pytest.mark.parametrize(
-    ("is_machine", "scope", "step"),
-    [
-        (False, "files:write", "run: pflow mcp login web --scope files:write"),
-        (False, "a b", "run: pflow mcp login web --scope a --scope b"),
-        (False, "a;rm", "run: pflow mcp login web --scope 'a;rm'"),
-        (True, "files:write", "add files:write to scopes in auth of server web"),
-    ],
-)
-def test_a_missing_scope_is_named_with_how_to_get_it(realm, pool, is_machine, scope, step):
-    async def more(request, reply):
-        if request.rpc != "tools/call":
-            return await realm.server._answer(request, reply)
-        challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
-        return await reply.status(403, www_authenticate=challenge)
-
-    realm.sign_in()
-    realm.scripts["/mcp"] = more
-    with pytest.raises(McpError) as failure:
-        pool.call(realm.machine() if is_machine else realm.launch(), ACT)
-    assert f"it needs the scope {scope}" in failure.value.message
-    assert (failure.value.action, failure.value.exit_code) == ("auth_failed", 3)
-    assert failure.value.facts["scope"] == scope
-    assert failure.value.suggestions == (step,)
-    assert realm.count("tools/call") == 1
-
-
-@pytest.mark.parametrize(
     ("challenge", "offered"), [({}, False), ({"www_authenticate": "Bearer scope=a"}, True)]
 )
 def test_a_login_is_offered_for_a_refusal_only_if_a_scope_is_missing(realm, pool, challenge, offered):

@@ -224,12 +224,6 @@ def test_credentials_that_are_refused_are_told_without_them(realm, pool):
     assert "planted" not in repr(failure.value) + repr(failure.value.to_dict())
 
 
-def test_another_authorization_server_than_the_config_names_gets_nothing(realm, pool):
-    with pytest.raises(McpError, match=r"not https://login\.example\.com, which issuer in auth names"):
-        pool.call(realm.machine(issuer="https://login.example.com"), ACT)
-    assert realm.forms == []
-
-
 def test_a_scope_that_is_added_to_the_config_is_requested(realm, call):
     assert call(realm.machine(scopes=["read"])) == "done"
     assert call(realm.machine(scopes=["read"])) == "done"

@@ -19,36 +19,6 @@ def test_without_a_login_nothing_is_sent(realm, pool):
     assert realm.server.requests == []
 
 
-def test_a_login_at_another_issuer_than_the_config_names_is_not_used(realm, pool):
-    realm.sign_in()
-    auth = {"type": "oauth", "issuer": "https://login.example.com"}
-    assert "nobody is signed in" in refused(pool, realm.launch(auth)).message
-    assert realm.server.requests == []
-
-
-def test_a_login_that_cannot_be_read_is_told_with_its_file(realm, pool):
-    realm.sign_in()
-    (file,) = realm.folder.glob("*.json")
-    for content in ("{", '{"server": "planted"}', '{"schema_version": 2}'):
-        file.write_text(content)
-        failure = refused(pool, realm.launch())
-        assert failure.message.startswith(f"Server web: its sign-in could not be read: {file}")
-        assert (failure.action, failure.exit_code) == ("auth_failed", 3)
-        assert failure.suggestions == ("Upgrade pflow" if "2" in content else "run: pflow mcp login web",)
-        assert file.read_text() == content
-
-
-def test_a_login_at_another_url_is_named_and_not_used(realm, pool):
-    sign_in = realm.sign_in()
-    (realm.folder / "0-1.json").write_text("{")  # the file of another one hides nothing
-    other = attrs.evolve(realm.launch().server, url=realm.server.url(path="/other"))
-    failure = refused(pool, attrs.evolve(realm.launch(), server=other))
-    where = f"its last login was at {realm.server.url()}, with {realm.issuer}, and is good there only"
-    assert where in failure.message
-    assert realm.server.requests == []
-    assert realm.stored() == sign_in.tokens
-
-
 def test_tokens_that_cannot_be_stored_are_good_for_this_run(realm, pool, warnings_seen):
     realm.sign_in(expires_in=-10)
     (file,) = realm.folder.glob("*.json")
@@ -59,33 +29,6 @@ def test_tokens_that_cannot_be_stored_are_good_for_this_run(realm, pool, warning
     assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
     assert [form["refresh_token"] for form in realm.forms] == ["planted-refresh-0", "planted-refresh-1"]
     assert not any("planted" in line for line in warnings_seen)
-
-
-def test_no_refresh_token_is_spent_where_its_successor_could_not_be_stored(realm, pool, disk):
-    before = realm.sign_in(expires_in=-10).tokens
-    disk.full = True
-    failure = refused(pool, realm.launch())
-    assert "a new token could not be stored, so that none was requested: " in failure.message
-    assert "no space left" in failure.message
-    assert (failure.action, failure.exit_code, failure.ran) == ("auth_failed", 3, "not ran")
-    assert failure.suggestions == ("make room for it, or correct its permissions; the login is kept",)
-    assert realm.forms == []
-    disk.full = False
-    assert realm.stored() == before
-    assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
-    assert sorted(path.suffix for path in realm.folder.iterdir()) == [".json", ".lock"]
-
-
-def test_what_could_not_be_stored_is_stored_at_the_end_of_the_run(realm, disk, warnings_seen):
-    realm.sign_in(expires_in=-10)
-
-    realm.on_token = disk.fill
-    with Pool(warnings_seen.append, sign_in_folder=realm.folder) as pool:
-        assert pool.call(realm.launch(), ACT).content[0]["text"] == "done"
-        disk.full = False
-        assert realm.stored().refresh == "planted-refresh-0"
-    assert warnings_seen[0].endswith("; unless it can at the end, run: pflow mcp login web")
-    assert realm.stored().refresh == "planted-refresh-1"
 
 
 def test_what_could_not_be_stored_takes_the_place_of_no_login_that_was_made_meanwhile(

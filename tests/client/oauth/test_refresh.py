@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import attrs
 import pytest
 from scripted_realm import ACT, refused
 
 from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.oauth.sign_in_state import Registration, Tokens
+from pflow_mcp_plugin.client.oauth.sign_in_state import Registration
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import ToolCall
@@ -34,62 +31,6 @@ def test_after_a_restart_an_expired_token_is_refreshed_at_the_discovered_endpoin
     assert realm.stored().scopes == ("read",)
     (file,) = realm.folder.glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize(
-    ("status", "content"),
-    [
-        (503, {}),
-        (500, {"error": "invalid_grant"}),
-        (429, {}),
-        (200, {}),
-        (200, ["?"]),
-        (200, {"access_token": "a b"}),
-    ],
-)
-def test_what_may_pass_keeps_the_tokens_and_the_next_run_works(realm, pool, status, content):
-    before = realm.sign_in(expires_in=-10).tokens
-    realm.answers.append((status, content))
-    failure = refused(pool, realm.launch())
-    assert (failure.exit_code, failure.ran, failure.retryable, failure.action) == (
-        3,
-        "not ran",
-        True,
-        "error",
-    )
-    assert "try again later; the login is kept" in str(failure.suggestions)
-    assert realm.stored() == before
-    with Pool(pytest.fail, sign_in_folder=realm.folder) as next_run:
-        assert next_run.call(realm.launch(), ACT).content[0]["text"] == "done"
-
-
-def test_an_authorization_server_that_hangs_up_or_never_answers_keeps_the_tokens(realm, pool):
-    before = realm.sign_in(expires_in=-10).tokens
-
-    async def reset(request, reply):
-        reply.reset()
-
-    async def silent(request, reply):
-        pass
-
-    for script, words in ((reset, "could not be asked"), (silent, "did not answer within 0.5 s")):
-        realm.scripts["/odd/token"] = script
-        failure = refused(pool, realm.launch(timeout=0.5))
-        assert words in failure.message
-        assert realm.stored() == before
-
-
-def test_a_refresh_token_that_was_refused_ends_the_login(realm, pool):
-    realm.sign_in(expires_in=-10)
-    realm.refresh = "another"
-    failure = refused(pool, realm.launch())
-    assert failure.message.startswith("Server web: the login has ended: the token endpoint ")
-    assert (failure.action, failure.exit_code, failure.ran) == ("auth_failed", 3, "not ran")
-    assert failure.suggestions == ("run: pflow mcp login web",)
-    assert realm.stored() is None
-    assert refused(pool, realm.launch()).message == "Server web: the login has ended"
-    assert len(realm.forms) == 1
-    assert [request.target for request in realm.server.requests] == ["/odd/token"]
 
 
 @pytest.mark.parametrize("code", ["invalid_client", "invalid_scope", "unauthorized_client"])
@@ -137,34 +78,6 @@ def test_a_refusal_without_an_error_of_oauth_keeps_the_tokens_and_says_so(
         assert pool.call(visitor.launch(), read).content[0]["text"] == "the note"
 
 
-def test_a_refusal_ends_no_login_that_was_made_meanwhile(realm, pool):
-    sign_in = realm.sign_in(expires_in=-10)
-    realm.answers.append((400, {"error": "invalid_grant"}))
-    later = attrs.evolve(sign_in, tokens=Tokens(access="later", refresh="of-the-later-login"))
-    realm.on_token = lambda: realm.store.write(realm.key, later)
-    refused(pool, realm.launch())
-    assert realm.stored().refresh == "of-the-later-login"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "missing"),
-    [(["read"], ""), (["read", "offline_access"], ""), (["read", "write", "admin"], "write admin")],
-)
-def test_a_scope_of_the_config_that_was_not_granted_is_named_before_anything_is_sent(
-    realm, pool, wanted, missing
-):
-    realm.sign_in()
-    launch = realm.launch({"type": "oauth", "scopes": wanted})
-    if not missing:
-        assert pool.call(launch, ACT).content[0]["text"] == "done"
-        return
-    failure = refused(pool, launch)
-    assert failure.message == f"Server web: the scope {missing} was not granted"
-    assert (failure.action, failure.exit_code, failure.facts["scope"]) == ("auth_failed", 3, missing)
-    assert failure.suggestions == ("run: pflow mcp login web --scope write --scope admin",)
-    assert realm.server.requests == []
-
-
 @pytest.mark.parametrize(("granted", "wanted"), [(("read",), "write"), ((), "wrote")])
 def test_a_scope_that_the_authorization_server_does_not_name_is_told_with_those_that_it_names(
     realm, pool, granted, wanted
@@ -186,38 +99,6 @@ def test_a_scope_that_may_have_been_granted_is_not_missed(realm, pool):
     realm.sign_in(authorization_server=known, tokens=attrs.evolve(sign_in.tokens, scopes=()))
     launch = realm.launch({"type": "oauth", "scopes": ["write"]})
     assert pool.call(launch, ACT).content[0]["text"] == "done"
-
-
-PROGRAM = """
-import sys
-from pathlib import Path
-from pflow_mcp_plugin.client import Pool
-from pflow_mcp_plugin.client.oauth import bearer_auth
-from pflow_mcp_plugin.exchange import Launch, ToolCall
-from pflow_mcp_plugin.types import Server
-server = Server(name="web", transport="http", url=sys.argv[1], auth={"type": "oauth"}, startup_timeout=60)
-with Pool(print, sign_in_folder=Path(sys.argv[2])) as pool:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(pool.call(Launch(server=server), ToolCall(server="web", tool="act")).content[0]["text"])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_twelve_processes_spend_one_refresh_token_once(realm):
-    realm.sign_in(expires_in=-1)
-    command = [sys.executable, "-c", PROGRAM, realm.server.url(), str(realm.folder)]
-    pipe = subprocess.PIPE
-    running = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(12)]
-    for process in running:
-        assert process.stdout.readline() == "ready\n"
-    for process in running:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    outputs = [process.communicate(timeout=250)[0] for process in running]
-    assert outputs == ["done\n"] * 12
-    assert [form["refresh_token"] for form in realm.forms] == ["planted-refresh-0"]
 
 
 def test_a_client_keeps_its_redirect_for_the_next_login_when_a_token_is_refreshed(realm, call):

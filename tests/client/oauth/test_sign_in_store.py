@@ -20,7 +20,7 @@ from pflow_mcp_plugin.client.oauth.sign_in_state import (
     from_json,
 )
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInBusy, SignInKey, SignInStore
-from pflow_mcp_plugin.storage import CorruptFile, StoreError
+from pflow_mcp_plugin.storage import StoreError
 
 KEY = SignInKey("https://mcp.example.com/mcp?key=planted-query")
 SECRETS = ("planted-access", "planted-refresh", "planted-client")
@@ -221,15 +221,6 @@ def test_what_cannot_be_removed_or_locked_is_named_once(store, no_keyring):
     assert str(lock) not in failure.value.message
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema_version": 1}', '{"server": 1}'])
-def test_a_file_that_holds_no_sign_in_is_told(store, no_keyring, text):
-    store.write(KEY, SIGN_IN)
-    (file,) = store._folder.glob("*.json")
-    file.write_text(text)
-    with pytest.raises(CorruptFile):
-        store.read(KEY)
-
-
 @pytest.mark.parametrize("number", ["1e300", "1e400", "-5", "9" * 400, "true", '"1"'])
 def test_a_time_that_no_calendar_has_is_unknown(store, no_keyring, number):
     store.write(KEY, SIGN_IN)
@@ -238,17 +229,6 @@ def test_a_time_that_no_calendar_has_is_unknown(store, no_keyring, number):
     file.write_text(text)
     found = store.read(KEY)
     assert (found.tokens.expires_at, found.signed_in_at) == (None, 0.0)
-
-
-def test_the_file_of_a_newer_version_is_left_alone(store, no_keyring):
-    store.write(KEY, SIGN_IN)
-    (file,) = store._folder.glob("*.json")
-    file.write_text(json.dumps({**content(store), "schema_version": 2}))
-    before = file.read_bytes()
-    for use in (lambda: store.read(KEY), lambda: store.write(KEY, SIGN_IN)):
-        with pytest.raises(StoreError, match="a newer pflow wrote the sign-in"):
-            use()
-    assert file.read_bytes() == before
 
 
 def test_json_that_describes_no_sign_in_is_refused_by_field():

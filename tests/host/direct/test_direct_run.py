@@ -244,17 +244,6 @@ def test_whoever_waits_for_standard_input_is_told(pflow_home):
     assert stdout == "late\n"
 
 
-def test_a_terminal_is_never_read(pflow_home):
-    leader, follower = pty.openpty()
-    done = subprocess.run(
-        [*PROGRAM, "echo"], stdin=follower, capture_output=True, timeout=60, text=True, check=False
-    )
-    os.close(leader)
-    os.close(follower)
-    assert done.returncode == 2
-    assert "echo needs --message" in done.stderr
-
-
 @pytest.mark.parametrize(
     "words", [["echo", "--message", "-"], ["echo", "--message", "x", "then", "echo", "--message", "${stdin}"]]
 )
@@ -263,15 +252,6 @@ def test_a_value_that_is_piped_in_must_be_there(pflow, words):
     assert failed.exit_code == 2
     assert "--message of echo is read from standard input, but nothing is piped in" in failed.stderr
     assert pflow(*words, stdin="there").stdout == "there\n"
-
-
-def test_help_is_shown_for_a_node_and_for_all(run):
-    assert run("echo", "--help").render().startswith("Usage: pflow echo --message VALUE")
-    assert run("echo", "then", "shell", "--help").data["node"] == "shell"
-    assert "NODE" in run("--help").render()
-    with pytest.raises(PflowError) as failure:
-        run("nope", "--help")
-    assert failure.value.details == {"unknown": "nope"}
 
 
 def test_an_alias_stands_for_its_node_and_odd_words_are_unknown(run):
