@@ -272,6 +272,7 @@ def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(
     kept = run()
     assert "hub keeps the secret env.HUB_TOKEN in the config in plain text" in kept.stderr
     assert "--secrets-to-settings" in kept.stderr
+    assert "in the settings as" not in kept.stdout
     assert configured()["hub"]["env"] == {"HUB_TOKEN": "planted-4711"}
     moved = run("--secrets-to-settings", "--force")
     assert "in the settings as HUB_TOKEN" in moved.stdout

@@ -185,6 +185,7 @@ def test_several_blocks_are_a_list_and_none_is_none(read_):
         embedded["resource"],
         {"type": "new"},
     ]
+    assert read_(text("a"), text("b")).value == ["a", "b"]
     assert read_().value is None
 
 

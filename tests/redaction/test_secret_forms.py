@@ -73,6 +73,7 @@ def test_a_part_beside_a_cut_is_found(cut):
     head, tail = PLAIN[:cut], PLAIN[cut:]
     for text in (f"token {head}...", f"token {head}… and more", f"...{tail} was given"):
         assert not left(PLAIN, redactor.text(text)), text
+    assert not left(PLAIN, redactor.text(f"…{tail} was given"))
     for text in (f"token {head}", f"{tail}\nline", f" {head}\n", head[3:]):
         assert not left(PLAIN, redactor.piece(text)), text
     for part in (head[3:], tail, head):

@@ -99,6 +99,7 @@ def test_node_types_stand_beside_commands_once_a_letter_is_typed(answered):
     assert answered("run-node", "ec") == ["echo"]
     assert answered("echo", "--me") == ["--message"]
     assert answered("registry", "describe", "echo", "read") == ["read-file"]
+    assert answered("registry", "validate", "ec") == ["echo"]
     assert answered("registry", "validate", "--source", "p") == ["pflow"]
 
 

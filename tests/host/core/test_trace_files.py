@@ -120,6 +120,7 @@ def test_a_trace_is_shown_in_brief_or_one_step_of_it_whole(pflow, write):
     assert ("it is b" in shown, "it is a" in shown) == (True, False)
     missing = pflow("trace", "show", "--step", "c")
     assert (missing.exit_code, "The run has no step c" in missing.stderr) == (2, True)
+    assert "Its steps are: a, b" in missing.stderr
 
 
 @pytest.fixture

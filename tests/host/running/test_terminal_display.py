@@ -231,6 +231,9 @@ def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
     display.items_ended("each", {"count": 9, "succeeded": 1, "failed": 0})
     display.prepared(Preparation("server later", frozenset({"each/other"}), milliseconds=1.0))
     assert 5 <= running.waited < 6  # its items run
+    running.began -= 20
+    shown = "".join(text for line in display._now() for text, _ in line)
+    assert re.search(r" 2\d(\.\d)? s ", shown), shown
 
 
 def test_retries_are_told_in_the_line_of_a_step(shown):
