@@ -95,7 +95,7 @@ class FullDisk:
         return self._real(*args, **options)
 
 
-@pytest.mark.parametrize("function", ["open", "write", "fsync", "replace"])
+@pytest.mark.parametrize("function", ["open", "write", "fsync", "replace", "chmod"])
 @each
 def test_row_59_a_full_disk_names_the_file_and_leaves_the_old_or_the_new(
     monkeypatch, pflow_home, kinds, name, function
