@@ -335,7 +335,7 @@ class Plugins:
         for name, module in _OWN:
             self._add(Plugin(name, own=True), partial(import_module, module))
         if self.scan:
-            disabled = disabled_names()
+            disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")}
             taken: dict[str, Plugin] = {}
             for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
                 plugin = Plugin(point.name, metadata=point.distribution)
@@ -450,11 +450,6 @@ class Plugins:
                 source=plugin.name,
             )
         )
-
-
-def disabled_names() -> frozenset[str]:
-    """Return the names of the plugins that the user has disabled."""
-    return frozenset(filter(None, map(str.strip, os.environ.get(DISABLE_VARIABLE, "").split(","))))
 
 
 def _called(function: Callable[..., Any], argument: object, *, wants_argument: bool) -> Any:

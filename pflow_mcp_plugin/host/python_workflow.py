@@ -30,7 +30,7 @@ from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host
 from pflow_mcp_plugin.host.running import WorkflowRunner
-from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled, PlannedNode
+from pflow_mcp_plugin.host.workflow import ChangedEntries, Compiled
 from pflow_mcp_plugin.host.workflow.workflow_document import split_route
 from pflow_mcp_plugin.terminal.printable_text import one_line
 
@@ -167,17 +167,17 @@ class Script:
 
     def _compile(self, host: EmbeddedHost, start: ScriptNode, inputs: Mapping[str, object]) -> Compiled:
         compiled = self._runner(host).compile(self.workflow(start), self.name, inputs)
-        return attrs.evolve(compiled, nodes=tuple(map(self._of_own_class, compiled.nodes)))
+        nodes = []
+        for planned in compiled.nodes:
+            own, ref = self._nodes[planned.ref.id].node_class, planned.ref
+            if own is not None:
+                entry = attrs.evolve(ref.entry, module=own.__module__, class_name=own.__name__)
+                ref = attrs.evolve(ref, entry=entry)
+            nodes.append(attrs.evolve(planned, ref=ref))
+        return attrs.evolve(compiled, nodes=tuple(nodes))
 
     def _runner(self, host: EmbeddedHost) -> WorkflowRunner:
         return WorkflowRunner(host, _Types(host, self._nodes), host.plugins, options=self.options)
-
-    def _of_own_class(self, planned: PlannedNode) -> PlannedNode:
-        own = self._nodes[planned.ref.id].node_class
-        if own is None:
-            return planned
-        entry = attrs.evolve(planned.ref.entry, module=own.__module__, class_name=own.__name__)
-        return attrs.evolve(planned, ref=attrs.evolve(planned.ref, entry=entry))
 
 
 class _Types(ChangedEntries):

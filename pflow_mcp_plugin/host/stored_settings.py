@@ -32,22 +32,6 @@ def keyring_secret(key: str) -> str | None:
     return value
 
 
-def store_in_keyring(key: str, value: str) -> None:
-    """Store a secret, and read it back: a disabled keyring accepts everything silently."""
-    _ask("set_password", key, value)
-    if keyring_secret(key) != value:
-        message = f"The keyring accepted {key} but did not store it"
-        raise PflowError(
-            message, suggestions=("Enable it, or keep the value in the settings file",), kind="config"
-        )
-
-
-def remove_from_keyring(key: str) -> None:
-    """Delete the secret of a key from the keyring, if it has one."""
-    if keyring_secret(key) is not None:
-        _ask("delete_password", key)
-
-
 def _ask(question: str, key: str, *more: str) -> Any:
     try:
         import keyring
@@ -241,7 +225,11 @@ class StoredSettings(Settings):
         """Store a value in the file, or in the keyring; `plain` marks one in the file as not secret."""
         _check_key(key)
         if keyring:
-            store_in_keyring(key, value)
+            _ask("set_password", key, value)
+            if keyring_secret(key) != value:  # a disabled keyring accepts everything silently
+                message = f"The keyring accepted {key} but did not store it"
+                step = "Enable it, or keep the value in the settings file"
+                raise PflowError(message, suggestions=(step,), kind="config")
         self._store(key, "keyring" if keyring else "file", value, plain=plain)
 
     def set_command(self, key: str, command: Sequence[str]) -> None:
@@ -260,8 +248,9 @@ class StoredSettings(Settings):
         self, key: str, place: Place | None, value: str | list[str] = "", *, plain: bool = False
     ) -> None:
         """Store a key in one place only, or in none: saving it in another moves it."""
-        if place != "keyring" and self.names().get(key) == "keyring":
-            remove_from_keyring(key)
+        moves = place != "keyring" and self.names().get(key) == "keyring"
+        if moves and keyring_secret(key) is not None:
+            _ask("delete_password", key)
 
         def change(data: dict[str, Any]) -> None:
             self._values(data)

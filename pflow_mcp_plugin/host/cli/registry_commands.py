@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.registry.node_index import NodeRow
 
 
-_OLDER_OPTION = re.compile(r"--([a-z0-9-]+)-wrappers")
 _PATHS = 100
 """The number of paths that `registry run` shows to people."""
 _SAMPLE = 40
@@ -148,7 +147,9 @@ class _ValidateCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; see `click.Command`."""
-        return super().parse_args(ctx, [_OLDER_OPTION.sub(r"--source=\1", word) for word in args])
+        return super().parse_args(
+            ctx, [re.sub(r"--([a-z0-9-]+)-wrappers", r"--source=\1", word) for word in args]
+        )
 
 
 @click.command(cls=_ValidateCommand)

@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
-_NO_FLOWS = (
-    "No data flows found: no untrusted output reaches a node that is destructive or sends data, "
-    "except where the policy allows it"
-)
 """What `pflow validate --flows` says of a workflow without any."""
 
 
@@ -216,7 +212,11 @@ def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, 
     data = {"valid": True, "problems": [problem.to_dict() for problem in problems], **listed}
     report = findings_report(workflow, problems, sound, data=data, kind="validation", details=listed)
     if flows and not found.flows and not report.error:
-        report = attrs.evolve(report, text=f"{report.render()}\n{_NO_FLOWS}")
+        none = (
+            "No data flows found: no untrusted output reaches a node that is destructive or sends data, "
+            "except where the policy allows it"
+        )
+        report = attrs.evolve(report, text=f"{report.render()}\n{none}")
     return report
 
 

@@ -31,8 +31,6 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 STDIN = "${stdin}"
 """The template of what is piped into the program."""
 _DASHES = "-\u2013\u2014"
-_LONGEST_CHOICES = 60
-"""Characters of a list of values that still stands for the value of a flag."""
 
 
 @attrs.frozen(kw_only=True)
@@ -301,7 +299,7 @@ class FlagReader:
 
 def metavar(field: Field) -> str:
     """Return what stands for the value of a flag of a node where it is described."""
-    if field.choices and len(str([*field.choices])) <= _LONGEST_CHOICES:
+    if field.choices and len(str([*field.choices])) <= 60:
         return "|".join(map(str, field.choices))
     kinds = [type_name(kind) for kind in field.types if type_name(kind) != "None"]
     return "|".join(_METAVARS.get(kind, "VALUE") for kind in kinds) or "VALUE"

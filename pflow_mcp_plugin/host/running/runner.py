@@ -192,7 +192,7 @@ class WorkflowRunner(Runner):
             raise refusal(compiled.name, lacking, "config")
         run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
         recorder = run.recorder
-        for warning in compiled.advance_warnings:
+        for warning in (*compiled.warnings, *compiled.unmet):
             self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))

@@ -36,14 +36,6 @@ _NAMES = range(8, 29)
 """How wide the column of names may be."""
 _TIMES = 10
 _GAP: Part = ("  ", "")
-_EARLIEST = 2.0
-"""Seconds until there is an estimate."""
-_FIRST_ITEMS = 1.0
-"""Seconds after the first end of an item; those that end with it count too."""
-_OVERDUE = 2.0
-"""Seconds after the expected end when there is no estimate any more, until a further item ends."""
-_SMOOTHING = 4.0
-"""Seconds in which the estimate follows a change by two thirds; fewer in the beginning."""
 
 
 @attrs.define(eq=False)
@@ -332,14 +324,16 @@ class RemainingTime:
 
     def text(self, now: float) -> str:
         """Return the remaining time in words, rounded; empty as long as it is not known."""
-        if self._first is None or now < max(self._began + _EARLIEST, self._first + _FIRST_ITEMS):
+        # Those items that end within a second of the first count too.
+        if self._first is None or now < max(self._began + 2.0, self._first + 1.0):
             return ""
-        if now > self._expected + _OVERDUE:
+        if now > self._expected + 2.0:  # no estimate any more, until a further item ends
             self._end = None
             return ""
         if self._end is None:
             self._end = self._expected
-        pace = min(_SMOOTHING, (now - self._began) / 3)
+        # The seconds in which the estimate follows a change by two thirds; fewer in the beginning.
+        pace = min(4.0, (now - self._began) / 3)
         self._end += (1 - math.exp((self._at - now) / pace)) * (self._expected - self._end)
         self._at = now
         seconds = self._end - now

@@ -99,11 +99,6 @@ class Compiled:
         certain = frozenset(node.ref.id for node in self.certain())
         return Workflow(name=self.name, nodes=tuple(node.ref for node in self.every()), certain=certain)
 
-    @property
-    def advance_warnings(self) -> tuple[Problem, ...]:
-        """What to tell before the run."""
-        return (*self.warnings, *self.unmet)
-
     def every(self) -> Iterator[PlannedNode]:
         """Yield the nodes of the plan, each followed by those of the workflow that it runs."""
         for node in self.nodes:

@@ -101,19 +101,16 @@ class Graph:
         """Return the nodes that may run after `node_id`; in a loop, itself among them."""
         return NodeSet(self.positions, self._after.get(node_id, 0))
 
-    def trapped(self) -> set[str]:
-        """Return the reachable nodes from which no path leads to an end.
+    def default_loops(self) -> list[tuple[str, ...]]:
+        """Follow the default edges from each reachable node without a path to an end; return the loops found.
 
         A node without a default edge ends the flow when it takes its default action.
         """
         ends = [node_id for node_id in self._order if "default" not in self.successors[node_id]]
-        return set(self._order) - _spread(ends, self._sources)
-
-    def default_loops(self) -> list[tuple[str, ...]]:
-        """Follow the default edges from each trapped node, and return the loops found."""
+        trapped = set(self._order) - _spread(ends, self._sources)
         loops: list[tuple[str, ...]] = []
         known: set[str] = set()
-        for node_id in sorted(self.trapped()):  # a set has no order of its own to report them in
+        for node_id in sorted(trapped):  # a set has no order of its own to report them in
             walked = self._walk(node_id, known)
             following = self.successors[walked[-1]].get("default") if walked else None
             if following in walked:

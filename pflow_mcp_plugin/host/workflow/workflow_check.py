@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -95,9 +95,9 @@ class NodeTypes(Protocol):
         ...
 
 
-@attrs.define
-class ChangedEntries(NodeTypes):
-    """The node types with their entries changed."""
+@attrs.define(eq=False)
+class ChangedEntries:
+    """The node types with their entries changed; anything else is as `types` has it."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
@@ -107,25 +107,8 @@ class ChangedEntries(NodeTypes):
         entry = self.types.find(node_type)
         return self.change(entry) if entry else None
 
-    def missing(self, node_type: str) -> Problem:
-        """Return the problem of an unknown node type."""
-        return self.types.missing(node_type)
-
-    def unmet(self, uses: Iterable[NodeUse]) -> Iterable[Problem]:
-        """Return what nodes need and this machine lacks."""
-        return self.types.unmet(uses)
-
-    def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that the source of a node finds in its use."""
-        return self.types.check_use(use)
-
-    def upgrade(self, node: JSONObject) -> JSONObject | None:
-        """Return a node of an older shape in normal form, None for any other."""
-        return self.types.upgrade(node)
-
-    def plugin_of(self, node_type: str) -> Plugin | None:
-        """Return the plugin that has a node type, None if it is the host's own or saved."""
-        return self.types.plugin_of(node_type)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.types, name)
 
 
 def trusted(entry: Entry) -> Entry:
@@ -255,7 +238,12 @@ class _Check:
 
     def run(self) -> None:
         for node in self.document.nodes:
-            self.check_id(node)
+            path, first = f"{node.path}.id", self.nodes[node.id]
+            if first is not node:
+                self.findings.error(path, f"Node id {node.id} is already used by {first.path}", "Rename one")
+            if self.document.namespaced and node.id in self.document.inputs:
+                message = f"Node id {node.id} is also the name of an input"
+                self.findings.error(path, message, "Rename one, so that templates can distinguish them")
         for node in self.document.nodes:
             self.check_node(node)
         self.routes.run()
@@ -293,14 +281,6 @@ class _Check:
             severity="warning" if self.document.permissive else "error",
             findings=self.findings,
         )
-
-    def check_id(self, node: NodeSpec) -> None:
-        path, first = f"{node.path}.id", self.nodes[node.id]
-        if first is not node:
-            self.findings.error(path, f"Node id {node.id} is already used by {first.path}", "Rename one")
-        if self.document.namespaced and node.id in self.document.inputs:
-            message = f"Node id {node.id} is also the name of an input"
-            self.findings.error(path, message, "Rename one, so that templates can distinguish them")
 
     def check_node(self, node: NodeSpec) -> None:
         self.check_constructs(node)

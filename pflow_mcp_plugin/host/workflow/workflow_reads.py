@@ -55,17 +55,6 @@ def expression_params(entry: Entry | None) -> frozenset[str]:
     return _PARAMS.get(entry.node, frozenset()) if entry is not None and entry.source == OWN else frozenset()
 
 
-def every_expression(
-    document: WorkflowDocument, entries: Mapping[str, Entry | None]
-) -> Iterator[ExpressionPlace]:
-    """Yield the expressions of a whole workflow."""
-    for node in document.nodes:
-        yield from node.constructs.conditions()
-        yield from param_expressions(node, entries.get(node.entry_key))
-    for edge in document.edges:
-        yield from edge.conditions()
-
-
 def param_expressions(node: NodeSpec, entry: Entry | None) -> Iterator[ExpressionPlace]:
     """Yield the expressions in a node's params; malformed ones are left out."""
     path, on_data = f"{node.path}.params", DATA in node.params
@@ -208,10 +197,12 @@ class WorkflowReads:
         ids = {node.id for node in document.nodes}
         writers: dict[str, list[tuple[str, str]]] = {}
         everything = (*document.inputs, *ids)
-        expressions = expression_reads(every_expression(document, entries), everything)
+        places = [place for edge in document.edges for place in edge.conditions()]
         values: list[object] = [output.source for output in document.outputs.values()]
         for node in document.nodes:
             values += (*node.params.values(), *(place.value for place in node.constructs.templates()))
+            places += [*node.constructs.conditions(), *param_expressions(node, entries.get(node.entry_key))]
+        expressions = expression_reads(places, everything)
         by_name = {*(part.path for part in named(values)), *(path for _, path in expressions)}
         sources = [source for mapping in document.mappings.values() for source in mapping.inputs.values()]
         by_name |= {path for source in sources for path in ((source,), parse_path(source) or (source,))}
