@@ -170,8 +170,7 @@ def open_host(
 
     `manager` replaces the installed plugins; `show` receives warnings, which otherwise go to standard error.
     """
-    show = show or (lambda problem: write(sys.stderr, warning_lines(problem)))
-    host = EmbeddedHost(default_paths(), manager, show)
+    host = EmbeddedHost(default_paths(), manager, show or print_warning)
     host.plugins.load()
     host.plugins.configure(host)
     try:
@@ -179,6 +178,11 @@ def open_host(
     finally:
         host.plugins.unconfigure(host)
         host.close()
+
+
+def print_warning(problem: Problem) -> None:
+    """Write a warning to standard error."""
+    write(sys.stderr, warning_lines(problem))
 
 
 def warning_lines(problem: Problem) -> str:

@@ -27,12 +27,8 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 class WorkflowLibrary(Library):
     """The library: a folder with one JSON file for each saved workflow, named after it.
 
-    A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions
-    are kept in `versions/NAME/NUMBER.json`.
-
-    Attributes:
-        folder: The folder.
-        setting: Returns one of the user's settings.
+    A file holds the plain workflow, so that it can be run, edited and shared as it is. Earlier versions are
+    kept in `versions/NAME/NUMBER.json`.
     """
 
     folder: Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,19 +133,6 @@ def check(host: EmbeddedHost) -> Report:
 @click.pass_obj
 def path(host: EmbeddedHost) -> Report:
     """List the config and other files and folders that pflow uses, and what each one is for."""
-    rows = list(_files(host))
-    data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
-    cells = [(role, "yes" if place.exists() else "no", str(place)) for place, role in rows]
-    columns = (
-        Column(title="ROLE"),
-        Column(title="EXISTS", whole=True, spare=True),
-        Column(title="PATH", whole=True),
-    )
-    return table_report(data, columns, cells, "")
-
-
-def _files(host: EmbeddedHost) -> Iterator[tuple[Path, str]]:
-    """Yield every file and folder that pflow uses with its role: the known ones, then any others."""
     paths = host.paths
     known = {
         paths.config / "settings.json": "settings",
@@ -160,12 +146,20 @@ def _files(host: EmbeddedHost) -> Iterator[tuple[Path, str]]:
     }
     for origin in host.registry.sources:
         known |= asked(origin.files, host.report) or {}
-    yield from known.items()
+    rows = [*known.items()]
     for name in ("config", "data", "state", "cache"):
         role = "derived, may be deleted" if name == "cache" else f"{name} of a plugin"
-        for place in sorted(getattr(paths, name).glob("*")):
-            if place not in known and not place.name.startswith("."):
-                yield place, "lock" if place.suffix == ".lock" else role
+        places = sorted(getattr(paths, name).glob("*"))
+        others = (it for it in places if it not in known and not it.name.startswith("."))
+        rows += [(it, "lock" if it.suffix == ".lock" else role) for it in others]
+    data = [{"path": str(place), "role": role, "exists": place.exists()} for place, role in rows]
+    cells = [(role, "yes" if place.exists() else "no", str(place)) for place, role in rows]
+    columns = (
+        Column(title="ROLE"),
+        Column(title="EXISTS", whole=True, spare=True),
+        Column(title="PATH", whole=True),
+    )
+    return table_report(data, columns, cells, "")
 
 
 @click.command()

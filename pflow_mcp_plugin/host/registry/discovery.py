@@ -88,27 +88,16 @@ def fitting(found: Discovery[_Item]) -> Discovery[_Item]:
 
 @attrs.frozen(kw_only=True)
 class Weights:
-    """The weights of discovery's scores; tuned with `benchmarks/discover.py`.
+    """The weights of discovery's scores; tuned with `benchmarks/discover.py`."""
 
-    Attributes:
-        columns: Of a match in each part of a node.
-        synonym: Of a match of a synonym, relative to one of the word itself.
-        family: Of the best nodes of a node's family, relative to its own match.
-        task: Of a node's match with the whole task, relative to that with the clause.
-        evenness: 0 prefers the clause with the strongest matches, 1 makes all clauses equal.
-        answered: How much of a need is left once its best match is chosen.
-        twin: The factor for a node when one with the same description is chosen.
-        candidates: How many nodes are considered for each need.
-    """
-
-    columns: Columns = _COLUMNS
-    synonym: float = 0.85
-    family: float = 0.5
-    task: float = 0.25
-    evenness: float = 0.5
-    answered: float = 0.95
-    twin: float = 0.6
-    candidates: int = 60
+    columns: Columns = _COLUMNS  # of a match in each part of a node
+    synonym: float = 0.85  # of a match of a synonym, relative to one of the word itself
+    family: float = 0.5  # of the best nodes of a node's family, relative to its own match
+    task: float = 0.25  # of a node's match with the whole task, relative to that with the clause
+    evenness: float = 0.5  # 0 prefers the clause with the strongest matches, 1 makes all clauses equal
+    answered: float = 0.95  # how much of a need is left once its best match is chosen
+    twin: float = 0.6  # the factor for a node when one with the same description is chosen
+    candidates: int = 60  # how many nodes are considered for each need
 
 
 _ONE_A_CLAUSE = Weights(family=1)

@@ -147,46 +147,30 @@ def _read(path: Path, model: str) -> Embeddings | None:
 
 @attrs.frozen(kw_only=True)
 class Fusion:
-    """The numbers that fuse the two orders; tuned with `benchmarks/discover.py`, on its dev tasks.
+    """The numbers that fuse the two orders; tuned with `benchmarks/discover.py`, on its dev tasks."""
 
-    Attributes:
-        weight: Of the order by meaning, relative to that by words.
-        flatness: How little a place counts: the higher, the less the first differ from those that follow.
-        words: How many of the nodes that the words find take part.
-        similar: How many of those with a similar meaning do.
-        task: Of a node's closeness to the whole task, relative to that to the clause.
-        family: Of the closeness of the best nodes of a node's family, relative to its own.
-        least: The least closeness, from 0 to 1, to the task or to a clause.
-    """
-
-    weight: float = 0.8
-    flatness: int = 12
-    words: int = 15
-    similar: int = 30
-    task: float = 0.3
-    family: float = 0.25
-    least: float = 0.1
+    weight: float = 0.8  # of the order by meaning, relative to that by words
+    flatness: int = 12  # how little a place counts: the higher, the less the first differ from those after
+    words: int = 15  # how many of the nodes that the words find take part
+    similar: int = 30  # how many of those with a similar meaning do
+    task: float = 0.3  # of a node's closeness to the whole task, relative to that to the clause
+    family: float = 0.25  # of the closeness of the best nodes of a node's family, relative to its own
+    least: float = 0.1  # the least closeness, from 0 to 1, to the task or to a clause
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class SemanticSearch:
     """The search by meaning, which keeps the model and the embeddings for the next task.
 
     `drawn` returns a sketch of every node, and whether none is missing.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        setting: Callable[[str], str | None],
-        drawn: Callable[[], tuple[list[Sketch], bool]],
-        fusion: Fusion | None = None,
-    ) -> None:
-        self._path = folder / "embeddings.bin"
-        self._setting = setting
-        self._drawn = drawn
-        self._fusion = fusion or Fusion()
-        self._making = threading.Lock()
-        self._embeddings: Embeddings | None = None
+    _folder: Path
+    _setting: Callable[[str], str | None]
+    _drawn: Callable[[], tuple[list[Sketch], bool]]
+    _fusion: Fusion = attrs.field(factory=Fusion)
+    _making: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _embeddings: Embeddings | None = attrs.field(init=False, default=None)
 
     @shared_part
     def model(self) -> SentenceModel | None:
@@ -231,7 +215,8 @@ class SemanticSearch:
     def _current(self, model: SentenceModel, index: Index) -> Embeddings:
         with self._making:
             if self._embeddings is None or self._embeddings.fingerprint != index.fingerprint:
-                self._embeddings = current(self._path, model, index.fingerprint, self._drawn, _announce)
+                path = self._folder / "embeddings.bin"
+                self._embeddings = current(path, model, index.fingerprint, self._drawn, _announce)
             return self._embeddings
 
 

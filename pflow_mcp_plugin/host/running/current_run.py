@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from pflow_mcp_plugin.contract import (
     THE_USER,
     Host,
@@ -196,6 +198,7 @@ class CurrentRun(Run):
         self.host.report(Problem(message=message, severity="warning", kind="execution"))
 
 
+@attrs.define(eq=False, repr=False)
 class RunProgress:
     """Counts the node executions of a run and reports each beginning and end; safe to use from any thread.
 
@@ -203,22 +206,15 @@ class RunProgress:
     `expected` is the number of nodes that run if each takes its default action, 0 if unknown.
     """
 
-    def __init__(
-        self,
-        report: Callable[[Progress], object],
-        redact: Callable[[str], str],
-        expected: int,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._report = report
-        self._redact = redact
-        self._expected = expected
-        self._warn = warn
-        self._lock = threading.Lock()
-        self._begun = 0
-        self._ended = 0
-        self._furthest = 0.0
-        self._broken = False
+    _report: Callable[[Progress], object]
+    _redact: Callable[[str], str]
+    _expected: int
+    _warn: Callable[[str], None]
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _begun: int = attrs.field(init=False, default=0)
+    _ended: int = attrs.field(init=False, default=0)
+    _furthest: float = attrs.field(init=False, default=0.0)
+    _broken: bool = attrs.field(init=False, default=False)
 
     def begin(self, node_id: str) -> None:
         """Report that a node begins."""
@@ -253,16 +249,16 @@ class RunProgress:
             self._warn(f"The progress of the run is no longer reported: {described(error)}")
 
 
+@attrs.define(eq=False, repr=False)
 class ProgressInside:
     """As `RunProgress` for what runs inside a node: reports it as how far the node has come.
 
     `expected` is the number of nodes that run there, 0 to report nothing.
     """
 
-    def __init__(self, outer: RunProgress | ProgressInside, expected: int) -> None:
-        self._outer = outer
-        self._expected = expected
-        self._ended = 0
+    _outer: RunProgress | ProgressInside
+    _expected: int
+    _ended: int = attrs.field(init=False, default=0)
 
     def begin(self, node_id: str) -> None:
         """As of `RunProgress`; the node that runs has come no further."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 import pocketflow
@@ -226,25 +226,20 @@ def build_flow(compiled: Compiled, steps: Steps, most: int | None = None) -> Rou
     return RoutedFlow(nodes[compiled.graph.start], bound)
 
 
+@attrs.define(eq=False, repr=False)
 class SubRun:
     """Runs a workflow as a node: on a shared store of its own, with the servers of the run around it.
 
     `steps` performs the steps of the workflow around it; `most` is as for `build_flow`.
     """
 
-    max_retries = 1
+    max_retries: ClassVar[int] = 1
     """As of pocketflow's nodes: a run decides itself what it repeats."""
 
-    def __init__(
-        self,
-        planned: PlannedNode | None = None,
-        steps: Steps | None = None,
-        most: int | None = None,
-    ) -> None:
-        self._planned = planned
-        self._steps = steps
-        self._most = most
-        self._params: Mapping[str, Any] = {}
+    _planned: PlannedNode | None = None
+    _steps: Steps | None = None
+    _most: int | None = None
+    _params: Mapping[str, Any] = attrs.field(init=False, factory=dict)
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Set the inputs of the sub-run that the workflow gives as params."""

@@ -10,6 +10,8 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
+import attrs
+
 from pflow_mcp_plugin.contract import ValuePath
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.foreign_code import end_if_interrupted
@@ -32,6 +34,7 @@ _LONGEST_SAMPLE = 100
 _NAMES = {"NoneType": "None", "tuple": "list"}
 
 
+@attrs.define(eq=False, repr=False)
 class ValueFiles:
     """The files of a run that hold whole what excerpts of its values leave out.
 
@@ -39,11 +42,10 @@ class ValueFiles:
     artefacts, with the secrets redacted as in the excerpt; they are named after their content.
     """
 
-    def __init__(self, folder: Path, redactor: Redactor) -> None:
-        self._folder = folder
-        self._redactor = redactor
-        self._named: dict[tuple[int, int], Path] = {}
-        self._written: dict[Path, frozenset[str]] = {}
+    _folder: Path
+    _redactor: Redactor
+    _named: dict[tuple[int, int], Path] = attrs.field(init=False, factory=dict)
+    _written: dict[Path, frozenset[str]] = attrs.field(init=False, factory=dict)
 
     def name(self, value: str, file: Path) -> None:
         """Name a file wherever the excerpt of a string is cut."""
@@ -89,6 +91,7 @@ class ValueFiles:
                     write_atomic(path, content, follow=False, durable=False)
 
 
+@attrs.define(eq=False, repr=False)
 class Excerpt:
     """Makes one excerpt of a value: copies it until a budget of about so many characters is used up.
 
@@ -97,20 +100,12 @@ class Excerpt:
     others hold.
     """
 
-    def __init__(
-        self,
-        redactor: Redactor,
-        budget: int,
-        files: ValueFiles | None = None,
-        longest: int = LONGEST_TEXT,
-        repeated: str = "",
-    ) -> None:
-        self._redactor = redactor
-        self._left = budget
-        self._files = files
-        self._longest = longest
-        self._repeated = repeated
-        self._member: object = None
+    _redactor: Redactor
+    _left: int = attrs.field(alias="budget")
+    _files: ValueFiles | None = None
+    _longest: int = LONGEST_TEXT
+    _repeated: str = ""
+    _member: object = attrs.field(init=False, default=None)
 
     def of(self, value: object, depth: int = 0) -> JSON:
         """Return the excerpt of a value; an object that cannot be read is shown by its class."""

@@ -126,9 +126,8 @@ _LOSSLESS = json.JSONDecoder(
 class TypeMismatch(PortableError, ValueError):
     """A value does not fit the declared type and cannot be coerced to it without loss.
 
-    Attributes:
-        expected: The declared type, or the allowed values.
-        given: The value's type, the value, shortened, and what of it would be lost.
+    `expected` is the declared type, or the allowed values; `given` the value's type, the value, shortened,
+    and what of it would be lost.
     """
 
     def __init__(self, expected: str, value: object, lost: str = "") -> None:
