@@ -26,17 +26,13 @@ _NAP = 0.01
 class CtrlC:
     """Handles Ctrl-C: raises KeyboardInterrupt, but not during an import.
 
-    An interrupted import can keep its lock, so that other threads wait for it forever; and a module's
-    own code can turn KeyboardInterrupt into another exception while it is imported.
-
-    Attributes:
-        raised: Whether KeyboardInterrupt was raised, even if it was caught later.
-        over: Whether the program has finished its work: Ctrl-C then ends it immediately.
+    An interrupted import can keep its lock, so that other threads wait for it forever; and a module's own
+    code can turn KeyboardInterrupt into another exception while it is imported.
     """
 
     def __init__(self) -> None:
-        self.raised = False
-        self.over = False
+        self.raised = False  # True once KeyboardInterrupt was raised, even if it was caught later
+        self.over = False  # True once the program has finished its work: Ctrl-C then ends it immediately
         self._hold_until: float | None = None
 
     def take(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from email.message import Message
 from http import HTTPStatus
 from socket import gaierror
@@ -54,13 +54,16 @@ def turned_away(error: BaseException) -> PflowError | None:
     chain = list(_chain(error))
     status = http_status(error)
     if status in (429, 503, 529):  # too many requests, unavailable, overloaded
+        headers = (getattr(getattr(it, "response", it), "headers", None) for it in chain)
+        waits = (str(it.get("Retry-After", "")) for it in headers if isinstance(it, Mapping | Message))
         return PflowError(
             f"The model rejected the request: {error}",
             details={"status": status},
             action="rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else "error",
             ran="not ran",
             retryable=True,
-            retry_after=_retry_after(chain),
+            # In seconds; dates are ignored, as clocks may differ.
+            retry_after=next((float(it) for it in waits if it.isdecimal()), None),
         )
     if any(isinstance(cause, (ConnectionRefusedError, gaierror)) for cause in chain):
         message = f"The model could not be reached: {chain[-1]}"
@@ -79,15 +82,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """Return the seconds of a `Retry-After` header; dates are ignored, as clocks may differ."""
-    for error in chain:
-        headers = getattr(getattr(error, "response", error), "headers", None)
-        if isinstance(headers, Mapping | Message) and str(headers.get("Retry-After", "")).isdecimal():
-            return float(headers["Retry-After"])
-    return None
 
 
 def kept_key(model: Any, settings: Callable[[str], str | None]) -> str | None:

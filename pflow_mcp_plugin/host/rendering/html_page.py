@@ -6,8 +6,6 @@ from html import escape
 
 from pflow_mcp_plugin.terminal.printable_text import printable
 
-# Allows the page's own styles only: no scripts, nothing loaded from elsewhere.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; --bar: #4a7dbd; --bad: #c33; }
 @media (prefers-color-scheme: dark) { :root { --bad: #f77; } }
@@ -26,12 +24,14 @@ def as_html(value: object) -> str:
 
 def page(title: str, body: str, style: str = "") -> str:
     """Return a whole HTML page in the common frame; untrusted values in `body` are escaped already."""
+    # Allows the page's own styles only: no scripts, nothing loaded from elsewhere.
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{as_html(title)}</title>
 <style>{_STYLE}{style}</style>
 </head>

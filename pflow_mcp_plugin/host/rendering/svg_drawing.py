@@ -11,7 +11,6 @@ from functools import partial
 from itertools import pairwise
 
 import attrs
-from attrs import evolve
 
 from pflow_mcp_plugin.contract import FAILURES
 from pflow_mcp_plugin.host.rendering.drawn_workflow import DrawnWorkflow
@@ -167,7 +166,7 @@ def _boxes(drawn: DrawnWorkflow, spots: Mapping[str, _Spot], above: str) -> Iter
             f"<g{reached}><title>{as_html(f'{node.id}: {about}')}</title>"
             f"{_outline(node, left, spot.y)}"
             f'<text x="{spot.x}" y="{spot.y + 22}">{as_html(_shortened(node.id))}</text>'
-            f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(_short(about))}</text></g>'
+            f'<text class="type" x="{spot.x}" y="{spot.y + 40}">{as_html(cut(about, _LONGEST))}</text></g>'
         )
         target = _anchor(f"{above}{node.id}")
         yield f'<a href="#{target}">{box}</a>' if node.id in drawn.inside else box
@@ -242,38 +241,27 @@ def _edge(one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Ed
 
 def _wide_edge(columns: int, one: _Spot, other: _Spot, action: str, number: int, alike: int) -> _Edge:
     if (other.row, other.column) == (one.row, one.column + 1):
-        path, x, y = _across(_lower(one, alike), _lower(other, alike))
-        return _line(path, x, y + 20 * bool(alike), action)  # a label stands outside the edges
+        begin, end = one.x + _WIDTH // 2, other.x - _WIDTH // 2
+        first, last = (spot.y + 9 * alike + _HEIGHT // 2 for spot in (one, other))
+        middle = (begin + end) // 2
+        path = f"M{begin} {first}C{middle} {first} {middle} {last} {end} {last}"
+        # A label stands outside the edges.
+        return _line(path, middle, (first + last) // 2 - 6 + 20 * bool(alike), action)
     if (other.row, other.column, one.column) == (one.row + 1, 0, columns - 1):
-        return _line(*_to_next_row(one, other, number), action)
+        # Between the rows, back to the left, and into the box from there.
+        begin, level = one.x + 12 * number, other.top - _BAND_GAP // 2 - 9 * number
+        left, end = _MARGIN // 4 - 5 * number, other.x - _WIDTH // 2
+        path = f"M{begin} {one.y + _HEIGHT}V{level}H{left}V{other.y + _HEIGHT // 2}H{end}"
+        return _line(path, (one.x + other.x) // 2 + 90 * number, level + (-4 if number else 13), action)
     return _line(*_arc(one, other, number), action)
-
-
-def _lower(spot: _Spot, alike: int) -> _Spot:
-    return evolve(spot, y=spot.y + 9 * alike)
 
 
 def _line(path: str, x: int, y: int, action: str) -> _Edge:
     way = " way" if split_route(action)[0] in FAILURES else ""
-    shown = as_html(_short(action.removeprefix("default ")))
+    shown = as_html(cut(action.removeprefix("default "), _LONGEST))
     named = f'<text class="action{way}" x="{x}" y="{y}">{shown}</text>'
     label = "" if action == "default" else named
     return f'<path class="edge{way}" marker-end="url(#arrow)" d="{path}"/>', label
-
-
-def _across(one: _Spot, other: _Spot) -> tuple[str, int, int]:
-    begin, end = one.x + _WIDTH // 2, other.x - _WIDTH // 2
-    first, last = one.y + _HEIGHT // 2, other.y + _HEIGHT // 2
-    middle = (begin + end) // 2
-    return f"M{begin} {first}C{middle} {first} {middle} {last} {end} {last}", middle, (first + last) // 2 - 6
-
-
-def _to_next_row(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
-    """Return a path between two rows, back to the left, and into the box from there."""
-    begin, level = one.x + 12 * number, other.top - _BAND_GAP // 2 - 9 * number
-    left, end = _MARGIN // 4 - 5 * number, other.x - _WIDTH // 2
-    path = f"M{begin} {one.y + _HEIGHT}V{level}H{left}V{other.y + _HEIGHT // 2}H{end}"
-    return path, (one.x + other.x) // 2 + 90 * number, level + (-4 if number else 13)
 
 
 def _arc(one: _Spot, other: _Spot, number: int) -> tuple[str, int, int]:
@@ -309,10 +297,6 @@ def _outline(node: NodeSpec, left: int, top: int) -> str:
     inner = (left + _HEIGHT // 3, right - _HEIGHT // 3)
     points = f"{left},{middle} {inner[0]},{top} {inner[1]},{top} {right},{middle}"
     return f'<polygon points="{points} {inner[1]},{bottom} {inner[0]},{bottom}"/>'
-
-
-def _short(text: str) -> str:
-    return cut(text, _LONGEST)
 
 
 def _shortened(name: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.host.rendering.html_page import as_html, page
-from pflow_mcp_plugin.host.rendering.time_axis import ticks
 from pflow_mcp_plugin.host.trace_files import (
     StepState,
     TracedStep,
@@ -122,6 +121,38 @@ def trace_page(trace: Mapping[str, Any]) -> str:
     hint = _HINT + (_DENSITY if any('class="bar density"' in row for row in rows) else "")
     parts = [*_heading(trace, len(steps)), f'<p class="type hint">{hint}</p>', _axis(length), *rows]
     return page(title, "\n".join(parts), _STYLE)
+
+
+_MOST_TICKS = 5
+"""Ticks of the time axis after the first, at 0."""
+_MINUTE, _HOUR, _DAY = 60_000.0, 3_600_000.0, 86_400_000.0
+_DISTANCES = (
+    *(digit * 10.0**power for power in range(-3, 4) for digit in (1, 2, 5)),
+    *(10_000.0, 15_000.0, 30_000.0),
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+)
+"""The distances between ticks, in milliseconds: round in the unit that they are read in."""
+
+
+def ticks(length: float) -> list[tuple[float, str]]:
+    """Return the ticks of an axis of some milliseconds: where each one is, from 0 to 1, and its text."""
+    step = next((it for it in _DISTANCES if length / it <= _MOST_TICKS), 0.0)
+    if not step:
+        days = length / _DAY
+        step = _DAY * max(1, -(-days // _MOST_TICKS))
+    count = int(length / step * (1 + 1e-9))
+    return [(number * step / length, _tick_text(number * step, step)) for number in range(count + 1)]
+
+
+def _tick_text(milliseconds: float, step: float) -> str:
+    if not milliseconds:
+        return "0"
+    if step < 1:
+        return f"{milliseconds:g} ms"
+    if 1_000 <= milliseconds < _MINUTE:
+        return f"{milliseconds / 1_000:g} s"
+    return duration_text(milliseconds)
 
 
 def _heading(trace: JSONObject, count: int) -> Iterator[str]:

@@ -73,16 +73,7 @@ def effective_entry(node: NodeSpec, entries: Mapping[str, Entry | None]) -> Entr
 class Scopes:
     """What the scopes of all places of a workflow share: each is a view of it, whatever the number of nodes.
 
-    `names` are those that a run is given beyond the declared inputs.
-
-    Attributes:
-        entries: The entry of each node, by its id, as later nodes see it.
-        given: What is declared of the inputs.
-        writers: For each name that nodes write at the root of the shared store, what each of them, by its
-            place in the workflow, declares of the value.
-        uncertain: The places, as bits, of the nodes of unknown type that may write anything there.
-        open: Of those that may write more than they declare.
-        unsaid: Of those that do not say whether they do.
+    `names` are those that a run is given beyond the declared inputs. Sets of nodes are bits, by their places.
     """
 
     def __init__(
@@ -92,15 +83,18 @@ class Scopes:
         entries: Mapping[str, Entry | None],
         names: frozenset[str],
     ) -> None:
+        # By id, as later nodes see them.
         self.entries = {node_id: effective_entry(node, entries) for node_id, node in nodes.items()}
         self.given = {name: Field(key=name) for name in names}
         self.given |= {name: spec.field for name, spec in document.inputs.items()}
+        # For each name that nodes write at the root of the store, what each declares of the value.
         self.writers: dict[str, dict[int, Field]] = {}
         for place, (node_id, entry) in enumerate(self.entries.items()):
             for key, name in root_names(document, node_id, entry).items():
                 found = output_field(entry, key) if entry else None
                 self.writers.setdefault(name, {})[place] = found or Field(key=key)
-        # With namespacing, a node writes to the root only what is mapped there, which is known.
+        # With namespacing, a node writes to the root only what is mapped there, which is known. Without, one
+        # of unknown type may write anything, others more than they declare, and some do not say.
         exposed = () if document.namespaced else tuple(enumerate(self.entries.values()))
         says = [(place, entry.interface.open_outputs) for place, entry in exposed if entry]
         self.uncertain = bits_of(place for place, entry in exposed if entry is None)

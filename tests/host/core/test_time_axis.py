@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.host.rendering.time_axis import ticks
+from pflow_mcp_plugin.host.rendering.timeline import ticks
 
 
 @pytest.mark.parametrize(
