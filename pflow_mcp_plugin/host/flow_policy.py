@@ -109,7 +109,6 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
 
 
 def _check(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield every mistake in the document of a policy."""
     yield from _unknown(document, ("flows", "traces"), "")  # `retention` checks the latter
     flows = document.get("flows", {"deny": []})
     if not isinstance(flows, dict):

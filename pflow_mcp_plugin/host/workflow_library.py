@@ -61,7 +61,6 @@ class WorkflowLibrary(Library):
         return self._load(name)[0]
 
     def _load(self, name: str) -> tuple[SavedWorkflow, JSONObject]:
-        """Return a workflow's description with its content."""
         workflow = self.get(name)
         path = self.path(name)
         try:

@@ -107,7 +107,6 @@ def _piped_input(
 
 
 def _lacking(document: JSONObject, given: Mapping[str, object]) -> list[InputSpec]:
-    """Return the inputs that a run needs and was not given."""
     inputs = read_document(normalise({"inputs": document.get("inputs"), "nodes": []}), Findings()).inputs
     return [
         spec for spec in inputs.values() if spec.required and not spec.has_default and spec.name not in given

@@ -97,7 +97,6 @@ def plan(host: EmbeddedHost, /, task: tuple[str, ...], name: str | None, **given
 
 
 def _explanation(made: Plan) -> list[str | Table]:
-    """Return how a plan came about, in lines for people."""
     selection = made.selection
     inputs = made.workflow.get("inputs")
     declared = inputs.items() if isinstance(inputs, dict) else ()

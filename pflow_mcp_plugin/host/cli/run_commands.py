@@ -194,7 +194,6 @@ def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> 
 
 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
-    """Return the report of `pflow validate` on one workflow."""
     place = place_of(host, workflow)
     file = _file(host, place)
     with _locating(file):

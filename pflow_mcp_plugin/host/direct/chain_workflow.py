@@ -261,5 +261,4 @@ def _field(entry: Entry, key: str) -> Field:
 
 
 def _as_name(text: str) -> str:
-    """Return a text as a name that templates accept."""
     return re.sub(r"[^\w-]", "-", text).lstrip("-_") or "node"

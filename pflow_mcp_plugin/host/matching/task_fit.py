@@ -347,6 +347,5 @@ def _described(saved: SavedWorkflow, workflow: JSONObject) -> Described:
 
 
 def _fields(declared: JSONObject) -> str:
-    """Return the names and descriptions of declared inputs or outputs."""
     texts = (field.get("description") for field in declared.values() if isinstance(field, dict))
     return " ".join([*declared, *(text for text in texts if isinstance(text, str))])

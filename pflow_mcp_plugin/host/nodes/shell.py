@@ -207,7 +207,6 @@ class _Pipes:
             self._step(left)
 
     def close(self) -> None:
-        """Close the pipes."""
         for pipe in (self._stdin, *self._outputs):
             self._done(pipe)
         self._selector.close()

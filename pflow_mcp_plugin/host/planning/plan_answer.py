@@ -211,7 +211,6 @@ class PlanModel:
         return self._read(self._answer(system, with_schema(prompt, schema), None), key)
 
     def _answer(self, system: str, prompt: str, schema: JSONObject | None) -> Any:
-        """Return the complete response of the model."""
         given = {name: value for name, value in (("schema", schema), ("key", self._key)) if value is not None}
         request = partial(self._model.prompt, prompt, system=system, stream=False, **given)
         # A thread of its own: the library has no deadline, and Ctrl-C would wait for some of its plugins.

@@ -117,7 +117,6 @@ def _widths(graph: Graph) -> list[int]:
 
 
 def _rules(widths: list[int]) -> Iterator[str]:
-    """Yield the rules of style that show one of the drawings of a section."""
     for narrow, wide in pairwise(widths):
         needed = _WIDTH + (wide - 1) * _WIDE_ACROSS + _MARGIN + 3 * _REM  # with margins, and a scroll bar
         yield _WHERE.format(most=widths[-1], narrow=narrow, wide=wide, width=needed / _REM)

@@ -201,16 +201,13 @@ class _Tally:
 
     @property
     def ended(self) -> int:
-        """The number of items that have ended."""
         return self.succeeded + len(self.errors)
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of items, and how many of them succeeded and failed."""
         return {"count": self.count, "succeeded": self.succeeded, "failed": len(self.errors)}
 
     def noted(self) -> dict[str, Any]:
-        """Return the details for the trace."""
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
         return {**self.counts, "retries": self.retries, **first}
 

@@ -142,7 +142,6 @@ class StepNode(pocketflow.BaseNode):
         return None if is_true(value) else Result("default", skipped=True)
 
     def _record(self, step: Step, result: Result, store: NodeAwareSharedStore) -> None:
-        """Take down how the step ended."""
         planned, failure, skipped = self.planned, result.failure, self._steps.values.skipped
         # The error of a batch names the item.
         step.error = str(store.written["error"]) if planned.constructs.batch and failure else result.reason

@@ -174,7 +174,6 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:
-    """Return the plan of a workflow without errors."""
     # Unknown node types were refused; `if entry` is for the type checker.
     pairs = ((node, checked.entries[node.entry_key]) for node in checked.document.nodes)
     nodes = tuple(_plan(node, entry, checked, host, plugins, above) for node, entry in pairs if entry)

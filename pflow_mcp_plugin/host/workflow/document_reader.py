@@ -121,7 +121,6 @@ class _Reader:
                 self.findings.warning(at("$", key), f"Unknown key {key}", hint)
 
     def check_members(self, item: JSONObject, known: frozenset[str], path: str) -> None:
-        """Warn about unknown keys."""
         for key in item:
             if key not in known:
                 hint = did_you_mean(str(key), known, f"The keys are {listing(sorted(known))}")

@@ -129,7 +129,6 @@ class _Scanner:
         self._refused = ""
 
     def read(self, text: str) -> None:
-        """Copy a piece of the line."""
         for char in text:
             self._step(char)
             # After a backslash a character is plain: a second backslash does not escape the next one.
@@ -362,7 +361,6 @@ class _Reader:
         self._found: list[list[_Word]] = []
 
     def commands(self) -> Iterator[list[_Word]]:
-        """Read the line to its end."""
         while self._at < len(self._line):
             self._read("")
         yield from self._found

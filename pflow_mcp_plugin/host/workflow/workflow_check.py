@@ -427,7 +427,6 @@ class _Check:
                 self.findings.warning(spec.path, f"Input {spec.name} is not used", "Refer to it or remove it")
 
     def check_uses(self, read: WorkflowReads) -> None:
-        """Have the source of each node judge its use."""
         bound = {} if self.inputs is None else bind_inputs(self.document, self.inputs)[0]
         branches = {node.id for node in self.document.nodes if is_branch(self.entries[node.entry_key])}
         certain = self.graph.certain(branches)

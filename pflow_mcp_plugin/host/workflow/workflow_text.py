@@ -165,7 +165,6 @@ class _RepeatedKeys:
         return members
 
     def findings(self, value: JSON) -> Findings:
-        """Return a problem for each, with its JSON path."""
         findings = Findings()
         # By identity, as the decoder does not say where in the text an object is.
         places = {id(item): path for path, item in _objects(value, "$")} if self._found else {}

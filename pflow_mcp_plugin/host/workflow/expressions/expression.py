@@ -156,7 +156,6 @@ class _Parser(parser.Parser):
         self._tokens = tokens
 
     def tree(self) -> Node:
-        """Return the root of the syntax tree."""
         tree: Node = self._expression(binding_power=0)
         if self._current_token() != "eof":
             token = self._lookahead_token(0)
