@@ -335,7 +335,7 @@ class Plugins:
         for name, module in _OWN:
             self._add(Plugin(name, own=True), partial(import_module, module))
         if self.scan:
-            disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")}
+            disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",")} - {""}
             taken: dict[str, Plugin] = {}
             for point in sorted(entry_points(ENTRY_POINT_GROUP), key=lambda point: point.name):
                 plugin = Plugin(point.name, metadata=point.distribution)
