@@ -50,6 +50,10 @@ def setting(variable: str) -> str:
     return f"pflow settings set {variable} -"
 
 
+def _report_to_nobody(secrets: Iterable[str]) -> None:
+    """Stand in for the run to which the secrets learned in an exchange are reported; can be pickled."""
+
+
 @attrs.frozen(kw_only=True)
 class Launch:
     """The server of an exchange, every `${VAR}` expanded: ready to be started or reached.
@@ -80,9 +84,7 @@ class Launch:
     config_file: Path | None = None
     program: str = ""
     variables: Mapping[str, str] = attrs.field(factory=dict)
-    report: Callable[[Iterable[str]], object] = attrs.field(
-        default=lambda _secrets: None, eq=False, repr=False
-    )
+    report: Callable[[Iterable[str]], object] = attrs.field(default=_report_to_nobody, eq=False, repr=False)
     redactor: Redactor = attrs.field(
         default=attrs.Factory(lambda launch: Redactor(launch.secrets), takes_self=True), eq=False, repr=False
     )

@@ -102,7 +102,7 @@ GUARDS = (
     Guard(32, "is_too_deep", never("deepest"), "deep"),
     Guard(32, "_has_long_key", never("dots"), "long"),
     Guard(33, "printable_text.printable", instead("sub", code="return text")),
-    Guard(34, "_kept_secrets", never("is_stored"), "warning"),
+    Guard(34, "import_servers._apply", never("is_stored"), "warning"),
     Guard(35, "Plugins.configure", outside("plugin_code"), "misbehaves"),
     Guard(36, "Runtime.call", instead("call", "prepare", code=_UNASKED), "in_no_way"),
     Guard(37, "Redactor.text", never("pattern")),
