@@ -184,11 +184,13 @@ def test_a_server_without_the_handshake_is_asked_which_version_it_speaks(pool: P
         act(pool, modern(no_handshake, protocol=protocol))
 
 
+@pytest.mark.parametrize("protocol", ["auto", "2025-06-18"])
 def test_invalid_params_of_the_handshake_that_name_no_version_are_no_matter_of_versions(
-    scripted: Scripted, pool: Pool
+    scripted: Scripted, pool: Pool, protocol: str
 ) -> None:
+    refuses = "state['refusal'] = (-32602, 'clientInfo is wrong')"
     with pytest.raises(ConnectionFailed, match=r"^Invalid params: server odd: clientInfo is wrong"):
-        act(pool, scripted(start="state['refusal'] = (-32602, 'clientInfo is wrong')"))
+        act(pool, scripted(start=refuses, protocol=protocol))
 
 
 @pytest.mark.parametrize("code", [-32022, -32601])

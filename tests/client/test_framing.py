@@ -53,3 +53,13 @@ def test_nothing_is_read_after_a_line_that_is_too_long() -> None:
     stream.feed(b"12345\n")
     stream.feed(b"x\n")
     assert (stream.seen.too_long, stream.seen.strays, warnings) == (5, 0, [])
+
+
+def test_json_that_is_no_object_is_no_message() -> None:
+    writer: Any = None  # nothing is sent
+    stream = MessageStream(writer, 1, lambda _: None)
+    stream.seen.opened()
+    stream.feed(b'5\n"x"\nnull\n{}\n')
+    assert (stream.seen.strays, stream.seen.unmatched, stream.incoming.ended) == (4, 0, False)
+    stream.feed(b'{"result": 1}\n')
+    assert stream.seen.unmatched == 1

@@ -172,9 +172,13 @@ def test_a_line_break_in_a_token_is_refused_without_showing_it():
     assert "secret" not in caught.value.message
 
 
-def test_an_expanded_url_must_still_be_one():
+@pytest.mark.parametrize(
+    ("url", "value"),
+    [("${X}/mcp", "file:///etc"), ("http://${X}", "[::1"), ("ftp${X}", "://host"), ("http://${X}/", "a b")],
+)
+def test_an_expanded_url_must_still_be_one(url, value):
     with pytest.raises(McpError, match="not an http or https address"):
-        expand(http(url="${BASE}/mcp"), {"BASE": "file:///etc"}.get)
+        expand(http(url=url), {"X": value}.get)
 
 
 def test_what_a_server_is_reached_by_must_not_become_empty():

@@ -29,6 +29,7 @@ def mentioned(text, kind="prose"):
         ("overrides github:search and more", "search"),
         ("the tool `search` of github must get the file", "search"),
         ('when github runs "search"', "search"),
+        ("github: `search` comes second", "search"),
     ],
 )
 def test_a_text_that_means_another_servers_tool_is_found_with_both_names(text, named):

@@ -136,6 +136,11 @@ def test_a_plan_is_bounded_by_what_was_offered(dialogue, answer, message):
     assert any(message in problem.message for problem in compose(1).errors)
 
 
+def test_a_plan_may_have_as_many_nodes_as_are_allowed(dialogue):
+    _, compose = dialogue(plan_of(*[(f"n{number}", "t-find", {"topic": "x"}) for number in range(100)]))
+    assert not any("than the 100 nodes" in problem.message for problem in compose(1).problems)
+
+
 def test_json_in_a_parameter_may_not_be_nested_too_deep(bench, dialogue):
     bench.declare("t-say", ["text: list!"], [])
     _, compose = dialogue(plan_of(("say", "t-say", {"text": "[" * 300 + "]" * 300})))

@@ -50,3 +50,8 @@ def test_a_workflow_fits_its_schema():
 def test_a_saved_workflow_can_be_chosen_only_if_there_is_one():
     assert "existing" not in SCHEMAS["selection without saved workflows"]["properties"]
     assert SCHEMAS["selection"]["properties"]["existing"]["enum"] == ["", "old"]
+    for name, kinds in (
+        ("selection", ["new_composition", "found_existing"]),
+        ("selection without saved workflows", ["new_composition"]),
+    ):
+        assert SCHEMAS[name]["properties"]["selection_type"]["enum"] == kinds

@@ -1,5 +1,6 @@
 import json
 
+import attrs
 import pytest
 from node_types import NodeTypes, entry_of
 
@@ -178,6 +179,17 @@ class Types(NodeTypes):
             return entry_of("workflow", description="its own")
         interface = Interface(outputs=(Field(key="x", type="int"),), actions=("default", "error", "timeout"))
         return entry_of(node_type, interface, purity=self.purities[node_type])
+
+
+@pytest.mark.parametrize("cacheable", [True, False])
+def test_the_result_of_a_workflow_is_kept_if_those_of_its_nodes_are(cacheable):
+    class Kept(Types):
+        def find(self, node_type):
+            found = super().find(node_type)
+            return found if node_type == "workflow" else attrs.evolve(found, cacheable=cacheable)
+
+    checked = check_workflow({"nodes": [step({"nodes": [{"id": "a"}]})]}, Kept(a="flow_safe"))
+    assert checked.entries["workflow:{greet}"].cacheable is cacheable
 
 
 @pytest.mark.parametrize(("written", "shown"), [("greets", "greets"), ("", "its own")])
