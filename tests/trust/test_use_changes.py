@@ -7,6 +7,7 @@ import pytest
 
 from pflow_mcp_plugin.contract import UNKNOWN
 from pflow_mcp_plugin.errors import McpError, Where
+from pflow_mcp_plugin.registration.tool_entry import changed_interface
 from pflow_mcp_plugin.trust.tool_use import ToolUse
 from pflow_mcp_plugin.types import Tool, ToolRecord
 
@@ -297,3 +298,12 @@ def test_a_call_is_refused_before_it_is_sent_with_the_difference_and_the_command
     assert error.details["approve"] == "pflow mcp approve s find"
     assert use.check({"path": ["/a"]}) == {"path": ["/a"]}
     assert "changed since it was approved; what is used of it did not" in use.notice
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_whether_further_arguments_are_taken_is_what_the_tool_says_now(is_open):
+    new = schema(additionalProperties=is_open)
+    record = ToolRecord(
+        server="s", node="mcp-s-find", tool=schema(additionalProperties=not is_open), found=new
+    )
+    assert changed_interface(record).open is is_open

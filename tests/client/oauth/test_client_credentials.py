@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from pflow_mcp_plugin.client import Pool
+from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration
+from pflow_mcp_plugin.client.oauth.token_endpoint import authentication
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.exchange import ToolCall
 
@@ -310,3 +312,9 @@ def test_a_machine_signs_in_where_nothing_can_be_read_or_stored(realm, pool, war
         next_run.call(realm.machine(), ACT)
     assert len(realm.forms) == (2 if state == "corrupt" else 1)
     assert len(warnings_seen) == (0 if state == "corrupt" else 1)
+
+
+@pytest.mark.parametrize("method", ["private_key_jwt", "none"])
+def test_a_client_without_its_key_says_only_who_it_is(method):
+    found = AuthorizationServer(issuer="https://a.example", token_endpoint="https://a.example/token")
+    assert authentication(Registration(client_id="me", method=method), found, {}) == ({"client_id": "me"}, {})

@@ -11,6 +11,7 @@ from screen import Screen
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.cli import trace_commands
 from pflow_mcp_plugin.host.running.trace_recorder import Recorder
 from pflow_mcp_plugin.host.trace_files import TraceFiles
 from pflow_mcp_plugin.redaction import Redactor
@@ -480,6 +481,14 @@ def test_in_a_narrow_window_bars_have_the_whole_width_and_nothing_sticks_out(bro
     found = measured(browse, size="500,800")
     assert found["page"]["over"] == 0
     assert min(row["wide"] for row in found["rows"]) > 400
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("interrupted", "■"), ("execution", "✗")])
+def test_a_start_that_the_end_of_the_run_ended_is_told_from_one_that_failed(kind, mark):
+    start = {"label": "server a", "milliseconds": 900, "error": "the run ended first"}
+    trace = {"success": False, "error": {"type": kind}, "preparations": [start], "steps": []}
+    table = next(it for it in trace_commands._brief(trace) if not isinstance(it, str))
+    assert table.rows[0][0][0] == mark
 
 
 def test_the_page_shows_starts_apart_outputs_first_and_items_of_a_batch(page_of, tmp_path):
