@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 PREFIX = "mcp-"
 _SERVER = re.compile(r"[a-z0-9-]+")
-_OUTSIDE = re.compile(r"[^a-z0-9]+")
 _SUFFIXES = (6, 12, 64)  # hex digits of a sha256; all of them if need be
 _SUFFIXED = r"(.+)-(?:[0-9a-f]{6}|[0-9a-f]{12}|[0-9a-f]{64})"
 
@@ -29,7 +28,7 @@ def server_name(text: str) -> str:
 
 def slug(text: str) -> str:
     """Return `text` as a name: lower case, each run outside `[a-z0-9]` one `-`, ends stripped, or empty."""
-    return _OUTSIDE.sub("-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def node_name(server: str, tool: str) -> str:

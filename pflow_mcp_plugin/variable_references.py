@@ -17,7 +17,6 @@ _PIECE = re.compile(
     rf"|\$\{{(?P<name>{_NAME})(?::-(?P<default>(?:(?!\$\{{)[^}}])*))?\}}"
     r"|(?P<malformed>\$\{[^}]{0,20}\}?)"
 )
-_VARIABLE = re.compile(_NAME)
 _PREFIXED = rf"\$\{{env:({_NAME})\}}"
 
 
@@ -34,7 +33,7 @@ class VariableReference(NamedTuple):
 
 def is_variable(name: str) -> bool:
     """Whether a reference may name this variable."""
-    return _VARIABLE.fullmatch(name) is not None
+    return re.fullmatch(_NAME, name) is not None
 
 
 def references(text: str) -> tuple[VariableReference, ...]:

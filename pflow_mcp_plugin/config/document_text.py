@@ -21,7 +21,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.storage import toml_text
 from pflow_mcp_plugin.storage.file_errors import corrupt_after, decoded, is_too_deep
-from pflow_mcp_plugin.storage.toml_text import TOKEN, encode
+from pflow_mcp_plugin.storage.toml_text import PIECE, encode
 
 if TYPE_CHECKING:
     import yaml
@@ -355,7 +355,7 @@ def _lines(text: str) -> Iterator[_Line]:
             # The key is what stands before the first equals sign outside quotes.
             equals = next(
                 token.start() + token[0].index("=")
-                for token in TOKEN.finditer(statement)
+                for token in re.finditer(PIECE, statement)
                 if token[0][0] not in "\"'" and "=" in token[0]
             )
             yield _Line(statement, table, table + _keys(tomllib.loads(f"{statement[:equals]} = 0")))
@@ -363,7 +363,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 def _statements(text: str) -> Iterator[str]:
     start = depth = 0
-    for token in TOKEN.finditer(text):
+    for token in re.finditer(PIECE, text):
         # Brackets inside strings and comments are part of those tokens.
         depth += (token[0] in "[{") - (token[0] in "]}")
         if token[0] == "\n" and depth == 0:

@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _PLACE = r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
-TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}'
+PIECE = (
+    r'(?s)"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
     r"|#[^\n]*"
     r"|[\[\]{}\n]"
-    r"|[^\"'#\[\]{}\n]+",
-    re.DOTALL,
+    r"|[^\"'#\[\]{}\n]+"
 )
-"""The tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
+"""A pattern for the tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
 
 
 def decode(path: Path, content: bytes) -> dict[str, JSON]:
@@ -56,7 +55,7 @@ def _has_long_key(text: str) -> bool:
     if all(line.count(".") <= DEEPEST for line in text.split("\n")):
         return False  # a key is on one line
     dots = end = 0
-    for token in TOKEN.finditer(text):
+    for token in re.finditer(PIECE, text):
         if token.start() != end:  # not TOML from here on, as the parser will say
             return False
         end = token.end()
@@ -82,5 +81,5 @@ def encode(document: JSONObject) -> bytes:
 
 def comments(content: bytes) -> Counter[str]:
     """Decode only the comments of valid TOML, and count how often each occurs."""
-    tokens = (found[0] for found in TOKEN.finditer(content.decode("utf-8-sig")))
+    tokens = (found[0] for found in re.finditer(PIECE, content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))

@@ -14,13 +14,13 @@ _RECENT_DAYS = 30
 """The days for which an age is shown; older times are shown as a date."""
 
 
-DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([smhd])?", re.ASCII)
+DURATION = r"(?a)(\d{1,12}(?:\.\d{1,6})?)([smhd])?"
 _UNITS = {"s": 1, "m": _MINUTE, "h": _HOUR, "d": _DAY}
 
 
 def seconds_in(text: str) -> float:
     """Return the seconds of a time of at most a year as people type it; ValueError says what is wrong."""
-    match = DURATION.fullmatch(text)
+    match = re.fullmatch(DURATION, text)
     if match is None:
         raise ValueError(f"{text!r} is not a time such as 90s, 15m, 1h or 2d")
     seconds = float(match[1]) * _UNITS[match[2] or "s"]

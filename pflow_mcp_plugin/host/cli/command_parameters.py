@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -58,7 +59,7 @@ class WithLoneOption(click.Command):
         """Parse as click does, and refuse a time that follows a lone option as a word of its own."""
         end = args.index("--") if "--" in args else len(args)
         for word, following in pairwise(args[:end]):
-            if word in self._lone and DURATION.fullmatch(following):
+            if word in self._lone and re.fullmatch(DURATION, following):
                 step = f"Write {word}={following}"
                 raise PflowError(f"{word} takes a time only after =", suggestions=(step,), kind="usage")
         return super().parse_args(ctx, self.spelled_out(args))
