@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -48,7 +49,6 @@ class Bounds:
         self.answered = False
         self._idle = idle
         self._whole = whole
-        self._over = False
         now = asyncio.get_running_loop().time()
         self._end = now + whole.seconds
         self._timeout = asyncio.timeout_at(min(now + idle.seconds, self._end))
@@ -60,7 +60,6 @@ class Bounds:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as late:
@@ -69,7 +68,7 @@ class Bounds:
 
     def extend(self) -> None:
         """Reset the idle deadline after a sign of life, unless the request has ended or timed out."""
-        if not self._over and not self._timeout.expired():
+        with suppress(RuntimeError):
             now = asyncio.get_running_loop().time()
             self._timeout.reschedule(min(now + self._idle.seconds, self._end))
 

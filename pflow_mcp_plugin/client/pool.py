@@ -223,9 +223,8 @@ class Pool:
                 with self._lock:
                     closing = self._scheduled(self._close_all())
                 try:
-                    awaited(closing, _CLOSED_SECONDS)
-                except TimeoutError:  # the loop hangs
-                    self._end_processes()
+                    with suppress(TimeoutError):  # the loop may hang
+                        awaited(closing, _CLOSED_SECONDS)
                 except KeyboardInterrupt:  # the second Ctrl-C: servers get no time to exit by themselves
                     self._end_processes()
                     with suppress(TimeoutError):  # the loop may hang

@@ -53,7 +53,6 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
         self._secrets: frozenset[str] = frozenset()
-        self._known: SecretForms | None = None
         self.add(values)
 
     def __reduce__(self) -> tuple[type[Redactor], tuple[tuple[str, ...]]]:
@@ -73,13 +72,13 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return a string with the secrets redacted."""
         forms = self._forms()
-        if forms is None or len(text) < SHORTEST:
+        if forms is None:
             return text
         pattern = forms.pattern(text)
         if pattern is not None:
             text = pattern.sub(REDACTED, text)
         text = _without(text, forms.escaped_parts(text))
-        return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
+        return _without(text, forms.cut_parts(text, outer=False))
 
     def piece(self, text: str) -> str:
         """Return a piece of a longer text with the secrets redacted, also those that are cut at its ends."""
@@ -136,14 +135,11 @@ class Redactor:
 
     def _forms(self) -> SecretForms | None:
         """Return the forms of the secrets, None if there are no secrets."""
-        secrets, known = self._secrets, self._known
-        if not secrets:
+        if not self._secrets:
             return None
-        if known is None or known.secrets != secrets:
-            from pflow_mcp_plugin.redaction.secret_forms import forms_of
+        from pflow_mcp_plugin.redaction.secret_forms import forms_of
 
-            known = self._known = forms_of(secrets)
-        return known
+        return forms_of(self._secrets)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -71,7 +71,6 @@ class SecretForms:
     """The forms of a set of secrets; `reach` is the length of the longest."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
-        self.secrets = secrets
         self._anchors = _anchors(secrets)
         self._shortest = min(map(len, self._anchors))
         forms = {form for secret in secrets for form in _literal_forms(secret)}
@@ -90,7 +89,7 @@ class SecretForms:
             return True
         if may_be_escaped(whole):
             return True
-        stripped = [text.strip() for text in texts if len(text) >= LEAST_PART]
+        stripped = [text.strip() for text in texts]
         return not (
             self._ends.isdisjoint(text[:LEAST_PART] for text in stripped)
             and self._ends.isdisjoint(text[-LEAST_PART:] for text in stripped)
@@ -160,7 +159,7 @@ class SecretForms:
                 yield before, end
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def forms_of(secrets: frozenset[str]) -> SecretForms:
     """Return the forms of a set of secrets."""
     return SecretForms(secrets)

@@ -67,7 +67,9 @@ def test_the_line_that_names_the_cause_is_shown_wherever_it_stands(cause, lines)
 
 
 def test_of_many_causes_the_first_and_the_last_are_shown():
-    shown = excerpt("\n".join([*STARTED, *(f"Error: number {n}" for n in range(50)), *STARTED]))
+    named = [f"Error: number {n}" for n in range(50)]
+    shown = excerpt("\n".join([*STARTED, *named, "could not go on", *STARTED]))
+    assert "could not go on" not in shown.lines
     assert [line for line in shown.lines if "Error" in line] == [
         f"Error: number {n}" for n in (0, 47, 48, 49)
     ]

@@ -171,7 +171,7 @@ def _from_deadline(evidence: Evidence) -> McpError | None:
     return DeadlineExceeded(
         f"Tool {evidence.tool} on server {name} did not answer within {late:g} s ({field}){note}",
         where=evidence.where,
-        ran="unknown" if evidence.reached else "not ran",
+        ran="unknown",
         next_step=f"raise {setting} if the tool needs longer",
         seconds=late,
         stderr=evidence.stderr,

@@ -7,7 +7,6 @@ session and the transport.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from codecs import BOM_UTF8
 from collections import deque
@@ -246,9 +245,8 @@ class MessageQueue:
         if self._paused and len(self._messages) < _READ_AHEAD // 2:
             self._paused = False
             self._room.set()
-            if self._source is not None and not self._source.is_closing():
-                with contextlib.suppress(RuntimeError):
-                    self._source.resume_reading()
+            if self._source is not None:
+                self._source.resume_reading()
         return message
 
     def __aiter__(self) -> Self:

@@ -228,11 +228,24 @@ def test_a_login_is_offered_where_a_sign_in_is_missing_or_over_and_never_to_a_ma
     ],
     ids=lambda auth: auth.get("flow", auth["type"]),
 )
-@pytest.mark.parametrize("remedy", ["login", "later", "credentials", "storage", "keyring", "operator"])
-def test_only_a_person_whose_sign_in_is_over_is_offered_a_login(auth, remedy):
+@pytest.mark.parametrize(
+    ("remedy", "step", "action"),
+    [
+        ("login", "", "auth_failed"),
+        ("later", "try again later", "error"),
+        ("credentials", "correct auth of server web", "auth_failed"),
+        ("storage", "make room for it, or correct its permissions", "auth_failed"),
+        ("keyring", "unlock the keyring", "auth_failed"),
+        ("operator", "report it to the server's operator", "error"),
+    ],
+)
+def test_only_a_person_whose_sign_in_is_over_is_offered_a_login(auth, remedy, step, action):
     server = Server(name="web", transport="http", url="https://web.example", auth=auth)
     error = from_sign_in(NoAccessToken("it ended", remedy), Evidence(server=server, phase="call", tool="act"))
     is_person = auth.get("flow") != "client_credentials" and auth["type"] == "oauth"
     assert error.details.get("login", False) is (remedy == "login" and is_person)
     assert error.retryable is (remedy == "later")
-    assert (error.kind, error.ran) == ("connection", "not ran")
+    assert (error.kind, error.ran, error.action) == ("connection", "not ran", action)
+    assert step in error.suggestions[0]
+    error = from_sign_in(NoAccessToken("", remedy, "s", step="go"), Evidence(server=server, phase="list"))
+    assert (error.suggestions, error.action, error.details["scope"]) == (("go",), "auth_failed", "s")
