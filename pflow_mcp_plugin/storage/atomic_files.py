@@ -116,8 +116,7 @@ def write_output(path: Path, data: bytes, *, private: bool = False) -> None:
         if path.exists() and not (path.is_file() or path.is_dir()):
             write_special(path, data)
             return
-        if not path.exists():
-            make_folder(path.parent)
+        make_folder(path.parent)
         write_regular(path, data, mode=0o600 if private else None)
     except OSError as error:
         raise StoreError(path, f"could not be written: {_reason(error)}") from error

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from anyio import EndOfStream
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import JSONRPCError
 
-from pflow_mcp_plugin.client.transport.messages import MessageStream
+from pflow_mcp_plugin.client.transport.messages import MessageQueue, MessageStream, as_message
 from pflow_mcp_plugin.client.transport.pipes import LineBuffer, LineTooLong
 
 
@@ -63,3 +66,79 @@ def test_json_that_is_no_object_is_no_message() -> None:
     assert (stream.seen.strays, stream.seen.unmatched, stream.incoming.ended) == (4, 0, False)
     stream.feed(b'{"result": 1}\n')
     assert stream.seen.unmatched == 1
+
+
+class Source:
+    """What is read from, as far as a queue knows it."""
+
+    def __init__(self) -> None:
+        self.paused: list[bool] = []
+
+    def pause_reading(self) -> None:
+        self.paused.append(True)
+
+    def resume_reading(self) -> None:
+        self.paused.append(False)
+
+
+def test_reading_pauses_while_many_messages_wait_and_goes_on_below_half_of_that() -> None:
+    async def run() -> None:
+        queue, source = MessageQueue(), Source()
+        queue.throttle(cast("asyncio.ReadTransport", source))
+        sent: list[Any] = list(range(300))
+        for number, message in enumerate(sent):
+            queue.put(message)
+            assert source.paused == ([True] if number >= 255 else [])
+        blocked = asyncio.ensure_future(queue.room())
+        received = [await anext(queue) for _ in range(172)]
+        assert (source.paused, blocked.done()) == ([True], False)
+        received.append(await anext(queue))
+        await blocked
+        assert source.paused == [True, False]
+        queue.end()
+        queue.put(sent[0])
+        assert received + [message async for message in queue] == sent
+        with pytest.raises(EndOfStream):
+            await queue.receive()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_who_waits_for_a_message_gets_it_or_the_end(ends: bool) -> None:
+    async def run() -> None:
+        queue = MessageQueue()
+        message: Any = "message"
+        waiting = asyncio.ensure_future(queue.receive())
+        await asyncio.sleep(0)
+        if ends:
+            await queue.aclose()
+            with pytest.raises(EndOfStream):
+                await waiting
+        else:
+            queue.put(message)
+            assert await waiting == message
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        ({"jsonrpc": "2.0", "id": 1}, 1),
+        ({"id": 1.0, "result": 3}, 1),
+        ({"id": "a", "error": 3}, "a"),
+        ({"id": 2, "result": {}}, None),
+        ({"id": [1], "result": {}}, None),
+        ({"id": 1, "method": 3}, None),
+        ([1], None),
+    ],
+)
+def test_an_answer_that_is_no_message_is_the_error_of_its_request(said: Any, answers: object) -> None:
+    found = as_message(said, {1, "a"})
+    if answers is None:
+        assert found is None
+        return
+    assert isinstance(found, JSONRPCError)
+    assert (found.id, type(found.id), found.error.code) == (answers, type(answers), -32700)
+    assert found.error.message.startswith("Failed to parse ")

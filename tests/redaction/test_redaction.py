@@ -35,6 +35,7 @@ def test_the_longest_secret_is_taken_out_first() -> None:
 
 def test_short_values_are_left_alone() -> None:
     assert Redactor(["", "abc"]).text("abcabc") == "abcabc"
+    assert Redactor(["abcd"]).text("abcd") == "***"
 
 
 def test_nested_values_and_keys_are_redacted() -> None:

@@ -96,6 +96,8 @@ def test_a_text_is_redacted_before_it_is_shortened():
         text = redactor.shortened("x" * before + PLAIN + "y" * 50, 100)
         assert not left(PLAIN, text)
         assert text.endswith("characters in all)")
+    assert redactor.shortened("x" * 100, 100) == "x" * 100
+    assert redactor.shortened("x" * 1001, 100) == "x" * 100 + "... (1,001 characters in all)"
 
 
 @settings(max_examples=50)
