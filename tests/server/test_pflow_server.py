@@ -33,6 +33,23 @@ PARAMETERS = {
     "trace_read": {"trace_file": False},
 }
 """The tools, their parameters, and whether each is required."""
+OF_RUNS = {"trace_path", "checkpoint"}
+ANSWERED = {
+    "workflow_discover": "matches ranked_by",
+    "registry_discover": "matches ranked_by",
+    "registry_run": "node outputs structure run_id",
+    "workflow_execute": "outputs run_id",
+    "workflow_validate": "valid",
+    "workflow_save": "name",
+    "registry_describe": "nodes",
+    "registry_search": "nodes total",
+    "workflow_list": "workflows total",
+    "settings_set": "key saved",
+    "settings_get": "key value masked",
+    "registry_list": "nodes total",
+    "trace_read": "steps trace_file",
+}
+"""The tools, and what the data of each answer has."""
 
 
 def tool(name, answer, **more):
@@ -61,6 +78,13 @@ def test_the_tools_have_the_names_and_parameters_of_the_specification(either):
     } == PARAMETERS
     assert all(each.title and len(each.description) > 60 and each.output_schema for each in listed)
     assert schemas["workflow_execute"]["properties"]["workflow"]["type"] == ["string", "object"]
+    answers = {each.name: each.output_schema["properties"] for each in listed}
+    assert {name: " ".join(parts["data"]["required"]) for name, parts in answers.items()} == ANSWERED
+    assert {name for name, parts in answers.items() if parts.keys() > OF_RUNS} == {
+        "registry_run",
+        "workflow_execute",
+    }
+    assert schemas["registry_discover"]["properties"]["full"]["default"] is False
 
 
 def test_the_claims_of_the_tools_are_true(served):
