@@ -50,6 +50,30 @@ def test_choices_and_bounds_are_shown_at_any_depth():
     ]
 
 
+def test_all_that_is_inside_a_value_is_described():
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer", "minimum": 1}]}
+    label = {"$ref": "#/$defs/label"}
+    schema = {
+        "properties": {"label": label, "own": {**label, "description": "Mine"}, "pair": pair},
+        "required": ["label", "pair"],
+        "patternProperties": {"^x-": {"type": "number", "exclusiveMinimum": True, "maximum": 2.5}},
+        "additionalProperties": {"type": "array", "items": [{"const": None}]},
+    }
+    found = outline({"$defs": {"label": {**LABEL, "description": "A label"}}}, schema)
+    assert [(it.name, it.depth, it.type, it.required, it.limits, it.description) for it in found] == [
+        ("label", 1, "dict", True, (), "A label"),
+        ("name", 2, "str", False, (), "Its name"),
+        ("own", 1, "dict", False, (), "Mine"),
+        ("name", 2, "str", False, (), "Its name"),
+        ("pair", 1, "list", True, (), ""),
+        ("[0]", 2, "str", False, (), ""),
+        ("[1]", 2, "int", False, ("at least 1",), ""),
+        ("/^x-/", 1, "float", False, ("at most 2.5",), ""),
+        ("*", 1, "list", False, (), ""),
+        ("[0]", 2, "None", False, (), ""),
+    ]
+
+
 def test_a_value_without_an_inside_has_no_outline():
     assert lines({}, {"type": "array", "items": {"type": "string"}}) == []
     assert lines({}, True) == []
