@@ -4,12 +4,19 @@ import pytest
 
 from pflow_mcp_plugin.contract import (
     Entry,
+    Field,
     Host,
+    Interface,
     Library,
+    NodeOutcome,
+    Outcome,
     PflowError,
     Problem,
     Registry,
+    RunControl,
     Runner,
+    RunOptions,
+    RunOrigin,
     SavedWorkflow,
     Settings,
 )
@@ -168,3 +175,68 @@ def test_what_a_registry_must_have_is_required(missing):
     given = {name: getattr(Few, name) for name in ("get", "entries") if name != missing}
     with pytest.raises(TypeError, match=missing):
         type("Part", (Registry,), given)()
+
+
+class Plain(Runner):
+    """A runner that checks nothing, and notes what it runs."""
+
+    def __init__(self):
+        self.ran = []
+
+    def validate(self, workflow):
+        return ()
+
+    def run(self, workflow, inputs, **how):
+        self.ran.append((workflow, inputs, how))
+        return Outcome(success=True, outputs={}, run_id="r1")
+
+
+def test_a_runner_runs_a_single_node_as_a_workflow_in_which_no_text_is_a_template():
+    runner, origin, control = Plain(), RunOrigin(owner="ann"), RunControl()
+    params = {"a": ["${x}", {"b": "$y ${z}"}], "n": 1}
+    outcome = runner.run_node("echo", params, origin=origin, control=control)
+    assert outcome == NodeOutcome(node="echo", outcome=Outcome(success=True, outputs={}, run_id="r1"))
+    node = {"id": "node", "type": "echo", "params": {"a": ["$${x}", {"b": "$y $${z}"}], "n": 1}}
+    assert runner.ran == [({"nodes": [node]}, {}, {"name": "echo", "origin": origin, "control": control})]
+
+
+def test_a_runner_knows_of_a_workflow_what_it_declares(tmp_path):
+    declared = {
+        "text": {"type": "str", "description": "What to say"},
+        "often": {"required": False, "type": None},
+        "count": {"type": "int", "default": None},
+    }
+    params = (
+        Field(key="text", type="str", required=True, description="What to say"),
+        Field(key="often"),
+        Field(key="count", type="int", schema={"default": None}),
+    )
+    runner, workflow = Plain(), {"inputs": declared, "outputs": {"said": {}}, "nodes": []}
+    expected = Interface(params=params, outputs=(Field(key="said"),), inputs=tuple(declared))
+    assert runner.interface(workflow) == expected
+    assert runner.interface({"inputs": [], "outputs": None}) == Interface(open_outputs=True)
+    assert (runner.normalise(workflow), runner.schema()) == (workflow, {"type": "object"})
+    assert runner.with_options(RunOptions()) is runner
+    with pytest.raises(PflowError, match="no options for runs") as caught:
+        runner.with_options(RunOptions(locked=True))
+    assert caught.value.kind == "usage"
+    file = tmp_path / "a.json"
+    with pytest.raises(PflowError, match="cannot be read") as caught:
+        runner.read_file(file)
+    assert caught.value.kind == "not_found"
+    file.write_text('{"nodes": []}')
+    assert runner.read_file(file) == {"nodes": []}
+
+
+def test_what_a_host_lacks_is_refused_or_empty():
+    keeper = Keeper()
+    parts = (Host.runner, Host.settings, Host.library, Host.traces)
+    assert [part.fget(keeper) for part in parts] == [None] * 4
+    assert keeper.complete_chain([], "ec") == ()
+    for refused in (
+        lambda: keeper.run_chain(["echo"], "pflow"),
+        lambda: Few().withhold_code(Problem(message="no")),
+    ):
+        with pytest.raises(PflowError) as caught:
+            refused()
+        assert caught.value.kind == "usage"

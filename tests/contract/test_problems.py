@@ -30,7 +30,7 @@ from pflow_mcp_plugin.contract import (
     runners,
     suggestions,
 )
-from pflow_mcp_plugin.contract.problems import described, is_interruption
+from pflow_mcp_plugin.contract.problems import described, is_interruption, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin
 from pflow_mcp_plugin.host.workflow.templates import MissingValue
 from pflow_mcp_plugin.network.egress import Refusal
@@ -270,3 +270,49 @@ def test_only_a_keyboard_interrupt_is_an_interruption_wherever_it_is():
     assert all(map(is_interruption, (KeyboardInterrupt(), caused, inside)))
     others = (SystemExit(130), GeneratorExit(), EOFError(), BaseExceptionGroup("a", [SystemExit()]))
     assert not any(map(is_interruption, others))
+
+
+PLACE = {"line": 2, "column": 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({}, "gone"),
+        ({"path": "$.a"}, "$.a: gone"),
+        (PLACE, "line 2, column 3: gone"),
+        ({"path": "$.a", **PLACE}, "$.a (line 2, column 3): gone"),
+        ({"suggestion": "Look"}, "gone (Look)"),
+    ],
+)
+def test_a_problem_says_where_it_is_and_what_to_do(fields, shown):
+    assert str(Problem(message="gone", **fields)) == shown
+    usual = {"message": "gone", "severity": "error", "kind": "validation"}
+    assert Problem(message="gone", **fields).to_dict() == {**usual, **fields}
+
+
+def test_a_failure_has_one_form_with_its_outcome_and_problems():
+    one, other = Problem(message="one"), Problem(message="other", path="$.b")
+    error = PflowError("two wrong", kind="connection", problems=(one, other), suggestions=("Wait", "Look"))
+    assert (str(error), error.exit_code) == ("two wrong\n  one\n  $.b: other", 3)
+    assert str(PflowError("wrong", problems=(one,))) == "wrong"
+    assert error.to_dict() == {
+        "type": "connection",
+        "message": "two wrong",
+        "details": {"problems": [one.to_dict(), other.to_dict()]},
+        "suggestions": ["Wait", "Look"],
+    }
+    outcome = {"action": "timeout", "ran": "ran", "retryable": True, "retry_after": 2.5}
+    assert PflowError("late", details={"a": 1}, **outcome).to_dict()["details"] == {"a": 1, **outcome}
+    assert problem_of(error, path="$.c") == Problem(
+        message="two wrong", suggestion="Wait", kind="connection", path="$.c"
+    )
+    assert problem_of(PflowError("x")).suggestion == ""
+
+
+def test_values_are_compared_hashed_and_shown_by_their_fields():
+    one = Problem(message="gone", line=1)
+    assert {one, Problem(message="gone", line=1)} == {one}
+    assert one != Problem(message="gone")
+    assert one != "gone"
+    assert repr(commands.Report(data=1)).startswith("Report(data=1, text='', is_data=False, error=None")

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Report
-from pflow_mcp_plugin.terminal.printable_text import hidden_places, one_line, printable
+from pflow_mcp_plugin.terminal.printable_text import (
+    abbreviated,
+    barred_lines,
+    hidden_places,
+    one_line,
+    printable,
+)
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 
@@ -98,3 +104,16 @@ def test_a_report_is_printable_unless_it_is_data():
     assert Report(text="\x1b[2Jx").render() == "\\u001b[2Jx"
     assert Report(text=lambda: "\u202ex").render() == "\\u202ex"
     assert Report(text="\x1b[2Jx", is_data=True).render() == "\x1b[2Jx"
+
+
+def test_what_is_abbreviated_ends_with_dots():
+    assert [abbreviated(text, 5) for text in ("abcde", "abcdef")] == ["abcde", "ab..."]
+
+
+def test_the_lines_of_others_are_barred_and_where_something_is_hidden_is_known():
+    assert (barred_lines("a\nb\r\nc"), barred_lines("a\n"), barred_lines("")) == (
+        ["a", "| b", "| c"],
+        ["a"],
+        [],
+    )
+    assert [*hidden_places("a\u200bb\u202e")] == [1, 3]
