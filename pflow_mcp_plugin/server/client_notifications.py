@@ -22,8 +22,6 @@ from pflow_mcp_plugin.contract import Library, PflowError, Progress
 if TYPE_CHECKING:
     from typing import Self
 
-    from mcp.server.context import ServerRequestContext
-
 
 Changed = Literal["tools", "resources", "prompts"]
 

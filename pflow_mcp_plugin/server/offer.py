@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,12 @@ def _listed_traces(request: ServedRequest) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path in traces.paths()[: 10 * _LATEST]:
         run_id = path.stem
-        if len(found) == _LATEST or not _SEGMENT.fullmatch(run_id):
+        if len(found) == _LATEST:
             break
-        try:
-            traces.find(run_id, owner=request.origin.owner)
-        except PflowError:  # another owner's, or removed in the meantime
-            continue
-        found.append(_listed(f"{_TRACES}{run_id}", run_id, "The trace of a run", _JSON))
+        if _SEGMENT.fullmatch(run_id):
+            with suppress(PflowError):  # another owner's, or removed in the meantime
+                traces.find(run_id, owner=request.origin.owner)
+                found.append(_listed(f"{_TRACES}{run_id}", run_id, "The trace of a run", _JSON))
     return found
 
 

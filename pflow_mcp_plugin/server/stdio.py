@@ -53,9 +53,7 @@ _LAST_ANSWERS = 0.5
 """Seconds that requests have after the end of the input, before their runs are cancelled."""
 _POLL = 0.01
 _CHUNK = 1 << 18
-_PIPE_BUFFER = select.PIPE_BUF if hasattr(select, "PIPE_BUF") else 512
-"""Bytes that a ready pipe accepts at once."""
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve_stdio(server: Server[Any]) -> int:
@@ -363,7 +361,7 @@ class LineWriter:
 
     def _put(self, line: bytes) -> anyio.Event | None:
         """Write a line, or leave it to the thread: then return the event of its end."""
-        if not self._count and len(line) <= _PIPE_BUFFER and self._poll.poll(0):
+        if not self._count and len(line) <= select.PIPE_BUF and self._poll.poll(0):
             self._write(self._descriptor, line)
             return None
         if self._thread is None:

@@ -36,14 +36,14 @@ class GivenWorkflow:
     saved: bool = False
 
 
-def given_workflow(request: ServedRequest, given: object) -> GivenWorkflow:
+def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWorkflow:
     """Return the workflow that a client gives, unless it is too large.
 
     It gives an object, JSON or YAML text, the name of a saved workflow, or a path.
     """
     library = request.host.library
     if not isinstance(given, str):
-        found = GivenWorkflow(given if isinstance(given, Mapping) else {}, _UNNAMED)
+        found = GivenWorkflow(given, _UNNAMED)
     elif _TEXT.match(given.strip("\ufeff \t\r\n")):
         found = _parsed(request, given, _UNNAMED)
     elif library is not None and given in library.names():
@@ -132,16 +132,13 @@ def confined(root: Path | None, name: str) -> Path:
                 "Pass the name of a saved workflow",
             ),
         )
-    if not name or len(name) > _LONGEST or "\0" in name or not name.isprintable():
+    if len(name) > _LONGEST or not name.isprintable():
         raise _refused(f"{shown(name)!r} is not a path")
     base = os.path.realpath(root)
-    try:
-        real = os.path.realpath(Path(base) / name)
-    except (OSError, ValueError):
-        raise _refused(f"{shown(name)!r} is not a path") from None
-    if real != base and not real.startswith(base.rstrip(os.sep) + os.sep):
+    real = Path(os.path.realpath(Path(base) / name))
+    if not real.is_relative_to(base):
         raise _refused(f"{shown(name)} is outside the folder that pflow serves")
-    return Path(real)
+    return real
 
 
 def _refused(message: str) -> PflowError:

@@ -97,7 +97,7 @@ GUARDS = (
     Guard(28, "_Check.check_params", never("is_reserved"), "reserved"),
     Guard(29, "ProjectFile._read", never("digest", "content")),
     Guard(30, "workflow_name.is_name", always("_NAME"), "library"),
-    Guard(30, "confined", never("startswith", "real"), "string"),
+    Guard(30, "confined", never("is_relative_to"), "string"),
     Guard(31, "launch_changed", always("trust")),
     Guard(32, "is_too_deep", never("deepest"), "deep"),
     Guard(32, "_has_long_key", never("dots"), "long"),

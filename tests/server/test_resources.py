@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from conversations import MODES, talk
@@ -132,11 +133,12 @@ def test_only_traces_of_the_caller_are_listed_and_read(read, host):
             assert json.loads(read("pflow://traces/latest", "issuer ann")["text"])["run_id"] == own
 
 
-def test_the_latest_ten_traces_are_listed(host):
-    for _ in range(12):
-        run(host)
-    listed = PflowResources().resources(ServedRequest(host=host))
-    assert sum(str(each["uri"]).startswith("pflow://traces/") for each in listed) == 10
+def test_the_latest_ten_traces_are_listed_and_no_other_file(host):
+    ran = [run(host) for _ in range(12)]
+    latest = host.traces.find(ran[-1])
+    shutil.copy(latest, latest.with_name("a copy.json"))  # the newest
+    listed = [str(each["uri"]) for each in PflowResources().resources(ServedRequest(host=host))]
+    assert [uri.removeprefix("pflow://traces/") for uri in listed[3:]] == ran[:1:-1]
 
 
 def test_the_example_of_the_guide_is_valid_and_runs(read, host, tmp_path):
