@@ -7,11 +7,12 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.client import Pool
 from pflow_mcp_plugin.errors import CallFailed, ConnectionFailed
-from pflow_mcp_plugin.exchange import Launch, ToolCall
+from pflow_mcp_plugin.exchange import CallResult, Launch, ToolCall
 from pflow_mcp_plugin.testing import FakeServer, ToolFailure
 from pflow_mcp_plugin.types import Server, Tool
 
@@ -59,6 +60,31 @@ def test_its_tools_are_listed_with_the_schemas_of_their_annotations(server, pool
     assert said.input_schema["properties"]["times"]["type"] == "integer"
     assert said.output_schema["type"] == "object"
     assert (plain.title, plain.description, plain.output_schema) == ("Plain", "As declared", None)
+
+
+def test_what_is_declared_and_what_is_answered_arrives_whole(pool):
+    declared = Tool(
+        name="whole",
+        description="All of it",
+        title="Whole",
+        input_schema={"type": "object"},
+        output_schema={"type": "object", "properties": {}},
+        annotations={"readOnlyHint": True},
+        meta={"example.com/a": 1},
+    )
+    answer = CallResult(
+        content=({"type": "text", "text": "x"},),
+        structured={},
+        has_structured=True,
+        meta={"example.com/b": 2},
+    )
+    with FakeServer([declared], name="fake") as server:
+        server.answers.give("whole", answer)
+        (listed,) = pool.list_tools(launch(server)).tools
+        assert attrs.evolve(listed, hash="") == declared
+        result = pool.call(launch(server), call("whole"))
+        assert (result.content, result.structured) == (answer.content, answer.structured)
+        assert result.meta.items() >= answer.meta.items()
 
 
 def test_a_call_runs_the_function_in_the_test(server, pool):

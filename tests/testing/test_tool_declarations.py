@@ -17,8 +17,13 @@ LISTED = {
 
 def test_the_json_form_of_a_tool_keeps_what_it_says():
     (tool,) = ToolAnswers([LISTED]).tools
-    assert (tool.name, tool.description, tool.annotations) == ("search", "Search", {"readOnlyHint": True})
-    assert tool.input_schema == LISTED["inputSchema"]
+    assert tool == Tool(
+        name="search",
+        description="Search",
+        input_schema=LISTED["inputSchema"],
+        annotations={"readOnlyHint": True},
+    )
+    assert ToolAnswers([{"name": "bare"}]).tools == (Tool(name="bare", input_schema={"type": "object"}),)
 
 
 def test_a_tool_without_a_name_is_refused():
