@@ -96,7 +96,7 @@ async def watched(
 
     `lists` are those that change with the library. Nothing is read while no client would be notified.
     """
-    if library is None or not lists:
+    if library is None:
         yield
         return
     task = asyncio.create_task(_watch(library, changes, lists, interval), name="watching the library")

@@ -68,10 +68,9 @@ def encoded(envelope: JSONObject) -> tuple[Any, str]:
     """
     try:
         text = json.dumps(envelope, ensure_ascii=False, allow_nan=False)
+        text.encode()  # fails if half of a surrogate pair is alone
         brackets = text.count("{") + text.count("[")
-        if (brackets <= _DEEPEST or not is_too_deep(envelope, _DEEPEST)) and (
-            text.isascii() or text.encode()
-        ):
+        if brackets <= _DEEPEST or not is_too_deep(envelope, _DEEPEST):
             return envelope, text
     except (TypeError, ValueError, RecursionError):
         pass
@@ -97,13 +96,11 @@ def _plain(value: object, above: tuple[int, ...]) -> Any:
 
 def _text(value: object) -> str:
     """Return a string that UTF-8 can encode."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return hex(value) if abs(value) >= _LARGEST else str(value)
     try:
-        text = str(value)
+        text = hex(value) if isinstance(value, int) and abs(value) >= _LARGEST else str(value)
     except Exception:  # noqa: BLE001 - the object is a node's own: its `__str__` may raise anything
         text = f"<{type(value).__name__}>"
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return text.encode("utf-8", "replace").decode()
 
 
 _SHORTEST = 6

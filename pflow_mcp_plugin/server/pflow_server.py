@@ -91,7 +91,7 @@ def the_user(context: Context) -> RunOrigin:
     """Return the origin of a request by whoever started the program, as over stdio."""
     meta: Mapping[str, Any] = context.meta or {}
     parent = meta.get("traceparent")
-    return RunOrigin(trace_parent=parent) if isinstance(parent, str) and parent else THE_USER
+    return RunOrigin(trace_parent=parent) if isinstance(parent, str) else THE_USER
 
 
 @attrs.frozen(kw_only=True)

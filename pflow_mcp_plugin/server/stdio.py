@@ -205,7 +205,6 @@ class LineReader:
         self._cancelled = 0
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
-        self._in_loop = True
         self._ended = False
         self._hung_up = select.poll()
         self._hung_up.register(descriptor, 0)
@@ -214,7 +213,6 @@ class LineReader:
         try:
             self._loop.add_reader(self._descriptor, self._ready)
         except OSError:  # a regular file, for which nobody can wait
-            self._in_loop = False
             threading.Thread(target=self._read_all, name="pflow-stdin", daemon=True).start()
         return self
 
@@ -222,13 +220,12 @@ class LineReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True
-        if self._in_loop:
-            self._loop.remove_reader(self._descriptor)
+        self._loop.remove_reader(self._descriptor)
         self._messages.close()
 
     def _ready(self) -> None:
         self._take(self._read())
-        if self._is_behind() and not self._ended:
+        if self._is_behind():
             self._loop.remove_reader(self._descriptor)
             self._go_on()
 
@@ -271,13 +268,13 @@ class LineReader:
         self._begun += chunk[end:]
         if len(self._begun) > LONGEST_LINE:
             _say(f"Error: the client sent a message of more than {LONGEST_LINE:,} bytes; serving ends")
-        if not chunk or len(self._begun) > LONGEST_LINE:
-            if self._begun.strip() and not chunk:
-                self._deliver(bytes(self._begun))
-            self._ended = True
-            if self._in_loop:
-                self._loop.remove_reader(self._descriptor)
-            self._end(self._loop.time() + _LAST_ANSWERS)
+        elif chunk:
+            return
+        elif self._begun.strip():
+            self._deliver(bytes(self._begun))
+        self._ended = True
+        self._loop.remove_reader(self._descriptor)
+        self._end(self._loop.time() + _LAST_ANSWERS)
 
     def _end(self, deadline: float) -> None:
         """End the input; requests that were piped in with it are answered first, if that takes no time."""
