@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config.expansion import VariableLookup, expand, launch_names, launch_variables
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 from pflow_mcp_plugin.variable_references import references as found_in
@@ -60,8 +60,9 @@ def test_a_variable_of_env_that_is_set_to_nothing_is_listed_too():
 def test_an_unset_variable_elsewhere_is_an_error_that_names_server_field_and_variable(server, place):
     with pytest.raises(McpError) as caught:
         expand(server, {}.get)
+    assert caught.value.where == Where(server=server.name, phase="config")
     (problem,) = caught.value.problems
-    assert problem.path == place
+    assert (problem.path, problem.severity, problem.kind) == (place, "error", "config")
     assert "GONE" in caught.value.message
     assert f"Server {server.name}" in caught.value.message
     assert "export GONE=" in caught.value.suggestions[0]
@@ -128,7 +129,8 @@ def test_an_http_servers_env_is_looked_at_before_the_environment():
 def test_behind_an_http_servers_env_the_variable_that_is_unset_is_named():
     with pytest.raises(McpError, match="variable SLACK_TOKEN is not set"):
         expand(http(env={"T": "${SLACK_TOKEN}"}, auth={"type": "bearer", "token": "${T}"}), {}.get)
-    assert expand(http(env={"T": "${SLACK_TOKEN}"}), {}.get).unset == ()
+    launch = expand(http(env={"T": "${SLACK_TOKEN}", "B": "${BLANK}"}), {"BLANK": ""}.get)
+    assert (launch.unset, launch.empty) == ((), ())
 
 
 def test_token_env_becomes_a_bearer_token():
@@ -182,9 +184,32 @@ def test_an_expanded_url_must_still_be_one(url, value):
 
 
 def test_what_a_server_is_reached_by_must_not_become_empty():
-    for server in (Server(name="s", command="${A:-}"), http(url="${A:-}")):
+    for server in (
+        Server(name="s", command="${A:-}"),
+        http(url="${A:-}"),
+        http(ca_bundle="${A:-}"),
+        http(tls_pins="${A:-}"),
+    ):
         with pytest.raises(McpError, match="empty once expanded"):
             expand(server, {}.get)
+    assert expand(stdio(args=("${A:-}",), cwd="${A:-}"), {}.get).server.args == ("",)
+
+
+def test_a_password_may_be_empty_and_a_user_name_may_not():
+    auth = {"type": "basic", "username": "me", "password": "${P:-}"}
+    assert expand(http(auth=auth), {}.get).server.auth["password"] == ""
+    with pytest.raises(McpError) as caught:
+        expand(http(auth={**auth, "username": "${U:-}"}), {}.get)
+    assert [problem.path for problem in caught.value.problems] == ["mcpServers.web.auth.username"]
+
+
+def test_a_nul_character_is_refused_wherever_it_would_end_a_value():
+    with pytest.raises(McpError) as caught:
+        expand(stdio(args=("${X}", "y"), cwd="${X}"), {"X": "a\0b"}.get)
+    assert [(it.path, "NUL" in it.message) for it in caught.value.problems] == [
+        ("mcpServers.git.args[0]", True),
+        ("mcpServers.git.cwd", True),
+    ]
 
 
 def test_secrets_are_what_came_from_variables_and_what_looks_like_one():
@@ -205,10 +230,10 @@ def test_ordinary_words_of_the_session_are_no_secrets():
         "LOG": "info",
         "GITHUB_TOKEN": "abc",
         "LEVEL": "${LEVEL:-debug}",
-        "API_KEY": "12345",
+        "API_KEY": "1234",
     }
     launch = expand(stdio(env=env), {"HOME": "/home/me"}.get)
-    assert launch.secrets == ("12345",)
+    assert launch.secrets == ("1234",)
 
 
 def test_a_password_in_a_literal_url_is_a_secret():
@@ -282,6 +307,32 @@ def test_a_secret_that_is_code_or_a_place_decides_what_is_started():
     assert _deciding(values, command="${TOKEN}") == {"TOKEN": "/tmp/evil.py"}
     url = "https://${HOST_KEY}/mcp?key=${TOKEN}"
     assert _deciding(values, transport="http", url=url) == {"HOST_KEY": "evil.example"}
+
+
+def test_a_plain_word_in_the_place_of_a_secret_decides_nothing_whatever_its_variable_is_called():
+    values = {"A": "abc", "B": "def", "HOST": "h.example"}
+    assert _deciding(values, command="srv", args=("--token", "${A}", "--token=x${A}")) == {}
+    url = "https://${HOST}/${B}?key=${A}&region=${B}"
+    assert _deciding(values, transport="http", url=url) == {"B": "def", "HOST": "h.example"}
+    assert _deciding(values, transport="http", url="https://h/?key=${A}#${B}") == {"B": "def"}
+    assert _deciding(values, transport="http", url="https://h?key=${A}") == {}
+
+
+def test_variables_that_decide_whom_a_server_is_believed_are_named_too():
+    server = http(
+        url="https://${HOST}",
+        headers={"X-A": "${IGNORED}"},
+        auth={"type": "oauth", "client_id": "${ID}", "issuer": "${ISSUER}", "client_secret": "${SECRET}"},
+        ca_bundle="${CA}",
+        client_cert=("${CERT}", "${KEY}"),
+        tls_pins="${PINS}",
+        env={"CA": "${INNER}", "IGNORED": "${X}"},
+    )
+    wanted = {"HOST", "ID", "ISSUER", "CA", "INNER", "CERT", "KEY", "PINS"}
+    assert launch_names(server) == wanted
+    assert launch_names(attrs.evolve(server, tls_pins=("a",))) == wanted - {"PINS"}
+    script = Server(name="s", command="${RUN}", env={"RUN": "${X}", "PYTHONPATH": "${LIB}", "LOG": "${Y}"})
+    assert launch_names(script) == {"RUN", "LIB"}
 
 
 def test_the_place_of_an_http_server_may_come_from_its_own_env():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from datetime import date
 
 import pytest
 
@@ -11,6 +12,7 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter
 
+NPX = {"command": "npx"}
 HTTP = {"type": "http", "url": "https://example.com/mcp"}
 OAUTH = {
     "type": "oauth",
@@ -74,6 +76,75 @@ def test_types_are_strict(field, value):
     assert any(path.startswith(f"mcpServers.slack.{field}") for path in found)
 
 
+@pytest.mark.parametrize(
+    ("table", "place", "found", "step"),
+    [
+        ({**NPX, "args": 1}, "args", "list of strings, not a number", 'args = ["'),
+        ({**NPX, "args": [1]}, "args[0]", "string, not a number", "in quotes"),
+        ({**NPX, "args": ["a", {}]}, "args[1]", "string, not a table", "one string"),
+        ({**NPX, "args": ["a", []]}, "args[1]", "string, not a list", "one string"),
+        ({**NPX, "env": []}, "env", "table of strings, not a list", "env = {"),
+        ({**NPX, "env": {"A": date(2020, 1, 1)}}, "env.A", "not a date or time", "in quotes"),
+        ({**NPX, "env": {"A": True}}, "env.A", "not true or false", "in quotes"),
+        ({**NPX, "env": {"A=B": "x"}}, 'env."A=B"', "name of a variable", "letters"),
+        ({**NPX, "disabled": "yes"}, "disabled", "true or false, not a string", "without quotes"),
+        ({**NPX, "trust": "yes"}, "trust", "pin or auto", '"auto"'),
+        ({**NPX, "call_timeout": "1"}, "call_timeout", "number, not a string", "without quotes"),
+        ({**NPX, "call_timeout": 86_401}, "call_timeout", "at most 86400, not 86401", "86400"),
+        ({**NPX, "call_timeout": 10**12}, "call_timeout", "a number with many digits", "86400"),
+        ({**NPX, "call_timeout": 10**12 - 1}, "call_timeout", "not 1e+12", "86400"),
+        ({"command": "x\0"}, "command", "NUL", "Remove"),
+        ({"command": " "}, "command", "not be empty", "Give command a value"),
+        ({**NPX, "tools": 3}, "tools", "table, not a number", "tools = {"),
+        ({**NPX, "protocol": "1"}, "protocol", "auto, handshake or a protocol version", '"auto"'),
+        ({"url": None, "type": "http"}, "url", "http server needs a url", "https://"),
+        ({"type": "uds"}, "path", "uds server needs a path", 'path = "/'),
+        ({"type": "zz"}, "type", "'zz'; known: stdio, http", '"type": "stdio"'),
+        ({"type": "zz", "url": HTTP["url"]}, "type", "'zz'; known: stdio, http", '"type": "http"'),
+        ({"type": "ssee", "url": HTTP["url"]}, "type", "'ssee'; known: stdio, http", '"type": "sse"'),
+        ({"path": "x"}, "type", "server with a path needs its type", '"type": "uds"'),
+        ({}, "command", "stdio server needs a command", 'command = "'),
+        ({**HTTP, "path": "x"}, "path", "no path; it belongs to uds and pipe", '"type": "uds"'),
+        ({**HTTP, "headers": {"A": "a\nb"}}, "headers.A", "line breaks", "one line"),
+        ({**HTTP, "headers": 3}, "headers", "table of strings, not a number", "headers = {"),
+        ({**HTTP, "auth": 3}, "auth", "table, not a number", "auth = {"),
+        ({**HTTP, "auth": {"type": "x"}}, "auth.type", "known: bearer, api_key", 'type = "bearer"'),
+        ({**HTTP, "auth": {"username": "x"}}, "auth", "has no type", 'type = "basic"'),
+        ({**HTTP, "auth": {"zz": "x"}}, "auth", "has no type", 'type = "bearer"'),
+        ({**HTTP, "auth": {"token_env": "a b"}}, "auth.token_env", "name of a variable", '"API_TOKEN"'),
+        ({**HTTP, "client_cert": 3}, "client_cert", "two files, not a number", "client_cert = {"),
+        ({**HTTP, "client_cert": {"key": "k"}}, "client_cert.cert", "needs a cert", "cert = "),
+        ({**HTTP, "tls_pins": ""}, "tls_pins", "not be empty", "tls_pins"),
+    ],
+)
+def test_a_mistake_says_what_was_found_and_what_to_write(table, place, found, step):
+    problem = errors(table)[f"mcpServers.slack.{place}"]
+    assert found in problem.message
+    assert step in problem.suggestion
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "found", "step"),
+    [
+        ({"mcpServers": 3}, "mcpServers", "not a number", "[mcpServers.NAME]"),
+        ({"mcpServers": {"A b": 3}}, 'mcpServers."A b"', "not a number", '[mcpServers."A b"]'),
+        ({"defaults": []}, "defaults", "not a list", "Write [defaults]"),
+        ({"defaults": {"url": "x"}}, "defaults.url", "cannot be set for all servers", "[mcpServers.NAME]"),
+        ({"serve": 3}, "serve", "not a number", "Write [serve]"),
+        ({"serve": {"show_secret": True}}, "serve.show_secret", "not used", "show_secrets?"),
+        ({"network": 3}, "network", "not a number", "Write [network]"),
+        ({"network": {"policy": 3}}, "network.policy", "open or registered", '"registered"'),
+        ({"zzz": 3}, "zzz", "kept but not used", "mcpServers, defaults, serve, network"),
+        ({"b c": {"url": "x"}}, '"b c"', "not under mcpServers", 'Write [mcpServers."b c"]'),
+    ],
+)
+def test_a_mistake_outside_of_the_servers_says_so_too(document, place, found, step):
+    problem = next(it for it in server_schema.check_document(document) if step in it.suggestion)
+    assert (problem.path, problem.kind) == (place, "config")
+    assert found in problem.message
+    assert not server_schema.check_document({"$schema": "x", "mcpServers": {}, "defaults": {}, "serve": {}})
+
+
 def test_a_number_in_env_is_refused_with_the_fix_and_without_its_value():
     problem = errors({"command": "npx", "env": {"PIN": 123456}})["mcpServers.slack.env.PIN"]
     assert "quotes" in problem.suggestion
@@ -133,7 +204,11 @@ def test_a_field_of_another_transport_says_whose_it_is():
         "http and sse" in errors({"command": "npx", "url": "https://e.com"})["mcpServers.slack.url"].message
     )
     assert "stdio" in errors({**HTTP, "command": "npx"})["mcpServers.slack.command"].message
-    assert "mcpServers.slack.timeout" in warnings({"command": "npx", "timeout": 3})
+    unused = warnings({"command": "npx", "timeout": 3, "insecure": True})
+    assert {path.rpartition(".")[2]: "call_timeout" in it.suggestion for path, it in unused.items()} == {
+        "timeout": True,
+        "insecure": False,
+    }
 
 
 def test_an_unknown_field_is_a_warning_with_the_nearest_one():
@@ -239,6 +314,11 @@ def test_the_editors_spelling_of_a_reference_is_answered_with_ours():
 def test_deadlines_that_contradict_each_other_are_a_warning():
     assert warnings({"command": "npx", "call_timeout": 900})
     assert not warnings({"command": "npx", "call_timeout": 900, "call_timeout_max": 900})
+    table, defaults = {"command": "npx", "call_timeout": 60}, {"call_timeout_max": 30}
+    (problem,) = server_schema.check_server("slack", table, defaults)
+    assert "call_timeout (60) is longer than call_timeout_max (30)" in problem.message
+    assert "at least 60" in problem.suggestion
+    assert not server_schema.check_server("slack", {"command": "npx"}, {"call_timeout": 900, **defaults})
 
 
 def test_defaults_fill_in_what_a_server_leaves_out():
@@ -323,6 +403,10 @@ def test_the_fingerprint_changes_with_what_decides_the_tools_only():
     assert server_schema.fingerprint(table) == server_schema.fingerprint(same)
     assert server_schema.fingerprint(table) != server_schema.fingerprint({**table, "args": ["b"]})
     assert server_schema.fingerprint(table) != server_schema.fingerprint(table, {"protocol": "handshake"})
+    env = {**table, "env": {"A": "1", "B": date(2020, 1, 1)}}
+    assert server_schema.fingerprint(env) == server_schema.fingerprint(
+        {**table, "env": dict(reversed(env["env"].items()))}
+    )
 
 
 PIN = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="

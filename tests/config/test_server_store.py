@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.project_file import ProjectFile
-from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.config.server_store import ServerStore, StoreChange
 from pflow_mcp_plugin.contract import Paths
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network.egress import refusal_of_url
 from pflow_mcp_plugin.storage import CorruptFile, StoreError, toml_text
+
+SAY = {"command": "say"}
+WEB = {"type": "http", "url": "https://mcp.example.com/"}
 
 
 @pytest.fixture
@@ -99,11 +102,16 @@ def test_an_unknown_server_is_answered_with_the_nearest_names_and_the_next_step(
     with pytest.raises(McpError) as caught:
         store.get("github")
     assert str(caught.value) == f"Server github not configured in {path}"
-    assert "pflow mcp add" in caught.value.suggestions[0]
+    assert caught.value.suggestions == ("Add it: pflow mcp add NAME -- COMMAND",)
+    assert caught.value.where == Where(server="github", phase="config")
     write(path, '[mcpServers.github]\ncommand = "a"\n')
     with pytest.raises(McpError) as caught:
         store.get("gihtub")
     assert caught.value.suggestions == ("Did you mean github?",)
+    assert caught.value.details["nearest"] == ["github"]
+    with pytest.raises(McpError) as caught:
+        store.get("zzz")
+    assert caught.value.suggestions[0].startswith("Configured: github. Add it: ")
     with pytest.raises(McpError):
         store.fingerprint("gihtub")
 
@@ -114,6 +122,36 @@ def test_an_unknown_server_is_compared_whatever_its_case_and_shown_also_if_blank
     error = store.not_configured(name)
     assert error.message == f"Server {shown} not configured in {store.path}"
     assert ("Did you mean github?" in error.suggestions) == bool(name.strip())
+
+
+def test_servers_that_are_no_table_are_neither_read_nor_replaced(store, path):
+    write(path, "mcpServers = 3\n")
+    for use, subject in ((store.names, str(path)), (lambda: store.add({"a": SAY}), "Nothing was added")):
+        with pytest.raises(McpError) as caught:
+            use()
+        assert caught.value.message.startswith(f"{subject}: Must be a table of servers")
+    assert path.read_text() == "mcpServers = 3\n"
+
+
+def test_a_change_that_changes_nothing_leaves_the_file_alone(store, path):
+    text = '[mcpServers.a]\ncommand="a" # mine\ndisabled = true\n'
+    write(path, text)
+    assert store.switch(["a", "a"], disabled=True) == StoreChange()
+    assert store.add({"a": {"command": "a", "disabled": True}}) == StoreChange()
+    assert path.read_text() == text
+    assert store.switch(["a", "a"], disabled=False).replaced == ("a",)
+    assert store.raw() == {"mcpServers": {"a": {"command": "a"}}}
+
+
+def test_an_add_tells_what_is_doubtful_about_its_servers_only(store, path):
+    write(path, "[mcpServers.other]\nargs = 3\n[defaults]\nunknown = 1\n")
+    change = store.add({"a": {**SAY, "later": 1}})
+    assert (change.added, change.replaced, change.removed) == (("a",), (), ())
+    assert [problem.path for problem in change.warnings] == ["mcpServers.a.later"]
+    assert {name: len(found) for name, found in store.refused({"a": SAY, "b": {"args": 1}}).items()} == {
+        "b": 2
+    }
+    assert store.refused({"a": {**SAY, "later": 1, "type": "stdio"}}) == {}
 
 
 def test_mistakes_keep_all_servers_of_an_add_out(store, path):
@@ -268,10 +306,10 @@ def test_mistakes_in_the_rules_for_the_network_keep_servers_over_http_from_being
         store.get("web")
     assert [problem.path for problem in caught.value.problems] == ["network.deny[0]"]
     assert store.get("clock").command == "npx"
-
-
-SAY = {"command": "say"}
-WEB = {"type": "http", "url": "https://mcp.example.com/"}
+    with pytest.raises(McpError, match=r"network\.deny"):
+        store.network()
+    write(path, '[network]\ndeny = ["b.example"]\n[mcpServers.a]\ntype = "http"\nurl = "https://a.example"\n')
+    assert (store.network().deny, store.network().hosts) == (("b.example",), ("a.example",))
 
 
 @pytest.fixture
@@ -337,7 +375,18 @@ def test_a_projects_server_is_not_removed_from_the_users_file(shared, project):
     with pytest.raises(McpError, match="it comes from") as refused:
         shared.remove("say")
     assert str(project.reading().path) in refused.value.message
+    assert refused.value.where == Where(server="say", phase="config")
+    assert refused.value.suggestions
+    for change in (lambda: shared.require_own("say"), lambda: shared.switch(["say"], disabled=True)):
+        with pytest.raises(McpError, match="it comes from"):
+            change()
+    for change in (lambda: shared.require_own("gone"), lambda: shared.switch(["gone"], disabled=True)):
+        with pytest.raises(McpError, match="Server gone not configured"):
+            change()
+    assert str(project.reading().path) in shared.enabling_step("say")
     shared.add({"say": SAY})
+    shared.require_own("say")
+    assert shared.enabling_step("say") == "Run: pflow mcp enable say"
     assert shared.remove("say").removed == ("say",)
     assert shared.names() == ("say", "web")
 
