@@ -42,6 +42,45 @@ def test_what_is_public_in_auth_stays():
     assert shown["auth"] == {"token_env": "T", "scopes": ["repo"], "other": "****"}
 
 
+def test_everything_that_is_set_about_a_connection_is_shown_and_nothing_else():
+    server = Server(
+        name="a",
+        transport="http",
+        url="https://e.com",
+        headers={"A": "b"},
+        insecure=True,
+        tls_pins=("x", "y"),
+        client_cert=("c", "k"),
+        ca_bundle="ca",
+        auth={"type": "oauth", "client_id": "me", "client_secret": "planted-1"},
+        call_timeout=3,
+    )
+    assert display.shown(server) == {
+        "name": "a",
+        "transport": "http",
+        "url": "https://e.com",
+        "headers": {"A": "b"},
+        "insecure": True,
+        "ca_bundle": "ca",
+        "tls_pins": ["x", "y"],
+        "client_cert": ["c", "k"],
+        "auth": {"type": "oauth", "client_id": "me", "client_secret": "****"},
+    }
+    started = Server(
+        name="a", command="b", args=("--key", "plant1"), cwd="/c", env={"D": "e"}, tls_pins="f"
+    )
+    assert display.shown(started) == {
+        "name": "a",
+        "transport": "stdio",
+        "command": "b",
+        "args": ["--key", "****"],
+        "runs": "b --key '****'",
+        "cwd": "/c",
+        "env": {"D": "e"},
+        "tls_pins": "f",
+    }
+
+
 def test_the_target_is_what_the_server_is_reached_by():
     assert display.target(Server(name="a", transport="uds", path="/run/a", command="b")) == "/run/a"
     assert display.target(Server(name="a", command="b", args=("c",))) == "b c"

@@ -65,6 +65,21 @@ def test_only_files_that_exist_are_found_and_those_of_a_project_are_marked(tmp_p
     assert clients.found(here, CLIENTS["zed"]) == []
 
 
+def test_servers_are_written_to_the_users_first_file_that_exists_and_is_still_written(tmp_path):
+    here = Machine(system="linux", home=tmp_path, folder=tmp_path / "work", variables={})
+    new, old = (
+        tmp_path / ".config" / "Code" / "User" / "mcp.json",
+        tmp_path / ".cache" / "lm-studio" / "mcp.json",
+    )
+    for path in (new.with_name("settings.json"), here.folder / ".vscode" / "mcp.json", old):
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    assert clients.written(CLIENTS["vscode"], here) == new
+    assert clients.written(CLIENTS["lm-studio"], here) == old
+    assert clients.written(CLIENTS["cursor"], here) == tmp_path / ".cursor" / "mcp.json"
+    assert clients.written(CLIENTS["mcp-json"], here) is None
+
+
 def test_the_table_in_the_documents_says_what_each_format_can_say():
     text = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
     rows = [
@@ -100,3 +115,7 @@ def test_an_unknown_client_is_refused_with_the_nearest():
     with pytest.raises(PflowError) as caught:
         client("claude-dekstop")
     assert caught.value.suggestions == ("Did you mean claude-desktop?",)
+    with pytest.raises(PflowError) as caught:
+        client("zzz")
+    assert caught.value.suggestions == (f"Known: {', '.join(CLIENTS)}",)
+    assert client("gemini") is CLIENTS["gemini-cli"]
