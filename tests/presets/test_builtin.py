@@ -10,6 +10,7 @@ from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
 from pflow_mcp_plugin.presets.collection import server_table
+from pflow_mcp_plugin.variable_references import references
 
 NAMES = (
     "demo filesystem git github fetch time memory everything sequential-thinking "
@@ -39,3 +40,41 @@ def test_each_is_described_in_one_line_with_a_page_to_read(preset):
     assert "\n" not in preset.description
     assert len(preset.description) <= 90
     assert preset.homepage.startswith("https://")
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_each_refers_to_its_inputs_and_to_nothing_else(preset):
+    texts = (preset.url, *preset.args, *preset.env.values(), *preset.headers.values())
+    assert {found.name for text in texts for found in references(text)} == {it.name for it in preset.inputs}
+
+
+def test_what_is_a_path_a_secret_or_optional_says_so():
+    said = {"path": set(), "secret": set(), "optional": set()}
+    for preset in PRESETS:
+        for given in preset.inputs:
+            traits = {"path": given.path, "secret": given.secret, "optional": not given.required}
+            for trait in (name for name, holds in traits.items() if holds):
+                said[trait].add(f"{preset.name} {given.name}")
+    assert {trait: sorted(names) for trait, names in said.items()} == {
+        "path": [
+            "duckdb database",
+            "filesystem folder",
+            "git repository",
+            "memory file",
+            "playwright executable",
+            "sqlite database",
+        ],
+        "secret": [
+            "context7 CONTEXT7_API_KEY",
+            "github GITHUB_TOKEN",
+            "notion NOTION_TOKEN",
+            "postgres POSTGRES_URL",
+            "slack SLACK_TOKEN",
+        ],
+        "optional": [
+            "context7 CONTEXT7_API_KEY",
+            "memory file",
+            "playwright executable",
+            "time timezone",
+        ],
+    }
