@@ -133,6 +133,8 @@ CODE = [
     ("uvx", "--from", "xapp-Evil1package", "evil"),
     ("npm", "exec", "--auth", "evil"),
     ("docker", "run", "--token", "evil"),
+    ("sudo", "docker", "run", "--token", "evil"),
+    ("npx", "--cache", "y", "--token", "evil"),
     ("python", "-m", "xapp-evil-package"),
     ("run", "--key=" + "x" * 5000 + "`evil`"),
     ("run", "--secret=\u202eevil"),
@@ -157,7 +159,7 @@ def test_row_54_what_may_be_code_is_shown_though_it_stands_where_a_secret_does(w
     for shown in (display.command_line(server), str(display.shown(server)["runs"])):
         assert "evil" in shown or "touch" in shown
         assert shown.isprintable()
-    assert display.arguments(server.args, command=server.command) == [*server.args]
+    assert display.shown(server)["args"] == [*server.args]
 
 
 def test_row_54_code_in_urls_variables_and_headers_is_shown():
@@ -166,13 +168,14 @@ def test_row_54_code_in_urls_variables_and_headers_is_shown():
     assert display.url("https://github.com:x@evil.example/mcp") == "https://github.com:x@evil.example/mcp"
     assert display.url("https://github.com@evil.example/mcp") == "https://github.com@evil.example/mcp"
     env = {
-        "NODE_OPTIONS": "-rxapp-evil-package-1234",
+        "NODE_OPTIONS": "-r xapp-evil-package-1234",
         "PYTHONPATH": "evil",
         "GIT_ASKPASS": "evil",
         "API_KEY": "x; evil",
         "TOKEN": "() { evil",
     }
     assert display.masked(env) == env
+    assert display.masked({"NOTE": env["NODE_OPTIONS"]}) == {"NOTE": "-r ****"}
 
 
 def test_secrets_beside_what_is_started_are_masked():

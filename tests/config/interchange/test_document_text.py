@@ -67,6 +67,20 @@ def test_yaml_nested_without_end_is_refused(tmp_path, text):
         document_text.parse(tmp_path / "config.yaml", text.encode())
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("mcp.json", "[" * 120 + "]" * 120, "nested too deeply"),
+        ("config.yaml", "[" * 120 + "]" * 120, "nested too deeply"),
+        ("config.yaml", "a: 2026-99-99", "not YAML: month must be"),
+        ("config.yaml", "a: \x01", "not YAML: .*special characters"),
+    ],
+)
+def test_what_the_parser_takes_and_nobody_can_use_is_refused_too(tmp_path, name, text, words):
+    with pytest.raises(CorruptFile, match=words):
+        document_text.parse(tmp_path / name, text.encode())
+
+
 def test_a_large_file_with_comments_is_read_in_linear_time(tmp_path):
     servers = ",\n".join(
         f'"server-{number}": {{"command": "npx", "args": ["-y"],}}' for number in range(20_000)
@@ -90,6 +104,8 @@ def test_a_pipe_or_a_folder_is_no_file(tmp_path):
     for path in (tmp_path / "pipe.json", tmp_path):
         with pytest.raises(StoreError, match="is not a regular file"):
             document_text.load(path)
+    with pytest.raises(StoreError, match="could not be read"):
+        document_text.load(tmp_path / "pipe.json" / "mcp.json")
 
 
 def test_a_file_that_is_not_there_has_no_document(tmp_path):
