@@ -66,9 +66,7 @@ def test_everything_that_is_set_about_a_connection_is_shown_and_nothing_else():
         "client_cert": ["c", "k"],
         "auth": {"type": "oauth", "client_id": "me", "client_secret": "****"},
     }
-    started = Server(
-        name="a", command="b", args=("--key", "plant1"), cwd="/c", env={"D": "e"}, tls_pins="f"
-    )
+    started = Server(name="a", command="b", args=("--key", "plant1"), cwd="/c", env={"D": "e"}, tls_pins="f")
     assert display.shown(started) == {
         "name": "a",
         "transport": "stdio",
