@@ -156,7 +156,7 @@ class _Scanner:
             if char == _ENDS[inside]:
                 self._open.pop()
         elif before == "\\":
-            return
+            pass  # it is plain
         elif char in '`"':
             if inside == char:
                 self._open.pop()
@@ -434,7 +434,7 @@ class _Reader:
             self._at += 1
             words.clear()
         elif [each.text for each in (*words[:1], *words[-1:])] == ["case", "in"]:
-            words.clear()  # the first pattern
+            pass  # the first pattern: what is expanded before it still counts
         else:
             before = len(self._found)
             self._take(word or self._begun(words), self._read(")"))
@@ -447,7 +447,6 @@ class _Reader:
     def _end_command(self, words: list[_Word], whole: _Word) -> None:
         for word in words:
             self._take(whole, word)
-            whole.text += MARK if MARK in word.text else ""
         kept = [
             word
             for index, word in enumerate(words)
@@ -499,7 +498,6 @@ class _Reader:
         self._at += len(end)
         inside = self._line[begin:line_end]
         word.evaluated |= {*_NAME.findall(inside), *_EXPANSION.findall(inside)}
-        word.names |= word.evaluated
 
     def _braces(self, word: _Word, begin: int) -> None:
         depth, self._at = 1, begin

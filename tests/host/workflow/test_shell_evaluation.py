@@ -134,6 +134,26 @@ REFUSED = [
     "declare -i n; printf -v n %s ${x}",
     "declare -i n; m=${x}; n=m+1",
     "v=-v; test $v ${x}",
+    "n=${x}; case $((n)) in (a) :;; esac",
+    "echo ${a:-b}; eval ${x}",
+    "echo ${a:-${b:-c}}; eval ${x}",
+    "echo ${a:${x}}",
+    'echo $"a"; eval ${x}',
+    "n=${x}; echo `let $n`",
+    "n=${x}; `echo let` $n",
+    "a=${x}; n=$(echo $a); ((n))",
+    "n=$(true);let ${x}",
+    "cat <(let ${x})",
+    "echo ${x} | source <(cat)",
+    "n=${x}; echo $((1))$((n))",
+    "n=${x}; let $((1)) $n",
+    "n=${x}; b=(${y} $((n)))",
+    "b=(${y} ${m:=${x}}); ((m))",
+    "n=${x}; [[ a ]] && eval $n",
+    "echo $(f() { let $1; }; f ${x})",
+    "[ ${x}a ${y}b ]",
+    "l''et ${x}",
+    "command -p let a ${x}",
 ]
 HONEST = [
     "echo ${x}",
@@ -185,6 +205,17 @@ HONEST = [
     "trap 'rm -f $tmp' EXIT; tmp=${x}; cat $tmp",
     "echo ${a} ${y}; x=1; y=$((x + 1))",
     "name=${x}; export NAME=$name; env",
+    "fd=2; echo ${x} >&$fd",
+    "for f in ${x} ${y}; do echo $f; done",
+    "n=${x}; echo n$[1]",
+    "b[1]=${x}",
+    "printf %s -v ${x}",
+    "printf -v n %s ${x}; echo $n",
+    "[ ${x} $HOME ]",
+    "echo ${x}#a ${y}",
+    "c=#let ${x}",
+    "n=${x} # let $n",
+    "tar -C ${x} -x",
 ]
 
 
@@ -194,8 +225,11 @@ def bound(line, value="x"):
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_row_63_what_evaluates_a_value_is_refused(line):
-    with pytest.raises(PflowError, match=r"could evaluate the value as code|could become part of the line"):
+    with pytest.raises(
+        PflowError, match=r"could evaluate the value as code|could become part of the line"
+    ) as caught:
         bound(line)
+    assert caught.value.suggestions
 
 
 @pytest.mark.parametrize("line", HONEST)

@@ -79,6 +79,19 @@ def test_where_no_quoting_would_do_a_template_is_refused(line):
     with pytest.raises(PflowError) as caught:
         bound(line, "1")
     assert "${x}" in caught.value.message
+    assert caught.value.suggestions
+
+
+@pytest.mark.parametrize(
+    ("line", "expanded"),
+    [
+        ('echo "$(a)" ${x}', 'echo "$(a)" "${PFLOW_1}"'),
+        ('echo "$( (a); echo ${x})"', 'echo "$( (a); echo "${PFLOW_1}")"'),
+        (r"echo \\${x}", r'echo \\"${PFLOW_1}"'),
+    ],
+)
+def test_an_expansion_is_quoted_for_its_place_in_the_line(line, expanded):
+    assert bound(line, "1")["line"] == expanded
 
 
 def test_values_that_are_no_text_are_written_as_json_and_a_lone_list_is_arguments():
