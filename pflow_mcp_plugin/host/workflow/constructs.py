@@ -211,12 +211,12 @@ class Batch(Construct):
     repeated_outputs = frozenset({"items"})  # has each result again, with its item
 
     items: JSON
-    name: str = "item"
-    parallel: bool = False
-    max_concurrent: int = 10
-    fail_fast: bool = True
-    retry: Retry = attrs.field(factory=Retry)
-    path: str = ""
+    name: str
+    parallel: bool
+    max_concurrent: int
+    fail_fast: bool
+    retry: Retry
+    path: str
 
     @classmethod
     def read(cls, value: object, path: str, findings: Findings) -> Self | None:

@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import pocketflow
 import pytest
@@ -346,26 +347,61 @@ def test_an_interrupt_ends_the_run_cleanly(bench, where):
         assert trace_of(outcome)["steps"][0]["error"] == "interrupted"
 
 
-@pytest.mark.parametrize("params", [{"volume": 1}, {"____": 1}, {3: 1}, ["__a__"]])
-def test_a_plugin_may_set_dunder_parameters_only(bench, give, params):
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"volume": 1}, "may not set parameter volume of node a"),
+        ({"____": 1}, "may not set parameter ____ of node a"),
+        ({3: 1}, "may not set parameter int of node a"),
+        (["__a__"], "returned a list as parameters of node a (t-give)"),
+    ],
+)
+def test_a_plugin_may_set_dunder_parameters_only(bench, give, params, words):
     def pushy(node):
         return params
 
     bench.plug(pflow_inject_params=pushy)
-    with pytest.raises(PflowError, match="Plugin pushy"):
+    with pytest.raises(PflowError) as caught:
         bench.run(flow(GIVE))
+    assert caught.value.message.startswith(f"Plugin pushy {words}")
+    assert caught.value.kind == "config"
+
+
+def test_each_dunder_parameter_is_set_by_one_plugin(bench, give):
+    def first(node):
+        return MappingProxyType({"__a__": 1})
+
+    def second(node):
+        return {"__a__": 2}
+
+    bench.plug(pflow_inject_params=first)
+    (planned,) = bench.host.runner.compile(flow(GIVE)).nodes
+    assert planned.ref.injected["__a__"] == 1
+    bench.plug(pflow_inject_params=second)
+    with pytest.raises(PflowError, match=r"Plugins .* and .* both set __a__ of node a \(t-give\)") as caught:
+        bench.run(flow(GIVE))
+    assert caught.value.kind == "config"
 
 
 def test_a_plugin_that_raises_stops_the_compilation_by_name(bench, give):
     def broken(node):
-        raise Unreachable("no idea", suggestions=("sync",))
+        raise error
 
+    problem = Problem(message="no key", path="x")
+    error = Unreachable("no idea", suggestions=("sync",), details={"server": "s"}, problems=(problem,))
     bench.plug(pflow_inject_params=broken)
     with pytest.raises(
         PflowError, match=r"Plugin broken failed to set up node a \(t-give\): no idea"
     ) as caught:
         bench.run(flow(GIVE))
-    assert caught.value.suggestions == ("sync",)
+    assert (caught.value.suggestions, caught.value.kind) == (("sync",), "config")
+    assert (caught.value.details, caught.value.problems) == ({"server": "s"}, (problem,))
+    error = RuntimeError("no ink")
+    with pytest.raises(
+        PflowError, match=r"failed to set up node a \(t-give\): RuntimeError: no ink"
+    ) as caught:
+        bench.run(flow(GIVE))
+    assert caught.value.kind == "config"
 
 
 def test_a_node_class_that_cannot_be_loaded_is_told_before_any_node_runs(bench, give):
@@ -373,6 +409,8 @@ def test_a_node_class_that_cannot_be_loaded_is_told_before_any_node_runs(bench, 
     outcome = bench.run(flow(GIVE, step("g", "t-gone")))
     assert (outcome.steps, outcome.exit_code, outcome.error.kind) == (0, 2, "config")
     assert outcome.error.message.startswith("Node g (t-gone) cannot be loaded from nodes_on_the_bench:t-gone")
+    assert outcome.error.details == {"node": "g", "node_type": "t-gone"}
+    assert outcome.error.suggestions == ("Reinstall what provides bench nodes",)
 
 
 def test_a_workflow_with_problems_is_refused_with_all_of_them(bench, give):

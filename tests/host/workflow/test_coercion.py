@@ -7,7 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Field
-from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, any_json_in, coerce, may_become, passed_on
+from pflow_mcp_plugin.host.workflow.coercion import (
+    TypeMismatch,
+    any_json_in,
+    coerce,
+    depends_on_value,
+    may_become,
+    passed_on,
+)
 
 TYPES = ["str", "int", "float", "bool", "list", "dict", "None"]
 scalars = (
@@ -46,6 +53,8 @@ def to(kind, value, **field):
         ("int", "3", 3),
         ("int", "-12", -12),
         ("int", 3.0, 3),
+        ("int", 2.0**53, 2**53),
+        ("int", "9" * 4000, 10**4000 - 1),
         ("integer", "3", 3),
         ("float", "3", 3),
         ("float", "0.1", 0.1),
@@ -83,10 +92,10 @@ def test_a_text_of_up_to_4000_characters_is_read_as_a_scalar_and_of_any_length_a
         ("int", "٣"),
         ("int", "-0"),
         ("int", 3.5),
-        ("int", 5.213663728292886e16),
+        ("int", 2.0**53 + 2),
         ("int", True),
         ("int", None),
-        ("int", "9" * 5000),
+        ("int", "9" * 4001),
         ("float", "0.1000000000000000055"),
         ("float", "1e999"),
         ("float", "nan"),
@@ -94,6 +103,7 @@ def test_a_text_of_up_to_4000_characters_is_read_as_a_scalar_and_of_any_length_a
         ("bool", 1),
         ("bool", "yes"),
         ("str", None),
+        ("str", math.inf),
         ("str", {"a": 1}),
         ("list", "{}"),
         ("list", "[NaN]"),
@@ -126,24 +136,42 @@ def test_a_conversion_that_would_lose_something_is_refused(kind, value):
 def test_what_would_be_lost_is_told(text, lost):
     with pytest.raises(TypeMismatch) as caught:
         to("dict", text)
-    assert caught.value.given == f"str {json.dumps(text)}" + (f" ({lost})" if lost else "")
+    given = f"str {json.dumps(text)}" + (f" ({lost})" if lost else "")
+    assert (caught.value.given, str(caught.value)) == (given, f"expected dict, got {given}")
 
 
 @pytest.mark.parametrize(
     ("value", "given"),
     [
         (7, "int 7"),
+        ("é", 'str "é"'),
         (10**400, "int 10000"),
         (10**5000, "int"),
         ([10**5000], "list"),
         ({"a": 10**5000}, "dict"),
     ],
-    ids=["short", "long", "more digits than Python writes", "in a list", "in an object"],
+    ids=["short", "text", "long", "more digits than Python writes", "in a list", "in an object"],
 )
 def test_a_value_that_does_not_fit_is_named_by_its_type_however_large_it_is(value, given):
     with pytest.raises(TypeMismatch) as caught:
         to("bool", value)
     assert caught.value.given.startswith(given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "depends"),
+    [
+        ("float", "int", True),
+        ("float | None", "int", True),
+        ("float", "int | str", False),
+        ("float", "str", False),
+        ("str", "int", True),
+        ("str", "str | int", False),
+        ("str", "unheard-of", False),
+    ],
+)
+def test_only_some_strings_and_numbers_become_what_is_wanted(kind, wanted, depends):
+    assert depends_on_value(Field(key="x", type=kind), Field(key="y", type=wanted)) is depends
 
 
 def test_a_value_must_be_among_the_allowed_ones_of_its_own_type():

@@ -255,6 +255,27 @@ def test_a_mistake_is_found_with_its_place(workflow, path, message):
     assert all(step for *_, step in found), "a problem has no next step"
 
 
+@pytest.mark.parametrize(
+    ("construct", "key", "most"),
+    [
+        ("batch", "max_concurrent", 1_000),
+        ("batch", "max_retries", 100),
+        ("batch", "retry_wait", 3_600),
+        ("retry", "max", 100),
+        ("retry", "wait", 3_600),
+        ("retry", "backoff", 10),
+        ("cache", "ttl", 31_536_000),
+    ],
+)
+def test_the_numbers_of_constructs_have_limits(construct, key, most):
+    needed = {"batch": {"items": [1]}, "retry": {"max": 1}, "cache": {}}[construct]
+    path, step = f"$.nodes[0].{construct}.{key}", f"Write one, or leave {key} out"
+    for number, paths in ((most, []), (most + 1, [path]), (-1, [path])):
+        found = check(only({"id": "any", construct: {**needed, key: number}}))
+        assert [where for severity, where, *_ in found if severity == "error"] == paths
+        assert key == "max" or all(it[3] == step for it in found if it[0] == "error")
+
+
 def test_an_expression_in_a_template_is_sent_to_transform():
     found = check({"nodes": [make()], "outputs": {"o": "${a.files[*].name}"}})
     (step,) = [step for _, path, _, step in found if path == "$.outputs.o"]
