@@ -12,7 +12,7 @@ def completed(bench):
         "title: str!",
         "file_path: str",
         "out_folder: str",
-        "dry_run: bool",
+        Field(key="dry_run", type="bool", description="Only show it"),
         colors,
         tags,
         mixed,
@@ -25,7 +25,20 @@ def completed(bench):
         found = bench.host.complete_chain(words[:-1], words[-1])
         return [it.value if it.type == "plain" else (it.type, it.value) for it in found]
 
+    completed.about = lambda *words: {
+        it.value: it.help for it in bench.host.complete_chain(words[:-1], words[-1])
+    }
     return completed
+
+
+def test_what_is_suggested_is_explained(completed):
+    flags = completed.about("t-make", "--")
+    assert flags["--title"].startswith("Required.")
+    assert flags["--color"] == "Which"
+    assert flags["--dry-run"] == flags["--no-dry-run"] == "Only show it"
+    assert flags["--help"]
+    assert completed.about("t-make", "--input", "")["color"] == "Which"
+    assert completed.about("t-make", "--param", "")["color="] == "Which"
 
 
 def test_the_first_word_is_a_node_and_so_is_that_after_then(completed):

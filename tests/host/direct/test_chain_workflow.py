@@ -32,7 +32,7 @@ SEND = node("send", "channel! message! thread", "ts error", inputs=["channel", "
 READER = node("reader", "stdin path", "text", inputs=["stdin"])
 
 
-def chain(*links, asked="", stdin=False, kept=False):
+def chain(*links, asked="", stdin=False, kept=False, **more):
     """Return the workflow of nodes with flags written `--a 1 --b 2`."""
     built = []
     for place, (entry, words) in enumerate(links):
@@ -42,11 +42,41 @@ def chain(*links, asked="", stdin=False, kept=False):
         here = [word.partition(".") for word in asked.split()]
         keys = tuple(key for name, _, key in here if name == entry.node)
         built.append(NodeLink(entry=entry, given=given, asked=keys))
-    return chain_workflow(built, has_stdin=stdin, is_kept=kept)
+    return chain_workflow(built, has_stdin=stdin, is_kept=kept, **more)
 
 
 def params_of(built, place=-1):
     return built.workflow["nodes"][place].get("params", {})
+
+
+def test_a_chain_is_a_whole_workflow():
+    links = ((SEARCH, "--query bugs"), (SUMMARIZE, ""))
+    nodes = [{"id": "search", "type": "search"}]
+    nodes.append({"id": "summarize", "type": "summarize", "params": {"text": "${result}"}})
+    workflow = {
+        "ir_version": "1.0",
+        "enable_namespacing": False,
+        "inputs": {"query": {**TEXT, "default": "bugs"}},
+        "nodes": nodes,
+    }
+    assert chain(*links).workflow == workflow
+    assert chain(*links, kept=True, description="Sum up", allows_extra=True).workflow == {
+        **workflow,
+        "description": "Sum up",
+        "nodes": [{**it, "extra": True} for it in nodes],
+        "outputs": {"result": "${result}"},
+    }
+
+
+def test_a_flag_that_overrides_a_default_of_its_node_is_a_param_and_an_input_keeps_its_description():
+    fields = [
+        Field(key="limit", type="int", schema={"default": 5}),
+        Field(key="words", type="str", description="For"),
+    ]
+    entry = attrs.evolve(SEARCH, interface=Interface(params=fields, inputs=["limit", "words"]))
+    built = chain((entry, "--limit 3 --words x"))
+    assert params_of(built) == {"limit": 3}
+    assert built.workflow["inputs"] == {"words": {**TEXT, "description": "For", "default": "x"}}
 
 
 def test_the_result_of_a_node_goes_to_the_only_text_that_the_next_one_lacks():
@@ -124,6 +154,14 @@ def test_a_node_that_reads_the_key_stdin_finds_what_is_piped_in():
     }
 
 
+def test_what_is_piped_into_a_list_that_is_needed_may_be_anything():
+    take = node("take", "items!:list")
+    piped = {"type": "any", "description": "What is piped in", "stdin": True}
+    assert chain((take, "--items -"), stdin=True).workflow["inputs"]["stdin"] == piped
+    typed = chain((READER, "--stdin typed"), (take, "--items ${stdin}"), stdin=True)
+    assert typed.workflow["inputs"]["stdin"] == {**TEXT, "default": "typed"}
+
+
 def test_a_flag_that_takes_what_is_piped_in_leaves_nothing_for_another():
     built = chain((SEND, "--channel -"), stdin=True)
     assert params_of(built) == {"channel": "${stdin}"}
@@ -163,9 +201,14 @@ def test_an_input_on_request_of_a_later_node_is_kept_apart_from_what_earlier_one
 
 def test_a_value_that_refers_to_another_cannot_be_a_default():
     built = chain((SEARCH, "--query x"), (SEND, "--channel ${result}"), asked="send.channel")
-    assert [problem.message for problem in built.problems] == [
-        "--input channel: a value with a template cannot be a default"
+    assert [(problem.message, problem.kind, problem.suggestion) for problem in built.problems] == [
+        (
+            "--input channel: a value with a template cannot be a default",
+            "usage",
+            "Leave out --channel, or --input",
+        )
     ]
+    assert "channel" not in built.workflow["inputs"]
 
 
 def test_a_node_type_that_is_no_id_gets_one():
