@@ -342,8 +342,7 @@ def _parts(value: JSON) -> Iterator[JSON]:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    # a character takes at most four bytes in UTF-8
-    return len(text) * 4 > limit and (len(text) > limit or len(_encoded(text)) > limit)
+    return len(_encoded(text)) > limit
 
 
 def _encoded(text: str) -> bytes:
@@ -356,8 +355,7 @@ def _finite(number: str) -> float:
 
 
 def _refuse(number: str) -> NoReturn:
-    message = f"{number} is not a JSON number"
-    raise ValueError(message)
+    raise ValueError(number)
 
 
 @attrs.frozen

@@ -99,7 +99,6 @@ class Redactor:
                     before = len(left) - len(end) + match.start()
                     shown[index] = left[:before] + REDACTED
                     shown[index + 1] = REDACTED + right[match.end() - len(end) :]
-                    break
         return [self.piece(text) for text in shown]
 
     def shortened(self, text: str, limit: int) -> str:

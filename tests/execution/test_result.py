@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_reported_failure_wins_over_whatever_else_is_there(read_):
         read_(text("Bad credentials"), structured={"ok": 1}, has_structured=True, is_error=True)
     error = caught.value
     assert (error.message, error.ran, error.action) == ("Bad credentials", "ran", "auth_failed")
-    assert (error.where.server, error.where.tool) == ("s", "get_x")
+    assert error.where == WHERE._replace(phase="result")
 
 
 GAVE_UP = "it gave up before any timeout of pflow had passed: ask it for less, or raise"
@@ -98,10 +99,16 @@ def test_a_reported_failure_has_the_next_step_of_its_action(tmp_path, words, con
 
 
 def test_a_failure_without_words_shows_what_there_is(read_):
-    with pytest.raises(CallFailed, match=r'\{"code": 7\}'):
-        read_(structured={"code": 7}, has_structured=True, is_error=True)
+    with pytest.raises(CallFailed, match=r'\{"code": "é"\}'):
+        read_(text(" "), structured={"code": "é"}, has_structured=True, is_error=True)
     with pytest.raises(CallFailed, match="Tool get_x on server s reports a failure"):
         read_(is_error=True)
+
+
+def test_the_texts_of_a_failure_are_its_lines(read_):
+    with pytest.raises(CallFailed) as caught:
+        read_(text(""), text(" one "), text("two\n"), text(3), text(""), is_error=True)
+    assert caught.value.message == "one\ntwo"
 
 
 def test_a_long_failure_is_cut(read_):
@@ -112,8 +119,11 @@ def test_a_long_failure_is_cut(read_):
 
 @pytest.mark.parametrize("words", ["Unknown tool: get_x", "Tool 'get_x' not found"])
 def test_a_server_that_does_not_know_the_tool_is_told_so(read_, words):
-    with pytest.raises(McpError, match="Tool get_x not found on server s"):
+    with pytest.raises(McpError, match="Tool get_x not found on server s") as caught:
         read_(text(words), is_error=True)
+    error = caught.value
+    assert (error.kind, error.action, error.where) == ("not_found", "resource_missing", WHERE)
+    assert error.suggestions == ("Run: pflow mcp sync s",)
     with pytest.raises(CallFailed):
         read_(text("Tool get_xy not found"), is_error=True)
 
@@ -228,7 +238,33 @@ def test_binary_content_goes_to_private_files(read_):
 def test_a_result_that_makes_no_sense_says_that_the_tool_has_run(read_, block):
     with pytest.raises(CallFailed, match="cannot be read") as caught:
         read_(block)
-    assert caught.value.ran == "ran"
+    error = caught.value
+    assert (error.ran, error.where) == ("ran", WHERE._replace(phase="result"))
+    assert error.suggestions[0].startswith("The tool has run; a repeat may act twice")
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "suffix"),
+    [
+        ("TEXT/Plain ; charset=utf-8", ".txt"),
+        ("application/json", ".json"),
+        ("text/csv", ".csv"),
+        ("x/y", ".bin"),
+    ],
+)
+def test_a_file_is_named_by_its_content_and_kind_and_kept_while_it_is_used(tmp_path, mime_type, suffix):
+    artifacts = Artifacts(tmp_path)
+    path = Path(artifacts.write(b"x", mime_type)["path"])
+    assert (path.suffix, sha256(b"x").hexdigest().startswith(path.stem)) == (suffix, True)
+    os.utime(path, (1, 1))
+    artifacts.write(b"x", mime_type)
+    assert path.stat().st_mtime > 1
+    other = tmp_path / "other"
+    other.write_bytes(b"mine")
+    path.unlink()
+    path.symlink_to(other)
+    artifacts.write(b"x", mime_type)
+    assert (path.is_symlink(), path.read_bytes(), other.read_bytes()) == (False, b"x", b"mine")
 
 
 def image(content=PNG, **more):

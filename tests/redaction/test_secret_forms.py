@@ -74,12 +74,26 @@ def test_a_part_beside_a_cut_is_found(cut):
     for text in (f"token {head}...", f"token {head}… and more", f"...{tail} was given"):
         assert not left(PLAIN, redactor.text(text)), text
     assert not left(PLAIN, redactor.text(f"…{tail} was given"))
+    assert not left(PLAIN, redactor.text(f"…{tail} was given… later"))
     for text in (f"token {head}", f"{tail}\nline", f" {head}\n", head[3:]):
         assert not left(PLAIN, redactor.piece(text)), text
     for part in (head[3:], tail, head):
         assert redactor.piece(part) == ("***" if len(part) >= PART else part)
     assert "".join(redactor.pieces([f"is {head}", f"{tail}, is it"])) == "is ******, is it"
     assert redactor.value([f"is {head}", 1, f"{tail}, is it"]) == ["is ***", 1, "***, is it"]
+
+
+def test_a_part_that_no_cut_explains_stays_as_it_is():
+    middle, tail = PLAIN[5:17], PLAIN[-PART:]
+    for text in (f"...{middle} {tail} and", f"and {PLAIN[:PART]} {middle}...", f"... is {PLAIN[:20]}"):
+        assert Redactor([PLAIN]).text(text) == text
+
+
+def test_a_secret_is_found_in_one_of_two_pieces_or_in_both_together():
+    redactor = Redactor([PLAIN, "q7Rk2xWm9TzL4vBn"])
+    assert redactor.pieces(["is ", PLAIN, ", is it"]) == ["is ", "***", ", is it"]
+    assert redactor.value(["q7Rk2xWm", "9TzL4vBn"]) == ["***", "***"]
+    assert redactor.value({PLAIN: 1}) == {"***": 1}
 
 
 def test_ordinary_text_stays_as_it_is():
