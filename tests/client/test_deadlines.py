@@ -1,9 +1,8 @@
-"""Which deadline ends a request, and when a request is repeated."""
+"""Which deadline ends a request or a start."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 
 import pytest
 
@@ -12,9 +11,7 @@ from pflow_mcp_plugin.client.deadlines import (
     Deadline,
     DeadlinePassed,
     start_deadline,
-    with_retry_after,
 )
-from pflow_mcp_plugin.client.request_failures import Exchange, RequestFailed
 from pflow_mcp_plugin.types import Server
 
 
@@ -55,29 +52,3 @@ def test_a_sign_of_life_extends_the_idle_deadline_up_to_the_whole_one():
 def test_a_start_may_take_as_long_as_is_configured_or_usual(configured, installing, seconds):
     server = Server(name="odd", command="npx", startup_timeout=configured)
     assert start_deadline(server, installing=installing) == Deadline(seconds, "startup_timeout")
-
-
-@pytest.mark.parametrize(
-    ("status", "after", "until", "sent"),
-    [
-        (429, "0", math.inf, 2),
-        (429, "9", 5, 1),
-        (429, "", math.inf, 1),
-        (429, "0", None, 1),
-        (503, "0", math.inf, 1),
-    ],
-)
-def test_only_a_request_that_came_too_soon_is_sent_again_once(status, after, until, sent):
-    requests = []
-
-    async def request() -> None:
-        requests.append(1)
-        raise RequestFailed(Exchange(status=status, headers={"retry-after": after}))
-
-    async def run() -> None:
-        end = None if until is None else asyncio.get_running_loop().time() + until
-        await with_retry_after(request, lambda: end)
-
-    with pytest.raises(RequestFailed):
-        asyncio.run(run())
-    assert len(requests) == sent
