@@ -4,6 +4,16 @@ import time
 
 import pytest
 
+from pflow_mcp_plugin.contract import Paths
+from pflow_mcp_plugin.host.retention import (
+    Removed,
+    Retention,
+    check_retention,
+    prune,
+    remove_outdated,
+    retention,
+)
+
 DAY = 86_400
 
 
@@ -112,3 +122,84 @@ def test_a_mistake_keeps_everything_and_is_found_by_the_check(left, pflow, pflow
     checked = pflow("config", "check", "--json")
     (problem,) = checked.envelope["error"]["details"]["problems"]
     assert (problem["path"], problem["source"]) == (path, str(pflow_home / "config" / "pflow.toml"))
+
+
+@pytest.mark.parametrize(
+    ("table", "variable", "setting", "kept"),
+    [
+        ("", "", None, Retention(runs=None, days=90)),
+        ("keep = 1\ndays = 30", "", None, Retention(runs=1, days=30)),
+        ("days = 0", "", None, Retention(days=0)),
+        ("days = 30", "", "5", Retention(days=5)),
+        ("days = 30", "7", "5", Retention(days=7)),
+        ("", "-1", None, Retention(days=0)),
+        ("", "some", None, Retention(days=0)),
+        ("keep = true", "7", None, Retention(days=0)),
+        ("keep =", "7", None, Retention(days=0)),
+    ],
+)
+def test_a_variable_wins_over_a_setting_and_that_over_the_file(
+    tmp_path, monkeypatch, table, variable, setting, kept
+):
+    (tmp_path / "pflow.toml").write_text(f"[traces]\n{table}")
+    monkeypatch.setenv("PFLOW_TRACE_DAYS", variable)
+    assert retention(tmp_path, {"PFLOW_TRACE_DAYS": setting}.get) == kept
+
+
+def test_each_mistake_in_the_file_is_told_with_the_next_step(tmp_path):
+    (tmp_path / "pflow.toml").write_text("[traces]\nkeep = true\ndays = '3'\nyears = 1\n")
+    found = [(it.path, it.kind, it.message, bool(it.suggestion)) for it in check_retention(tmp_path)]
+    assert found == [
+        ("traces.keep", "config", "Must be a whole number above 0", True),
+        ("traces.days", "config", "Must be a number of days, 0 or more", True),
+        ("traces.years", "config", "Unknown key years", True),
+    ]
+    (tmp_path / "pflow.toml").write_text("[traces]\nkeep = 1\ndays = 0\n")
+    assert not list(check_retention(tmp_path))
+
+
+def _run(state, name, days):
+    trace, artefact = state / "traces" / f"{name}.json", state / "artifacts" / name / "image.png"
+    for path, content in ((trace, "{}"), (artefact, "image")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        _age(path, days)
+    _age(artefact.parent, days)
+
+
+def _there(state):
+    return sorted(path.relative_to(state).as_posix() for path in state.rglob("*") if path.is_file())
+
+
+def test_what_is_pruned_is_counted_and_the_newest_stays(tmp_path):
+    for name, days in (("a", 9), ("b", 5), ("c", 1)):
+        _run(tmp_path, name, days)
+    assert prune(tmp_path, Retention(runs=None, days=0)) == Removed()
+    assert prune(tmp_path, Retention(runs=2, days=0)) == Removed(runs=1, size=7)
+    assert not (tmp_path / "artifacts" / "a").exists()
+    assert prune(tmp_path, Retention(runs=2, days=3)) == Removed(runs=1, size=7)
+    assert _there(tmp_path) == ["artifacts/c/image.png", "traces/c.json"]
+    assert not (tmp_path / "artifacts" / "b").exists()
+    (tmp_path / "artifacts" / "d").symlink_to(tmp_path / "artifacts" / "c")
+    (tmp_path / "traces" / "d.json").write_text("{}")
+    _age(tmp_path / "traces" / "d.json", 8)
+    assert prune(tmp_path, Retention(runs=1, days=0)) == Removed(runs=1, size=2)
+    assert _there(tmp_path)[0] == "artifacts/c/image.png"
+
+
+def test_the_setting_is_asked_for_once_a_day(tmp_path):
+    state, asked = tmp_path / "state", []
+    paths = Paths(config=tmp_path, data=tmp_path, state=state, cache=tmp_path)
+    remove_outdated(paths, asked.append)
+    assert (asked, state.exists()) == ([], False)
+    for hours, times in ((25, 1), (0, 1), (23, 1), (25, 2)):
+        _run(state, "old", 91)
+        _run(state, "new", 89)
+        mark = state / ".last-removal"
+        if mark.exists():
+            _age(mark, hours / 24)
+        remove_outdated(paths, asked.append)
+        assert len(asked) == times
+        assert (state / "traces" / "old.json").exists() is (hours < 24)
+        assert (state / "traces" / "new.json").exists()
+        assert mark.stat().st_mode & 0o777 == 0o600

@@ -62,6 +62,7 @@ def test_flags_are_those_of_the_node_that_are_not_given(completed):
     ]
     assert completed("t-make", "--")[: len(own)] == own
     assert completed("t-make", "--ti") == ["--title"]
+    assert completed("t-make", "--color") == ["--color"]
     given = completed("t-make", "--TITLE", "x", "--no-dry-run", "--tags", "a", "--file_path=y", "--")
     assert given[:4] == ["--out-folder", "--color", "--tags", "--size"]
     assert completed("t-make", "--title", "x", "then", "t-mail", "--ti") == []
@@ -93,6 +94,7 @@ def test_files_are_completed_where_a_path_or_an_at_sign_stands(completed):
     assert completed("t-make", "--file-path", "no") == [("file", "")]
     assert completed("t-make", "--out-folder=") == [("dir", "--out-folder=")]
     assert completed("t-make", "--title", "@no") == [("file", "@")]
+    assert completed("t-make", "--file-path", "@no") == [("file", "@")]
     assert completed("t-make", "--title=@no") == [("file", "--title=@")]
     assert completed("t-make", "--title", "@@no") == []
     assert completed("t-make", "--title", "no") == []

@@ -154,8 +154,8 @@ def test_a_node_that_reads_the_key_stdin_finds_what_is_piped_in():
     }
 
 
-def test_what_is_piped_into_a_list_that_is_needed_may_be_anything():
-    take = node("take", "items!:list")
+def test_what_a_flag_pipes_into_a_list_is_needed_and_may_be_anything():
+    take = node("take", "items:list")
     piped = {"type": "any", "description": "What is piped in", "stdin": True}
     assert chain((take, "--items -"), stdin=True).workflow["inputs"]["stdin"] == piped
     typed = chain((READER, "--stdin typed"), (take, "--items ${stdin}"), stdin=True)
