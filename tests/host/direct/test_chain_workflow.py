@@ -199,6 +199,13 @@ def test_an_input_on_request_of_a_later_node_is_kept_apart_from_what_earlier_one
     assert params_of(built) == {"thread": "${thread}", "message": "${result}"}
 
 
+@pytest.mark.parametrize(("outputs", "moved"), [("content", False), ("channel", True)])
+def test_only_an_output_that_would_replace_an_input_is_moved_away(outputs, moved):
+    closed = node("closed", "path", outputs, open_outputs=False)
+    built = chain((closed, "--path a"), (SEND, "--channel dev"), asked="send.channel")
+    assert ("mappings" in built.workflow) is moved
+
+
 def test_a_value_that_refers_to_another_cannot_be_a_default():
     built = chain((SEARCH, "--query x"), (SEND, "--channel ${result}"), asked="send.channel")
     assert [(problem.message, problem.kind, problem.suggestion) for problem in built.problems] == [

@@ -17,18 +17,26 @@ def test_the_help_of_a_node_lists_flags_with_types_defaults_and_what_comes_out()
         Field(key="state", type="str", schema={"enum": ["open", "closed"]}),
         outputs=[Field(key="result", type="dict", description="The answer"), Field(key="error")],
     )
-    for line in (
+    about, options = shown.split("Options of pflow:\n")
+    assert [line for line in about.splitlines() if line] == [
         "Usage: pflow t-send --channel-id TEXT [--FLAG VALUE]... [then NODE ...]",
+        "  Send it",
+        "Flags:",
         "  --channel-id TEXT    Where to [required]",
         "  --count INTEGER      How often [default 3]",
         "  --labels JSON-LIST   Which [may be repeated]",
         "  --draft, --no-draft",
         "  --state open|closed",
-        "  result  (dict, the result) The answer",
         "Piped input, or the result of the node before, becomes --channel-id.",
-        "Example: pflow t-send --channel-id 'some text'",
-    ):
-        assert line in shown.splitlines(), shown
+        "Outputs:",
+        "  result  (dict, the result) The answer",
+        "  error   (any)",
+    ]
+    assert "--locked" in options
+    assert options.endswith("Example: pflow t-send --channel-id 'some text'")
+    assert "--OTHER VALUE" in help_of(open=True)
+    state = Field(key="state", type="str", required=True, schema={"enum": ["open", "closed"]})
+    assert help_of(state).endswith("Example: pflow t-send --state open")
 
 
 def test_a_parameter_that_is_called_like_an_option_of_pflow_is_shown_with_param():
