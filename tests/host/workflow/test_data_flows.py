@@ -26,6 +26,9 @@ class Types(NodeTypes):
             return entry_of("silent", Interface(open=True, open_outputs=True), effects=("sends_data",))
         if node_type == "report":
             return entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
+        if node_type == "transform":
+            made = Interface(params=(Field(key="expression", type="str"), Field(key="data")))
+            return entry_of("transform", made, source="pflow")
         canonical = "fetch" if node_type == "alias" else node_type
         interface = Interface(
             params=(Field(key="text"), Field(key="data")),
@@ -135,7 +138,8 @@ def test_a_set_param_is_not_read_from_the_store():
 def test_without_namespacing_strangers_may_choose_the_keys():
     nodes = (node("open"), node("ask", "b", text="x"), node("post", text="${b.text}"))
     assert shown(*nodes) == []
-    assert len(shown(*nodes, enable_namespacing=False)) == 1
+    for stranger in (nodes[0], node("fetch")):
+        assert len(shown(stranger, *nodes[1:], enable_namespacing=False)) == 1
 
 
 def test_a_loop_carries_data_back():
@@ -173,6 +177,26 @@ def test_a_node_that_does_not_say_what_it_reads_may_read_everything_at_the_root(
     assert len(shown(*nodes, enable_namespacing=False)) == 1
     assert len(shown(*nodes, mappings={"fetch": {"output_mappings": {"title": "headline"}}})) == 1
     assert len(shown(*nodes, mappings={"silent": {"input_mappings": {"text": "fetch.title"}}})) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        ({"expression": "length(fetch.text)"}, "expression"),
+        ({"expression": "keys($)"}, "expression"),
+        ({"expression": "length(@)", "data": "${fetch.text}"}, "data"),
+    ],
+)
+def test_data_moves_through_the_expressions_of_a_transform(params, param):
+    nodes = (node("fetch"), node("transform", "t", **params), node("post", text="${t.result}"))
+    (flow,) = shown(*nodes)
+    assert flow.endswith(f"--> t (transform: {param}) --result--> post (post: sends data)")
+    assert shown(node("fetch"), node("transform", "t", expression="`1`"), nodes[2]) == []
+
+
+def test_without_a_rule_no_flow_is_denied():
+    nodes = (node("fetch"), node("post", text="${fetch.text}"))
+    assert flows(*nodes, every=False) == flows(node("ask"))
 
 
 def test_an_alias_does_not_walk_around_the_policy():

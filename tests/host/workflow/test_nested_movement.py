@@ -52,7 +52,21 @@ def test_data_that_an_output_does_not_name_stays_inside():
     assert not flows(inside(node("fetch"), node("keep"), outputs=out), node("post", text="${sub.kept}"))
     assert not flows(node("fetch"), inside(node("post"), given="${fetch.text}"))
     assert flows(inside(node("fetch"), node("keep"), outputs=out), node("post", text="${sub.error}"))
-    assert flows(inside(node("fetch"), node("keep")), node("post", text="${sub.text}"))
+    assert flows(inside(node("keep"), node("fetch")), node("post", text="${sub.text}"))
+
+
+def test_an_error_inside_a_sub_workflow_is_read_at_the_root():
+    report = entry_of("report", Interface(inputs=("error",)), effects=("sends_data",))
+
+    class Reporting(Types):
+        def find(self, node_type):
+            return report if node_type == "report" else super().find(node_type)
+
+    sub = inside(node("fetch"), node("keep"), outputs={"o": "${keep.text}"})
+    for namespaced, begins in ((False, ["sub/fetch"]), (True, [])):
+        workflow = {"nodes": [sub, {"id": "report"}], "enable_namespacing": namespaced}
+        found = find_flows(check_workflow(workflow, Reporting()), FlowPolicy(), every=True).flows
+        assert [flow.path[0].node for flow in found] == begins
 
 
 def test_an_input_may_leave_a_sub_workflow_as_it_came():
