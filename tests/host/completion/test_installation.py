@@ -52,7 +52,9 @@ def test_the_file_of_another_is_not_replaced_or_removed(home, tmp_path):
     other.parent.mkdir(parents=True)
     other.write_text("complete -c pflow")
     place = installation("fish", tmp_path / "data")
-    with pytest.raises(PflowError, match="did not write it"):
+    with pytest.raises(PflowError, match="did not write it") as caught:
         place.install()
+    step = "Move it away, or print the script instead: pflow completion fish"
+    assert (caught.value.kind, caught.value.suggestions) == ("config", (step,))
     assert place.uninstall() == []
     assert other.read_text() == "complete -c pflow"

@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.contract import Suggestion
@@ -23,6 +24,7 @@ def answered(shell, arguments, *suggestions):
         ("pflow x 'two", "two'words", "two'\\''words"),
         ('pflow x "two', 'two"$w', 'two\\"\\$w'),
         ("pflow x ", "größe", "größe"),
+        ("pflow x ", "~/a b", "\\~/a\\ b"),
     ],
 )
 def test_bash_is_given_what_it_inserts_as_it_is(typed, value, inserted):
@@ -65,6 +67,13 @@ def test_fish_and_zsh_are_told_where_a_path_begins():
     assert answered("fish", ["'a b"], Suggestion(value="", type="dir")) == ["folder\t\ta b"]
 
 
+def test_the_words_before_the_cursor_are_those_after_the_program():
+    bash = read_request("bash", [BREAKS, "pflow echo a;b 'c"]).line
+    assert bash == (["echo", "a", "b"], "c", "'", 0, False)
+    assert read_request("zsh", ["echo", "a b", "c"]).line == (["echo", "a b"], "c", "", 0, False)
+    assert read_request("fish", ["echo", "a b", "'c"]).line == (["echo", "a b"], "c", "", 0, False)
+
+
 def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my file").touch()
@@ -76,6 +85,10 @@ def test_bash_lists_files_itself_unless_there_are_words_too(tmp_path, monkeypatc
     assert at_sign == ["word\t@my\\ file"]
     both = answered("bash", [BREAKS, "pflow run "], Suggestion(value="saved"), a_file)
     assert both == ["word\tsaved", "word\tmy\\ file", "stem\tsub/"]
+    folders = answered(
+        "bash", [BREAKS, "pflow run "], Suggestion(value="saved"), attrs.evolve(a_file, type="dir")
+    )
+    assert folders == ["word\tsaved", "stem\tsub/"]
 
 
 @pytest.mark.parametrize(

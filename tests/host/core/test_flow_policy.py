@@ -15,8 +15,13 @@ def mistakes(folder, text):
     with pytest.raises(PflowError) as caught:
         policy(folder, text)
     assert (caught.value.kind, caught.value.exit_code) == ("config", 2)
-    assert str(folder / "pflow.toml") in caught.value.message
-    return {problem.path: problem.message for problem in caught.value.problems}
+    file, problems = str(folder / "pflow.toml"), caught.value.problems
+    assert {(problem.kind, problem.source) for problem in problems} == {("config", file)}
+    assert all(problem.suggestion for problem in problems)
+    only, several = f"{file}: {problems[0].path}: {problems[0].message}", f"{file} has {len(problems)} errors"
+    assert caught.value.message == (only if len(problems) == 1 else several)
+    assert caught.value.suggestions == ((problems[0].suggestion,) if len(problems) == 1 else ())
+    return {problem.path: problem.message for problem in problems}
 
 
 def test_rules_are_read_with_their_place_in_the_file(tmp_path):
@@ -67,6 +72,20 @@ def test_every_mistake_is_found_at_once_with_its_path(tmp_path):
         "flows.deny[4].why": "Unknown key why",
         "flows.allow": "Must be a list",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("deny = []\nalow = []", "Did you mean allow?"),
+        ("deny = []\nzzz = []", "Known here: deny, allow"),
+        ("deny = [{from = 'Sends', to = '*'}]", "write [S]ends"),
+    ],
+)
+def test_a_mistake_is_told_with_what_may_be_meant(tmp_path, text, step):
+    with pytest.raises(PflowError) as caught:
+        policy(tmp_path, f"[flows]\n{text}")
+    assert step in caught.value.suggestions[0]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import re
 import time
 import tracemalloc
 
@@ -118,6 +119,7 @@ def test_an_expression_has_its_value(text, expected):
         ("`{`", "`{` is not JSON at character 1", ""),
         ("`NaN`", "is not JSON", ""),
         ("lenght(files)", "there is no function lenght", "Did you mean length?"),
+        ("a && files[?lenght(name) > 3]", "there is no function lenght", "Did you mean length?"),
         ("chunk(files)", "there is no function chunk", "The functions are abs, avg, "),
         ("length()", "length() takes 1 argument, not 0", "Write length("),
         ("sort_by(files, size)", "argument 2 of sort_by() is an expression with & before it", "&expression"),
@@ -135,6 +137,9 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
     assert caught.value.kind == "validation"
     assert message in caught.value.message
     assert step in "".join(caught.value.suggestions)
+    place = re.search(r" at character (\d+)$", caught.value.message)
+    details = {"expression": text[:4_000], **({"position": int(place[1])} if place else {})}
+    assert caught.value.details == details
 
 
 @pytest.mark.parametrize(
@@ -410,6 +415,6 @@ def test_standard_expressions_mean_what_jmespath_says(text, values):
 )
 def test_the_error_of_an_expression_contains_no_data(text, canary):
     failure = failure_of(
-        text, {"a": ["CANARY", canary], "b": {"CANARY": "CANARY"}, "c": 'CANARY,CANARY\n"CANARY'}
+        text, {"a": ["CANARY", canary], "b": {"key": "CANARY"}, "c": 'CANARY,CANARY\n"CANARY'}
     )
     assert failure is None or "CANARY" not in failure

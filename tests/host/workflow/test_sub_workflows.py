@@ -105,6 +105,7 @@ def test_a_workflow_that_cannot_be_found_is_one_error(bench, called, message):
     errors = [problem for problem in found if problem.severity == "error"]
     assert len(errors) == 1
     assert message in errors[0].message
+    assert errors[0].suggestion
 
 
 def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, tmp_path):
@@ -120,6 +121,11 @@ def test_a_workflow_that_runs_itself_is_refused_with_the_way(bench, tmp_path):
     bench.host.library.save("self", {"nodes": [step("self")]})
     [problem] = bench.host.runner.validate({"nodes": [step("self")]})
     assert "would run itself: self -> self" in problem.message
+    assert (problem.path, problem.kind, bool(problem.suggestion)) == (
+        "$.nodes[0].params.workflow",
+        "validation",
+        True,
+    )
 
 
 def test_workflows_may_run_one_in_another_so_deep_and_no_deeper(bench):
@@ -131,7 +137,9 @@ def test_workflows_may_run_one_in_another_so_deep_and_no_deeper(bench):
 
     assert bench.host.runner.validate(nested(DEEPEST)) == ()
     [problem] = bench.host.runner.validate(nested(DEEPEST + 1))
-    assert f"more than {DEEPEST} deep" in problem.message
+    inside = " -> ".join(["..."] * (DEEPEST - 1) + ["greet"])
+    assert problem.message == f"Workflows are nested more than {DEEPEST} deep: {inside}"
+    assert problem.suggestion
 
 
 def test_the_depth_counts_from_the_top_for_a_workflow_that_was_checked_before(bench):
@@ -162,12 +170,14 @@ def test_workflows_that_multiply_are_refused_quickly(bench):
     assert found
 
 
-def test_an_input_named_workflow_cannot_be_passed_on(problems):
+def test_an_input_named_workflow_cannot_be_passed_on(bench):
     taken = {
         "inputs": {"workflow": {}},
         "nodes": [{"id": "e", "type": "echo", "params": {"message": "${workflow}"}}],
     }
-    assert any("has an input workflow" in problem for problem in problems(step(taken)))
+    [problem] = bench.host.runner.validate({"nodes": [step(taken)], "inputs": {"workflow": {}}})[:1]
+    assert "has an input workflow" in problem.message
+    assert (problem.kind, problem.suggestion) == ("validation", "Rename the input")
 
 
 class Types(NodeTypes):

@@ -82,7 +82,7 @@ def read_syntax(text: str) -> Syntax:
         raise _refused(text, "it is empty", "Write one, such as: length(items) > 3")
     try:
         tokens = _tokens(text)
-        tree = _Parser(text, tokens).tree()
+        tree = _Parser(tokens).tree()
     except exceptions.ParseError as error:
         raise _malformed(text, error) from error
     except RecursionError:
@@ -150,9 +150,8 @@ class _Parser(parser.Parser):
 
     BINDING_POWER = {**parser.Parser.BINDING_POWER, "root": 0}  # noqa: RUF012 - as in the base class
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token]) -> None:
         super().__init__()
-        self._text = text
         self._tokens = tokens
 
     def tree(self) -> Node:
