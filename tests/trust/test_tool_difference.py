@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.catalog.json_values import excerpt
 from pflow_mcp_plugin.terminal.printable_text import one_line
-from pflow_mcp_plugin.trust.tool_difference import differences, lines, unmistakable
+from pflow_mcp_plugin.trust.tool_difference import compare, differences, lines, unmistakable
 from pflow_mcp_plugin.types import Tool
 
 LONG = " ".join(f"word{number}" for number in range(200))
@@ -92,3 +92,42 @@ def test_differences_are_counted_up_to_the_limit_and_no_fewer():
 
 def test_an_excerpt_of_a_small_value_is_the_value():
     assert excerpt({"a": [1, None, True, 2.5, "x"]}) == {"a": [1, None, True, 2.5, "x"]}
+
+
+def test_each_difference_has_its_place_its_kind_and_whether_a_use_may_break():
+    inner = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a", "b"],
+        "enum": [1, 2],
+    }
+    old = Tool(name="t", title="Old", input_schema=inner, annotations={"idempotentHint": False, "x": [1, 2]})
+    new = Tool(
+        name="t",
+        title="New",
+        input_schema={"type": "object", "properties": {"b": {}}, "required": ["b"], "enum": [2]},
+        output_schema={"type": "object"},
+        annotations={"idempotentHint": True, "x": [1, 3]},
+    )
+    assert [(each.field, each.what, each.may_break) for each in differences(old, new)] == [
+        ("title", "changed", False),
+        ("inputSchema.properties.a", "removed", True),
+        ("inputSchema.properties.b", "added", False),
+        ("inputSchema.required", "changed", False),
+        ("inputSchema.enum", "changed", True),
+        ("outputSchema", "added", False),
+        ("annotations.idempotentHint", "changed", False),
+        ("annotations.x.1", "changed", True),
+    ]
+    same, gone = Tool(name="same"), Tool(name="gone")
+    changes = compare([old, same, gone], [new, same, Tool(name="more")])
+    assert changes.to_dict() == {
+        "added": ["more"],
+        "removed": ["gone"],
+        "changed": [
+            {"tool": "t", "kind": "breaking", "fields": [each.field for each in differences(old, new)]}
+        ],
+    }
+    (compatible,) = compare([same], [Tool(name="same", title="New")]).changed
+    assert (compatible.kind, compatible.fields) == ("compatible", ("title",))
+    assert not compare([same], [same])
