@@ -393,6 +393,7 @@ ACCOUNT = {"type": "service_account", "private_key": KEY, "private_key_id": "012
         ),
         ({"args": ["${API_KEY:-the-default}"]}, {"API_KEY": "set"}, ["the-default"]),
         ({"args": ["--token", "${X}-beside-it"]}, {"X": "x"}, ["beside-it"]),
+        ({"args": ["--token", "${X} 12345678"]}, {"X": "x"}, ["12345678"]),
         ({"args": ["API_KEY=beside-it${X}"]}, {"X": "x"}, ["beside-it"]),
         ({"args": ["https://h/?key=beside-it${X}"]}, {"X": "x"}, ["beside-it"]),
     ],

@@ -196,6 +196,8 @@ def test_keys_that_people_cannot_see_and_deep_nesting_are_refused(asked, folder,
     write(folder, root=root)
     with pytest.raises(CorruptFile, match=message):
         asked.content()
+    (problem,) = asked.reading().problems
+    assert (asked.reading().state, problem.source) == ("asked", str(folder / ".mcp.json"))
 
 
 @pytest.mark.parametrize(
@@ -215,9 +217,9 @@ def test_another_form_is_an_error_and_not_mended(asked, folder, root, message):
 
 
 def test_a_name_that_ours_cannot_have_is_left_out_and_a_valid_one_suggested(asked, folder):
-    write(folder, My_Server=SAY, **{"../x": SAY}, say=SAY)
+    write(folder, My_Server=SAY, **{"../x": SAY}, say=SAY, odd=1)
     reading = asked.reading()
-    assert [*reading.tables] == ["say"]
+    assert reading.tables == {"say": SAY, "odd": 1}
     assert [problem.suggestion for problem in reading.problems] == ["Name it my-server", "Name it x"]
 
 

@@ -183,6 +183,13 @@ def test_other_json_after_a_name_is_not_taken_for_a_command(words, told):
         read(words, Flags())
 
 
+def test_json_that_a_shell_has_split_is_to_be_quoted():
+    for words, step in ((['{"a":', "{}}"], "single quotes"), (["n", "{}", "x"], "single quotes")):
+        with pytest.raises(PflowError) as caught:
+            read(words, Flags())
+        assert step in caught.value.suggestions[0]
+
+
 def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(PflowError, match='"git" occurs twice'):
         from_json('{"git": {"command": "a"}, "git": {"command": "b"}}', "The JSON")
@@ -228,6 +235,11 @@ def test_a_command_takes_its_flags():
             "trust_readonly": True,
         }
     }
+
+
+def test_no_secret_is_in_what_a_debugger_prints_of_the_input():
+    flags = Flags(env=("A=planted",), headers=("X: planted",), bearer="planted")
+    assert "planted" not in f"{flags} {read(['web', 'https://example.com'], flags)}"
 
 
 def test_a_url_takes_its_flags():
@@ -297,7 +309,7 @@ def test_a_bare_python_becomes_the_one_that_it_means_now(monkeypatch, tmp_path):
     for name in ("python", "python3"):
         found = read(["mine", name, "-m", "mine"], Flags())
         assert found.tables["mine"] == {"command": str(tmp_path / name), "args": ["-m", "mine"]}
-        assert str(tmp_path / name) in found.notes[0].message
+        assert found.notes[0].message.startswith(f"{name} means {tmp_path / name} here")
     assert read(["mine", "python3.13", "-m", "mine"], Flags()).tables["mine"]["command"] == "python3.13"
     monkeypatch.setenv("PATH", "")
     assert read(["mine", "python3"], Flags()).tables["mine"]["command"] == "python3"

@@ -102,7 +102,7 @@ def test_types_are_strict(field, value):
         ({"type": "zz"}, "type", "'zz'; known: stdio, http", '"type": "stdio"'),
         ({"type": "zz", "url": HTTP["url"]}, "type", "'zz'; known: stdio, http", '"type": "http"'),
         ({"type": "ssee", "url": HTTP["url"]}, "type", "'ssee'; known: stdio, http", '"type": "sse"'),
-        ({"path": "x"}, "type", "server with a path needs its type", '"type": "uds"'),
+        ({"path": "x"}, "type", "with a path needs its type; without one it is a stdio", '"type": "uds"'),
         ({}, "command", "stdio server needs a command", 'command = "'),
         ({**HTTP, "path": "x"}, "path", "no path; it belongs to uds and pipe", '"type": "uds"'),
         ({**HTTP, "headers": {"A": "a\nb"}}, "headers.A", "line breaks", "one line"),

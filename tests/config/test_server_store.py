@@ -400,6 +400,15 @@ def test_the_check_names_the_project_for_its_mistakes(shared, project):
         shared.get("say")
 
 
+def test_a_server_that_only_an_unapproved_project_has_is_offered(store, project, monkeypatch):
+    monkeypatch.chdir(project.path.parent)
+    folders = {name: project.path.parent.parent / name for name in ("config", "data", "state", "cache")}
+    unasked = ServerStore(store.path, lambda: ProjectFile(Paths(**folders)))
+    with pytest.raises(McpError) as caught:
+        unasked.get("say")
+    assert caught.value.suggestions[0].endswith("has it; run: pflow mcp approve --project")
+
+
 def test_a_corrupt_config_of_the_users_own_is_an_error_and_no_notice(shared, path):
     write(path, "[")
     assert shared.notices() == []

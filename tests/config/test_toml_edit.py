@@ -122,6 +122,8 @@ def test_what_only_python_takes_for_equal_is_a_change(path):
     assert path.read_text(encoding="utf-8").startswith("# one\n")
     assert store.raw()["mcpServers"]["a"]["x"] is True
     assert store.add({"a": {"command": "a", "x": True, "not": float("nan")}}).replaced == ()
+    for other in ({"x": True, "not": 1.5}, {"x": ["b"], "not": 1.5}, {"x": "b", "not": 1.5}):
+        assert store.add({"a": {"command": "a", **other}}).replaced == ("a",)
 
 
 NAMES = ["a", "b-1", "c"]
