@@ -50,6 +50,15 @@ def moved(table, taken=()):
             {"url": "https://x.example/mcp?team=blue&api_key=${GIT_HUB_API_KEY}&b=2"},
             {"GIT_HUB_API_KEY": "planted-1"},
         ),
+        (
+            {"headers": {"X-Key": "abcd"}, "args": ["--token=abce"], "url": "https://h/?key=abcf"},
+            {
+                "headers": {"X-Key": "${GIT_HUB_X_KEY}"},
+                "args": ["--token=${GIT_HUB_TOKEN}"],
+                "url": "https://h/?key=${GIT_HUB_KEY}",
+            },
+            {"GIT_HUB_X_KEY": "abcd", "GIT_HUB_TOKEN": "abce", "GIT_HUB_KEY": "abcf"},
+        ),
         ({"env": {"API_KEY": "a$${b}"}}, {"env": {"API_KEY": "${API_KEY}"}}, {"API_KEY": "a${b}"}),
     ],
 )
@@ -64,6 +73,7 @@ def test_a_secret_is_replaced_by_a_reference(table, changed, secrets):
         {"headers": {"Authorization": "Bearer ${T}"}},
         {"args": ["--token", "${T}", "--key-file", "/run/key"]},
         {"env": {"API_KEY": ""}, "args": ["--token"]},
+        {"headers": {"X-Key": "Bearer abc"}, "args": ["--token=abc"], "url": "https://h/?key=abc"},
         {"command": "x", "args": "not a list", "env": {"API_KEY": 7}},
     ],
 )

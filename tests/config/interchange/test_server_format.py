@@ -43,6 +43,8 @@ def test_a_limit_above_ours_lifts_ours_too_and_is_not_reported_as_lost_on_the_wa
     reading = read(formats.GEMINI_CLI, {"command": "x", "timeout": 1_800_000})
     assert reading.table == {"command": "x", "call_timeout": 1800, "call_timeout_max": 1800}
     assert write_server(reading.table, formats.GEMINI_CLI).lost == ()
+    assert read(formats.CLAUDE_CODE, {"command": "x", "timeout": 600_000}).table["call_timeout"] == 600
+    assert "call_timeout_max" not in read(formats.CLAUDE_CODE, {"command": "x", "timeout": 600_000}).table
 
 
 def test_auth_becomes_the_header_that_it_sends_and_a_password_stays_behind():
