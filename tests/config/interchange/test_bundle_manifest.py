@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pflow_mcp_plugin.config.interchange import client_documents
+from pflow_mcp_plugin.config.interchange import client_documents, install_manifests
 from pflow_mcp_plugin.config.interchange.clients import Machine
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
@@ -50,3 +50,24 @@ def test_a_manifest_without_a_command_is_left_out_with_the_reason(tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps({"manifest_version": "0.4", "name": "x", "server": {"type": "uv"}}))
     assert "only a client that knows bundles can start it" in read(path).reading.reason
+
+
+def test_a_setting_of_a_bundle_stands_for_its_default_if_that_is_one_word():
+    settings = {"on": {"default": True}, "n": {"default": 3}, "all": {"default": ["a"]}, "no": {}, "odd": 1}
+    known = install_manifests.bundle_references({"name": "b", "user_config": settings}, Path("/x/${y}"))
+    assert known["__dirname"] == "/x/$${y}"
+    assert {key: text for key, text in known.items() if key.startswith("user_config")} == {
+        "user_config.on": "${B_ON:-true}",
+        "user_config.n": "${B_N:-3}",
+        "user_config.all": "${B_ALL}",
+        "user_config.no": "${B_NO}",
+    }
+    for args, wanted in (
+        ("one", ["one"]),
+        (["${user_config.all}", "${user_config.n}"], ["a", "${user_config.n}"]),
+    ):
+        document = {"server": {"mcp_config": {"command": "x", "args": args}}, "user_config": settings}
+        assert install_manifests.bundle_server(document, "linux") == (
+            "bundle",
+            {"command": "x", "args": wanted},
+        )

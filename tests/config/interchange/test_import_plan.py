@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from pflow_mcp_plugin.config import server_schema
@@ -67,6 +68,9 @@ def test_a_server_with_mistakes_is_refused_and_the_others_are_not():
     made = plan(file("one", s={"command": "a", "args": "text"}, t=A))
     assert actions(made) == ["refuse", "add"]
     assert made.servers[0].problems[0].path == "mcpServers.s.args"
+    foreign = ForeignServer(given="s", name="s", reading=ServerReading(reason="no table"))
+    (left_out,) = plan(attrs.evolve(file("one"), servers=(foreign,))).servers
+    assert (left_out.action, left_out.reason) == ("skip", "no table")
 
 
 def test_one_variable_holds_one_secret_whichever_server_has_it():
