@@ -7,7 +7,7 @@ import pytest
 from pflow_mcp_plugin.cli.call import call
 from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.errors import McpError
+from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
@@ -151,6 +151,7 @@ def test_an_unknown_tool_names_the_nearest_as_it_can_be_typed(hub):
     assert isinstance(error, McpError)
     assert error.message == "Tool serch_code not found on server git-hub"
     assert error.suggestions == ("Did you mean pflow mcp call git-hub search_code?",)
+    assert error.where == Where(server="git-hub", tool="serch_code", phase="config")
     assert (error.kind, error.exit_code) == ("not_found", 2)
     assert "unknown" not in error.details
     assert refused(hub, "git-hub", "zzz").suggestions == ("See its tools: pflow mcp tools git-hub",)

@@ -70,7 +70,13 @@ def test_renames_and_filters_show_without_a_sync(clock):
 def test_info_shows_everything_about_a_node(clock):
     report = clock.run(info, "mcp-clock-list-zones")
     assert report.data["node"] == "mcp-clock-list-zones"
-    assert report.data["sync"]["server_version"] == "2.1"
+    assert {key: it for key, it in report.data["sync"].items() if key not in ("synced_at", "hash")} == {
+        "server_name": "",
+        "server_version": "2.1",
+        "protocol": "2025-11-25",
+        "annotations": {},
+    }
+    assert report.data["sync"]["hash"].startswith("sha256:")
     text = report.render()
     for part in (
         "All of them.",
@@ -78,6 +84,8 @@ def test_info_shows_everything_about_a_node(clock):
         "Server    2.1, protocol 2025-11-25",
         'region  str, default "eu", one of "eu", "us"',
         "limit   int | None, required",
+        "    Where",
+        "Purity    impure: every run calls it, and its results are never kept",
         "zones           list",
         "impure",
         "rate_limited",
