@@ -124,8 +124,9 @@ def test_a_launch_that_was_not_synced_is_approved_and_its_tools_are_not(desk):
     desk.write(CONFIG)
     desk.sync(*TOOLS)
     desk.write(CONFIG.replace('"x"', '"y"'))
-    with pytest.raises(PflowError, match="has not been synced with its current config"):
+    with pytest.raises(PflowError, match="has not been synced with its current config") as caught:
         desk.run(approve, "a", "close")
+    assert caught.value.suggestions == ("Run: pflow mcp sync a",)
     report = desk.run(approve, "a")
     assert report.render() == "Approved for server a: y\nNext: pflow mcp sync a"
     assert "its launch is approved, and was not synced yet" in desk.run(diff, "a").render()

@@ -128,6 +128,15 @@ def test_the_latest_of_two_issuers_is_used_unless_the_config_names_one(desk, sig
     }
 
 
+def test_a_login_is_found_though_its_server_lacks_a_secret_or_a_certificate(desk, signed_in, monkeypatch):
+    monkeypatch.delenv("GONE", raising=False)
+    others = 'client_cert = "${GONE}"\nheaders = { X = "${GONE}" }\n'
+    desk.write(PERSON.replace(" }", ', client_id = "me", client_secret = "${GONE}" }') + others)
+    signed_in(client="me")
+    (row,) = rows(desk)
+    assert (row["client_id"], row["state"], row["variables"]) == ("me", "lacks_variables", {"GONE": False})
+
+
 def test_a_file_that_cannot_be_read_hides_no_other(desk, signed_in):
     desk.write(PERSON)
     signed_in()

@@ -81,6 +81,7 @@ def test_a_server_with_mistakes_is_listed_with_them_beside_the_others(desk):
     report = desk.run(list_)
     assert [row["name"] for row in report.data] == ["clock", "web", "odd"]
     assert report.data[1]["problems"][0]["path"] == "mcpServers.web.type"
+    assert [row["sync_due"] for row in report.data] == [True, False, False]
     assert 'Add "type": "http"' in report.render()
 
 

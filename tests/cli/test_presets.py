@@ -44,7 +44,10 @@ def test_one_is_shown_with_its_command_inputs_and_origin(desk):
 
 
 def test_a_remote_one_is_shown_with_its_url_and_headers(desk):
-    text = desk.run(presets, "show", "github").render()
+    report = desk.run(presets, "show", "github")
+    assert report.data["url"] == "https://api.githubcopilot.com/mcp/"
+    assert report.data["headers"] == {"Authorization": "Bearer ${GITHUB_TOKEN}"}
+    text = report.render()
     assert "https://api.githubcopilot.com/mcp/" in text
     assert "Authorization: Bearer ${GITHUB_TOKEN}" in text
     assert "secret" in text
