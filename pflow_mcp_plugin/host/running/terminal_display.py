@@ -48,7 +48,7 @@ class _Running:
     """
 
     step: Step
-    began: float = attrs.field(factory=time.monotonic)
+    began: float
     waited: float = 0.0
     counts: Mapping[str, int] = attrs.field(factory=dict)
     remaining: RemainingTime = attrs.field(init=False)
@@ -121,12 +121,12 @@ class TerminalDisplay(RunWatcher):
                     outer.headed = True
                     node = outer.step.node
                     self._keep([*self._name("▸", "dim", node.id, ""), (shown_type(node.type), "dim")])
-            self._running.append(_Running(step))
+            self._running.append(_Running(step, time.monotonic()))
 
     def step_ended(self, step: Step) -> None:
         """Write the line of a step; whether a failure ends the run turns out later."""
         with self._lock:
-            running = next((it for it in self._running if it.step is step), None) or _Running(step)
+            running = next(it for it in self._running if it.step is step)
             self._running = [it for it in self._running if it is not running]
             self._ended += "/" not in step.node.id
             self._failed_items += running.counts.get("failed", 0) if step.error is None else 0

@@ -4,14 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from screen import Screen, screen_lines
 from workflow_parts import edge, flow, step
 
 from pflow_mcp_plugin.contract import Entry, NodeRef
-from pflow_mcp_plugin.host.running.terminal_display import display_on
+from pflow_mcp_plugin.host.running import terminal_display
+from pflow_mcp_plugin.host.running.terminal_display import TerminalDisplay, display_on
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, Step
+from pflow_mcp_plugin.terminal.live_lines import LiveLines
 from pflow_mcp_plugin.terminal.looks import text_width
 
 pytestmark = pytest.mark.programs
@@ -215,9 +218,143 @@ def test_rich_is_not_imported_for_it(pflow_home, tmp_path):
     assert done.stdout.splitlines()[-1] == "False"
 
 
+def begun(node_id, node_type="t-x"):
+    entry = Entry(node=node_type, class_name="X", module="m", description="")
+    return Step(NodeRef(id=node_id, type=node_type, entry=entry, host=None))
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Return a display of any width, the lines that it shows now, those that stay, and a clock to set."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(terminal_display, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def timed(*names, detail="usual", columns=80):
+        stream = io.StringIO()
+
+        def lines(now):
+            return LiveLines(stream, now, columns=lambda: columns, moves=True, coloured=False)
+
+        def kept():
+            text = stream.getvalue()
+            stream.seek(0)
+            stream.truncate()
+            return text.splitlines()
+
+        display = TerminalDisplay(names, detail, lines)
+        return display, lambda: [re.sub("^[⠋-⠿]", "*", it) for it in display._lines._lines()], kept, clock
+
+    return timed
+
+
+def test_what_has_begun_is_shown_after_a_moment_with_its_own_time(timed):
+    display, now, kept, clock = timed("fetch", "each")
+    start, fetch = Preparation("server slow", frozenset({"each"})), begun("fetch")
+    display.preparing(start)
+    clock.now += 0.25
+    assert now() == []
+    clock.now += 0.25
+    display.step_began(fetch)
+    assert now() == ["* start        0.5 s  server slow"]
+    clock.now += 1
+    display.step_began(begun("each"))
+    clock.now += 1
+    # The step that waits for the start is not shown before it.
+    assert now() == ["* start        2.5 s  server slow", "* fetch        2.0 s  t-x"]
+    fetch.milliseconds, fetch.waited = 2000.0, 250.0
+    display.step_ended(fetch)
+    start.milliseconds = 2500.0
+    display.prepared(start)
+    assert kept() == ["✓ fetch        1.8 s  t-x", "✓ start        2.5 s  server slow"]
+    clock.now += 0.25
+    assert now() == []
+    clock.now += 0.25
+    assert now() == ["* each         0.5 s  t-x"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "bar", "kind", "end"),
+    [
+        (None, "██░░░░░░░░░░░░░░░░░░", "  t-x", "  t-x  1 retry"),
+        (76, "██░░░░░░░░░░░░░░░░░░", "  t-x", "  t-x  1 retry"),
+        (75, "██░░░░░░░░░░░░░░░░░░", "", "  t-x  1 retry"),
+        (66, "█░░░░░░░░░░░░░", "", "  t-x  1 retry"),
+        (58, "░░░░░░", "", "  t-x  1 retry"),
+        (57, "░░░░░░", "", "  1 retry"),
+    ],
+)
+def test_a_bar_has_the_room_that_is_there(timed, columns, bar, kind, end):
+    display, now, kept, clock = timed("each", columns=columns)
+    each = begun("each")
+    display.step_began(each)
+    clock.now += 1
+    display.items_ended("each", {"count": 20, "succeeded": 1, "failed": 1})
+    display.progressed("each", 3, 10, "half\nway")
+    clock.now += 1
+    bar += "  2/20 1 failed"
+    assert now() == [f"* each         2.0 s  {bar}{kind}  8 s left", "    3 of 10, half way"]
+    each.milliseconds, each.details = 2500.0, {"batch": {"retries": 1}}
+    display.step_ended(each)
+    assert kept() == [f"✓ each         2.5 s  {bar}{end}"]
+    display.summarize("succeeded", "a/trace.json")
+    assert kept() == ["✓ 1 step in 2.0 s, 1 item failed", "  trace: a/trace.json"]
+
+
+@pytest.mark.parametrize("how", ["handled", "failed", "interrupted"])
+def test_a_failure_is_told_where_it_happened_and_once_it_is_known_what_came_of_it(timed, how):
+    display, now, kept, clock = timed("outer", "outer/in", "next")
+    outer, inner = begun("outer", "workflow:{}"), begun("outer/in")
+    display.step_began(outer)
+    display.step_began(inner)
+    assert kept() == ["▸ outer               workflow"]
+    clock.now += 1
+    assert now() == ["*   in         1.0 s  t-x"]
+    inner.error, inner.milliseconds = "no\nroute", 12.0
+    outer.error, outer.milliseconds = "in failed: no\nroute", 13.0
+    display.step_ended(inner)
+    display.step_ended(outer)
+    assert kept() == []
+    if how == "handled":
+        display.step_began(begun("next"))
+    display.summarize("succeeded" if how == "handled" else how, "")
+    mark, inside, told = {
+        "handled": ("!", "no route", "handled: in failed: no route"),
+        "failed": ("✗", "no route", "in failed: no route"),
+        "interrupted": ("■", "interrupted", "interrupted"),
+    }[how]
+    end = {"handled": "✓ 1 step in 1.0 s, 1 failed and handled"}.get(
+        how, f"{mark} {how} after 1 step in 1.0 s"
+    )
+    assert kept() == [
+        f"{mark}   in         12 ms  t-x  {inside}",
+        f"{mark} outer        13 ms  workflow  {told}",
+        end,
+    ]
+
+
+@pytest.mark.parametrize("detail", ["brief", "usual", "verbose"])
+def test_how_much_of_a_run_stays_is_the_users_choice(timed, detail):
+    display, _, kept, _ = timed("say", detail=detail)
+    say = begun("say")
+    display.step_began(say)
+    display.progressed("say", 0.5, None, "")
+    display.progressed("say", 1, 2, "a message")
+    say.milliseconds, say.waited = 30.0, 10.0
+    display.step_ended(say)
+    display.summarize("succeeded", "")
+    usual = ["✓ say          20 ms  t-x", "✓ 1 step in 0 ms"]
+    verbose = [
+        "  say                 0.5",
+        "  say                 1 of 2, a message",
+        f"{usual[0]}  after waiting 10 ms",
+        usual[1],
+    ]
+    assert kept() == {"brief": [], "usual": usual, "verbose": verbose}[detail]
+    assert display.shows_handled is (detail != "brief")
+
+
 def test_the_time_of_a_batch_begins_when_what_its_items_need_is_ready():
-    entry = Entry(node="t-x", class_name="X", module="m", description="")
-    step = Step(NodeRef(id="each", type="t-x", entry=entry, host=None))
+    step = begun("each")
     display = display_on(io.StringIO(), ["each"], "usual", terminal=False)
     start = Preparation("server slow", frozenset({"each/inner"}))
     display.preparing(start)
