@@ -242,7 +242,7 @@ def timed(monkeypatch):
             return text.splitlines()
 
         display = TerminalDisplay(names, detail, lines)
-        return display, lambda: [re.sub("^[⠋-⠿]", "*", it) for it in display._lines._lines()], kept, clock
+        return display, lambda: [re.sub("^[⠀-⣿]", "*", it) for it in display._lines._lines()], kept, clock
 
     return timed
 
