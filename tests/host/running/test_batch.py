@@ -319,8 +319,11 @@ def test_only_what_is_safe_to_repeat_is_tried_again(bench, failure, purity, atte
         node["batch"] = {"items": [1], "max_retries": 2, "retry_wait": 0}
     else:
         node["retry"] = {"max": 2, "wait": 0}
-    assert not bench.run(flow(node)).success
+    outcome = bench.run(flow(node))
+    assert not outcome.success
     assert len(begun) == attempts
+    (traced,) = trace_of(outcome)["steps"]
+    assert traced["details"].get("batch", traced["details"]).get("retries", 0) == attempts - 1
 
 
 @pytest.mark.parametrize("namespaced", [True, False])

@@ -22,6 +22,29 @@ def test_steady_items_are_estimated_and_counted_down():
     assert remaining.text(101.0) == "1 s left"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (8, "8 s left"),
+        (9, "9 s left"),
+        (12, "10 s left"),
+        (46, "45 s left"),
+        (59, "1 min left"),
+        (76, "1 min 30 s left"),
+        (581, "9 min 30 s left"),
+        (629, "10 min left"),
+        (3600, "1 h left"),
+    ],
+)
+def test_an_estimate_is_rounded_as_people_would(seconds, shown):
+    remaining = RemainingTime(0.0)
+    remaining.update(1, seconds + 2, 1.0)
+    assert remaining.text(1.9) == ""
+    assert remaining.text(2.0) == shown
+    assert remaining.text(seconds + 4.0) == "1 s left"
+    assert remaining.text(seconds + 4.1) == ""
+
+
 def test_an_estimate_that_was_wrong_is_given_up_until_another_item_ends():
     remaining = RemainingTime(0.0)
     remaining.update(1, 11, 0.3)

@@ -314,8 +314,9 @@ def test_other_exceptions_on_entering_name_the_plugin(bench, give):
         yield
 
     bench.plug(pflow_run_context=bad)
-    message = bench.run(flow(GIVE)).error.message
-    assert message.startswith("Plugin bad could not prepare the run: KeyError")
+    error = bench.run(flow(GIVE)).error
+    assert error.message.startswith("Plugin bad could not prepare the run: KeyError")
+    assert error.details == {"plugin": "bad"}
 
 
 @pytest.mark.parametrize("where", ["enter", "node", "exit"])

@@ -28,11 +28,12 @@ def test_every_mistake_of_the_params_is_named_and_nothing_runs(bench, give):
     with pytest.raises(PflowError) as caught:
         bench.host.runner.run_node("t-give", {"valeu": 1, "count": "many", "value": deep})
     assert caught.value.kind == "usage"
-    messages = [f"{problem.message} ({problem.suggestion})" for problem in caught.value.problems]
-    assert len(messages) == 3
-    assert "no parameter valeu (Did you mean value?)" in messages[0]
-    assert "count of node t-give must be" in messages[1]
-    assert "value of node t-give is nested too deeply" in messages[2]
+    assert "3 problems" in caught.value.message
+    assert [(it.message, it.suggestion) for it in caught.value.problems] == [
+        ("Node t-give has no parameter valeu", "Did you mean value?"),
+        ('Parameter count of node t-give must be int, got str "many"', "Run: pflow registry describe t-give"),
+        ("Parameter value of node t-give is nested too deeply", "Flatten it"),
+    ]
     assert caught.value.suggestions == ()
     assert not bench.host.traces.paths()
     with pytest.raises(PflowError) as caught:
@@ -47,6 +48,11 @@ def test_an_unknown_node_and_a_missing_param_are_refused(bench):
     with pytest.raises(PflowError, match="needs parameter message") as caught:
         bench.host.runner.run_node("echo", {})
     assert caught.value.kind == "usage"
+    assert caught.value.suggestions == ("Give message=...; run: pflow registry describe echo",)
+    bench.declare("t-two", ["one: str!", "two: str!", "three: str"])
+    with pytest.raises(PflowError, match="needs parameters one, two$") as caught:
+        bench.host.runner.run_node("t-two", {"three": "x"})
+    assert [it.suggestion[:12] for it in caught.value.problems] == ["Give one=..."]
 
 
 def test_a_failure_has_a_checkpoint_that_is_short_and_without_secrets(bench, give):
