@@ -50,7 +50,7 @@ def test_an_unknown_node_and_a_missing_param_are_refused(bench):
     assert caught.value.kind == "usage"
     assert caught.value.suggestions == ("Give message=...; run: pflow registry describe echo",)
     bench.declare("t-two", ["one: str!", "two: str!", "three: str"])
-    with pytest.raises(PflowError, match="needs parameters one, two$") as caught:
+    with pytest.raises(PflowError, match=r"needs parameters one, two$") as caught:
         bench.host.runner.run_node("t-two", {"three": "x"})
     assert [it.suggestion[:12] for it in caught.value.problems] == ["Give one=..."]
 
