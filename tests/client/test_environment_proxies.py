@@ -35,6 +35,7 @@ def test_the_proxy_of_the_scheme_comes_before_that_of_all(proxies, expected):
         ("https://example.com", "example.com"),
         ("https://mcp.example.com:8443", "mcp.example.com:8443"),
         ("https://mcp.example.com", "mcp.example.com:443"),
+        ("http://mcp.example.com", "mcp.example.com:80"),
         ("https://mcp.example.com", "https://mcp.example.com"),
         ("https://mcp.example.com", "all://mcp.example.com"),
         ("https://10.1.2.3", "10.1.2.3"),

@@ -209,6 +209,9 @@ def test_of_several_addresses_those_that_are_allowed_are_left():
     allowed, refusal = egress.allowed_addresses(server, "example.com", ["10.0.0.1", "8.8.8.8", "bad"])
     assert allowed == ["8.8.8.8"]
     assert refusal.address == "10.0.0.1"
+    denying = web("https://example.com", **rules(deny=("8.8.8.8",)))
+    denied = egress.refusal_of_address(denying, "example.com", "8.8.8.8")
+    assert (denied.host, denied.address) == ("example.com", "8.8.8.8")
 
 
 @pytest.mark.parametrize(
