@@ -342,7 +342,8 @@ def _parts(value: JSON) -> Iterator[JSON]:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    return len(_encoded(text)) > limit
+    # A character takes at most four bytes in UTF-8: few texts are encoded to be measured.
+    return len(text) * 4 > limit and (len(text) > limit or len(_encoded(text)) > limit)
 
 
 def _encoded(text: str) -> bytes:

@@ -72,13 +72,13 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return a string with the secrets redacted."""
         forms = self._forms()
-        if forms is None:
+        if forms is None or len(text) < SHORTEST:
             return text
         pattern = forms.pattern(text)
         if pattern is not None:
             text = pattern.sub(REDACTED, text)
         text = _without(text, forms.escaped_parts(text))
-        return _without(text, forms.cut_parts(text, outer=False))
+        return _without(text, forms.cut_parts(text, outer=False)) if "..." in text or "…" in text else text
 
     def piece(self, text: str) -> str:
         """Return a piece of a longer text with the secrets redacted, also those that are cut at its ends."""
