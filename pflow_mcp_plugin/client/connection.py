@@ -49,8 +49,9 @@ from pflow_mcp_plugin.client.session import (
 )
 from pflow_mcp_plugin.client.tool_lists import ToolPages, redacted_info, redacted_listing, redactor_of
 from pflow_mcp_plugin.client.transport.line_transports import line_transport
+from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, McpError, Phase, Where
+from pflow_mcp_plugin.errors import ConnectionFailed, DeadlineExceeded, Phase, Where
 from pflow_mcp_plugin.exchange import CallResult, Launch, Listing, ToolCall
 from pflow_mcp_plugin.processes.shutdown import limit_memory, see_through
 from pflow_mcp_plugin.processes.system_calls import group_memory_mb
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pflow_mcp_plugin.client.transport.http_requests import RequestAuth
+    from pflow_mcp_plugin.contract import RunStep
     from pflow_mcp_plugin.processes.process_group import ProcessGroup
 
 OnProgress = Callable[[float, float | None, str | None], None]
@@ -193,9 +195,13 @@ class Connection:
             await asyncio.to_thread(self._process.release)
 
     async def call(
-        self, call: ToolCall, on_progress: OnProgress | None, chain: Callable[[], Sequence[str]] = tuple
+        self,
+        call: ToolCall,
+        on_progress: OnProgress | None,
+        chain: Callable[[], Sequence[str]] = tuple,
+        step: RunStep | None = None,
     ) -> CallResult:
-        """Call a tool over the connection, once."""
+        """Call a tool over the connection, once; tell the step just before it is sent."""
         # Only pflow itself is told which workflows have led to the call.
         above = list(chain()) if self.info.name == workflow_chain.SERVER_NAME else []
         meta: JSONObject = {workflow_chain.META_KEY: above} if above else {}
@@ -221,6 +227,7 @@ class Connection:
                     until=bounds.until,
                     on_progress=progressed,
                     on_reply=replied,
+                    step=step,
                 )
                 try:
                     raw = await request(self._live_session())
@@ -446,7 +453,7 @@ class Connection:
         try:
             async with bounds:
                 yield bounds
-        except McpError:
+        except PflowError:  # one of ours, or what a step of a run was told
             raise
         except DeadlinePassed as late:
             raise await explained(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from pflow_mcp_plugin.client.pool import OnProgress
+    from pflow_mcp_plugin.contract import RunStep
 
 IDLE_SECONDS = 600.0
 """How long a server is kept that no run uses."""
@@ -190,13 +191,16 @@ class Share:
         *,
         safe_to_repeat: bool = False,
         chain: Callable[[], Sequence[str]] = tuple,
+        step: RunStep | None = None,
     ) -> CallResult:
         """Call a tool, as `Pool.call` does."""
         if self._cancelled.is_set():
             raise closed(launch)
         known = self._take(self, launch)
         with watched_calls(self._note):
-            return self.pool.call(known, call, on_progress, safe_to_repeat=safe_to_repeat, chain=chain)
+            return self.pool.call(
+                known, call, on_progress, safe_to_repeat=safe_to_repeat, chain=chain, step=step
+            )
 
     def list_tools(self, launch: Launch) -> Listing:
         """Return all tools of a server, as `Pool.list_tools` does."""

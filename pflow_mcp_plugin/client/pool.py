@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from pflow_mcp_plugin.client.connection import Connection
     from pflow_mcp_plugin.client.session import Ask
+    from pflow_mcp_plugin.contract import RunStep
 
     OnProgress = Callable[[float, float | None, str | None], None]
     OnCall = Callable[[Future[Any]], None]
@@ -144,14 +145,16 @@ class Pool:
         *,
         safe_to_repeat: bool = False,
         chain: Callable[[], Sequence[str]] = tuple,
+        step: RunStep | None = None,
     ) -> CallResult:
         """Call a tool over the pool's connection to its server, once; block until it answers.
 
-        `chain` returns the chain of workflows that leads to the call, see `workflow_chain`.
+        `chain` returns the chain of workflows that leads to the call, see `workflow_chain`. `step` is told
+        just before the call is sent, each time.
         """
 
         def run(connection: Connection) -> Coroutine[Any, Any, CallResult]:
-            return connection.call(call, on_progress, chain)
+            return connection.call(call, on_progress, chain, step)
 
         with call_span(launch, call) as record:
             answer = self._request(launch, run, safe_to_repeat=safe_to_repeat)

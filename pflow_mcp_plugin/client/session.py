@@ -56,6 +56,7 @@ from pydantic import TypeAdapter, ValidationError, WrapValidator
 from pflow_mcp_plugin.client.deadlines import with_retry_after
 from pflow_mcp_plugin.client.request_failures import RequestFailed, Undelivered
 from pflow_mcp_plugin.client.sdk_internals import OpenSession, ScreeningDispatcher
+from pflow_mcp_plugin.contract import RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.exchange import ToolCall
 from pflow_mcp_plugin.redaction import Redactor
@@ -72,6 +73,8 @@ _LONGEST_NAME = 256
 """Characters of a tool's name in a session; the protocol recommends 128 (2025-11-25, "Tool Names")."""
 
 _LISTEN = "subscriptions/listen"
+_announcing: dict[int, list[tuple[RunStep, asyncio.Future[None]]]] = {}
+"""The steps that are told in the next turn of the loop, by their run; used on the loop's thread only."""
 
 
 Ask = Callable[[str, JSONObject], Mapping[str, Any] | None]
@@ -316,7 +319,7 @@ async def listening(session: Session) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-async def request_tool(
+async def request_tool(  # noqa: PLR0913 - what a call is told and asked
     session: Session,
     call: ToolCall,
     meta: JSONObject,
@@ -324,17 +327,20 @@ async def request_tool(
     until: Callable[[], float | None],
     on_progress: Any = None,
     on_reply: Callable[[], None] = lambda: None,
+    step: RunStep | None = None,
 ) -> Mapping[str, Any]:
     """Call a tool in a session, once, and return the raw result; of a resource, its contents as blocks.
 
     A server may answer that it needs input first (protocol 2026-07-28, `input_required`). It receives
-    the answers and its own state back, until it returns a result.
+    the answers and its own state back, until it returns a result. `step` is told each time before a request
+    is sent.
     """
     request = _request(call, meta)
     answers = _ANSWERS if call.method == "tools/call" else _RESOURCES
+    before = None if step is None else partial(_announced, step)
     for number in range(_MAX_ROUNDS):
         send = partial(session.send_request, request, answers, progress_callback=on_progress)
-        answer, raw = await with_retry_after(send, until)
+        answer, raw = await with_retry_after(send, until, before)
         if not isinstance(answer, InputRequiredResult):
             if answers is _ANSWERS:
                 return cast("Mapping[str, Any]", raw)
@@ -352,6 +358,36 @@ async def request_tool(
         update = {"input_responses": responses or None, "request_state": answer.request_state}
         request = request.model_copy(update={"params": request.params.model_copy(update=update)})
     raise InputRequired("input again and again")
+
+
+async def _announced(step: RunStep) -> None:
+    """Tell the run of a step that its call is about to be sent, with the others of this turn of the loop.
+
+    The run may write that to the disk and wait for it; calls that are sent together share the wait.
+    """
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+    run = id(step.run)
+    if run not in _announcing:
+        _announcing[run] = []
+        loop.call_soon(_tell_run, run)
+    _announcing[run].append((step, told))
+    await told
+
+
+def _tell_run(run: int) -> None:
+    waiting = [(step, told) for step, told in _announcing.pop(run) if not told.cancelled()]
+    if not waiting:
+        return
+    first, *others = (step for step, _ in waiting)
+    try:
+        first.sending(*others)
+    except Exception as error:  # noqa: BLE001 - of any host; each call fails with it
+        for _, told in waiting:
+            told.set_exception(error)
+    else:
+        for _, told in waiting:
+            told.set_result(None)
 
 
 def _request(call: ToolCall, meta: JSONObject) -> CallToolRequest | ReadResourceRequest:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         RunOrigin,
     )
     from pflow_mcp_plugin.contract.runners import NodeOutcome, Runner, ValuePath
-    from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, Workflow
+    from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run, RunStep, Workflow
     from pflow_mcp_plugin.contract.suggestions import Suggestion
 else:
     _LATER = {
@@ -82,6 +82,7 @@ else:
         "Progress": "progress",
         "Registry": "registries",
         "Run": "runs",
+        "RunStep": "runs",
         "RunControl": "run_requests",
         "RunOptions": "run_requests",
         "RunOrigin": "run_requests",
@@ -144,6 +145,7 @@ __all__ = [
     "RunControl",
     "RunOptions",
     "RunOrigin",
+    "RunStep",
     "Runner",
     "SavedWorkflow",
     "Settings",

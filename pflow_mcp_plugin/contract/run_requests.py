@@ -199,7 +199,8 @@ class Outcome:
         error: The failure, None on success.
         steps: The number of node executions that began.
         exit_code: 0; 3 if a server could not be reached, or 2 if its config is invalid, before any
-            node had run; 130 if it was interrupted; 1 for any other failure.
+            node had run; 4 if somebody has to decide whether a step happened; 130 if it was interrupted; 1
+            for any other failure.
         checkpoint: On failure, what each node had written by node id: shortened and redacted, as in the
             trace. Empty on success.
         shown: Returns a value of the run as people and models should see it: the same unless it is large;

@@ -72,6 +72,30 @@ class LockCheck:
     folder: Path | None = None
 
 
+class RunStep:
+    """A step of a run whose effects its host records; by default, the host records nothing.
+
+    Attributes:
+        run: What records it; steps with the same one can be recorded together.
+    """
+
+    run: object = None
+
+    def sending(self, *others: RunStep) -> None:
+        """Record that the step is about to act, before it does; blocks until that is on the disk.
+
+        After a crash, a step that was recorded so and never ended is not run again until somebody has said
+        whether it happened. So call it as late as possible, and again before each repetition.
+
+        Args:
+            others: Steps of the same run that are about to act, too: they share one wait for the disk.
+
+        Raises:
+            PflowError: It must not act, as that cannot be recorded.
+        """
+        return
+
+
 class Run(ABC):
     """Base class of a host's run of a workflow; a node reaches it as `shared["__run__"]`.
 
@@ -121,6 +145,14 @@ class Run(ABC):
                 run. If it raises, the node runs, and its result is not kept.
         """
         return
+
+    def current_step(self) -> RunStep | None:
+        """Return the step that runs in this thread, for a node whose class sets `announces_sending`.
+
+        Such a node calls `sending` itself, just before it acts; one of any other class is recorded as acting
+        from its beginning. None, as by default, if nothing is recorded.
+        """
+        return None
 
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to the node's step in the trace; does nothing by default."""

@@ -57,6 +57,8 @@ class MCPNode(Node):
     the current host, or of an installed one, apply there too.
     """
 
+    announces_sending = True
+    """It tells its run when a call is sent; see `Run.current_step`."""
     call_tool: Callable[[Mapping[str, Any]], JSON] | None = None
     """For tests: answers the calls of the node in place of its server, with any JSON value."""
     _own: Mapping[str, Any] = MappingProxyType({})
@@ -100,7 +102,8 @@ class MCPNode(Node):
             run_id = run.run_id if run else ""
             try:
                 if self.call_tool is None:
-                    answer = runtime.call(target, arguments, params.get("__node_id__", ""), run_id)
+                    step = run.current_step() if run else None
+                    answer = runtime.call(target, arguments, params.get("__node_id__", ""), run_id, step)
                 else:
                     answer = CallResult(structured=self.call_tool(arguments), has_structured=True)
             finally:  # the trace has a call that failed as well

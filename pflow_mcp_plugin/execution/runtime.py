@@ -17,7 +17,7 @@ from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup, host_lookup, starts_at_once
 from pflow_mcp_plugin.config.locations import sign_in_folder, stderr_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
-from pflow_mcp_plugin.contract import Host, Problem, Run
+from pflow_mcp_plugin.contract import Host, Problem, Run, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.discovery.servers import launch, servers
 from pflow_mcp_plugin.errors import McpError, Where
@@ -177,8 +177,15 @@ class Runtime:
                 self._targets[server, tool] = target
             return self._targets[server, tool]
 
-    def call(self, target: Target, arguments: JSONObject, node_id: str = "", run_id: str = "") -> CallResult:
-        """Check the arguments and call what the runtime resolved, once.
+    def call(
+        self,
+        target: Target,
+        arguments: JSONObject,
+        node_id: str = "",
+        run_id: str = "",
+        step: RunStep | None = None,
+    ) -> CallResult:
+        """Check the arguments and call what the runtime resolved, once, as a step of a run or without one.
 
         Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
@@ -205,6 +212,7 @@ class Runtime:
             on_progress=partial(self._notices.progress, call),
             safe_to_repeat=target.safe_to_repeat,
             chain=self._chain,
+            step=step,
         )
         answer = self._hooks.answer(call, send) if self._hooks.may_answer else send(call)
         server, now = target.launch.server.name, answer.info.version

@@ -1,4 +1,4 @@
-"""How long the files that runs leave behind are kept: traces, and the artefacts beside them.
+"""How long the files that runs leave behind are kept: traces, the artefacts beside them, and records.
 
 # pflow.toml
 [traces]
@@ -138,7 +138,7 @@ def _remove_beyond(state: Path, runs: int) -> Removed:
 
 def _remove_older(state: Path, moment: float) -> Removed:
     removed = Removed()
-    for name in ("traces", "artifacts"):
+    for name in ("traces", "artifacts", "runs/ended"):  # what somebody has to decide about stays
         for folder, _, _ in os.walk(state / name, topdown=False):  # follows no links
             place = Path(folder)
             with suppress(OSError):

@@ -69,7 +69,7 @@ def test_criterion_08_a_process_past_its_deadline_is_ended_with_sigterm(pflow, s
     log = tmp_path / "log"
     scripted("one", env={"ANSWER": "hang", "LOG": str(log)}, call_timeout=0.5)
     ran = pflow("run", workflow(("a", "mcp-odd-one", {})))
-    assert ran.exit_code == 1
+    assert ran.exit_code == 4
     assert "did not answer within 0.5 s (call_timeout)" in ran.stderr
     assert log.read_text().splitlines()[-2:] == ["call", "SIGTERM"]
 
@@ -77,7 +77,7 @@ def test_criterion_08_a_process_past_its_deadline_is_ended_with_sigterm(pflow, s
 def test_criterion_09_json_that_does_not_parse_is_told(pflow, scripted, workflow):
     scripted("one", env={"ANSWER": "garbage"})
     ran = pflow("run", workflow(("a", "mcp-odd-one", {})), "--json")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 4
     assert "Invalid JSON response from server" in ran.envelope["error"]["message"]
 
 

@@ -38,6 +38,7 @@ class Bench:
             resources={},
             artifacts_dir=tmp_path / "artifacts",
             annotate=self.notes.__setitem__,
+            current_step=lambda: None,
         )
         self.runtime = self.new_runtime()
 
@@ -61,7 +62,7 @@ class Bench:
     def prepare(self, launch):
         self.launches.append(launch)
 
-    def call(self, launch, call, on_progress=None, *, safe_to_repeat=False, chain=tuple):
+    def call(self, launch, call, on_progress=None, *, safe_to_repeat=False, chain=tuple, step=None):
         self.repeatable = safe_to_repeat
         self.launches.append(launch)
         self.calls.append(call)

@@ -347,7 +347,13 @@ def test_row_18_ctrl_c_reaches_the_server_as_a_cancellation(bench):
 def test_row_19_a_tools_own_failure_is_the_nodes_error_whatever_else_there_is(bench):
     bench.sync("ReportsAFailure")
     resources = {"mcp": bench.runtime()}
-    run = SimpleNamespace(resources=resources, run_id="r", artifacts_dir=Path(), annotate=lambda *_: None)
+    run = SimpleNamespace(
+        resources=resources,
+        run_id="r",
+        artifacts_dir=Path(),
+        annotate=lambda *_: None,
+        current_step=lambda: None,
+    )
     shared: dict[str, object] = {"__run__": run}
     node = MCPNode()
     node.set_params({"__mcp_server__": "odd", "__mcp_tool__": "act"})

@@ -5,8 +5,8 @@
   imported when it runs; `command_suggestions`: what a word that names none may stand for
 - `output`: a report as text or as the JSON envelope
 - `builtin_commands`: the host's own commands, announced through the same hook as any plugin's
-- `run_commands`, `registry_commands`, `workflow_commands`, `trace_commands`, `config_commands`,
-  `plan_command`: the commands themselves
+- `run_commands`, `resume_command`, `registry_commands`, `workflow_commands`, `trace_commands`,
+  `config_commands`, `plan_command`: the commands themselves
 - `command_parameters`, `command_line_inputs`: options and arguments that several commands share
 - `completion`: what may follow on a command line
 """

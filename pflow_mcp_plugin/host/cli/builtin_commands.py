@@ -26,6 +26,7 @@ _GROUPS = {
 _COMMANDS = {
     "run": ("Run a workflow.", "run_commands:run"),
     "run-node": ("Run nodes with flags, without a workflow.", "builtin_commands:run_node"),
+    "resume": ("Go on with a run that failed or was killed.", "resume_command:resume"),
     "validate": ("Check a workflow without running it.", "run_commands:validate"),
     "plan": ("Make a workflow for a task described in words.", "plan_command:plan"),
     "completion": ("Complete command lines in bash, zsh or fish.", "completion:completion"),

@@ -44,9 +44,14 @@ def parse_inputs(words: Sequence[str]) -> dict[str, str]:
 
 
 def complete_inputs(
-    document: JSONObject, typed: Mapping[str, str], file: str | None, check: Check, setting: Lookup
+    document: JSONObject,
+    typed: Mapping[str, str],
+    file: str | None,
+    check: Check,
+    setting: Lookup,
+    known: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Return the inputs of a run: typed, from files, from settings, from standard input, and asked for.
+    """Return the inputs of a run: known, typed, from files, from settings, from standard input, asked for.
 
     A typed value `-` is standard input, and `@FILE` the text of a file; `@@` begins a text that starts with
     `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
@@ -59,7 +64,8 @@ def complete_inputs(
     inputs = document.get("inputs")
     listed = inputs.items() if isinstance(inputs, dict) else ()
     declared = {name: spec for name, spec in listed if isinstance(spec, dict)}
-    values: dict[str, object] = {name: _text(text) for name, text in typed.items() if text != "-"}
+    values: dict[str, object] = dict(known or {})
+    values |= {name: _text(text) for name, text in typed.items() if text != "-"}
     waiting = dict.fromkeys(piped, STILL_TO_COME)
     if file is not None:
         if file == "-":

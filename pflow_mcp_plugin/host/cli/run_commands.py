@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError, Problem, Report, RunControl, RunOptions
+from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, Report, RunControl, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import (
@@ -27,6 +27,7 @@ from pflow_mcp_plugin.host.cli.command_parameters import (
 from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
+from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -112,14 +113,12 @@ def run(
 
     NAME=- takes the value from standard input, NAME=@FILE from a file.
     """
-    if options["quiet"] and options["verbose"]:
-        raise PflowError("--quiet and --verbose exclude each other", kind="usage")
-    detail: Detail | None = None if options["quiet"] else "verbose" if options["verbose"] else "usual"
+    detail = shown_detail(options)
     place = place_of(host, workflow)
     runner = host.runner.at(place).with_options(taken_options(options))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     typed = parse_inputs(inputs)
-    with _locating(_file(host, place)):
+    with locating(_file(host, place)):
         document = find_workflow(host, workflow)
         compiling = partial(runner.compile, document, workflow)
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most workflows need no settings
@@ -129,20 +128,40 @@ def run(
         for warning in (*compiled.warnings, *compiled.unmet):
             host.report(warning)
         return dry_run_report(compiled, values)
+    how = partial(runner.run_compiled, compiled, values, trace=trace)
+    return run_report(host, compiled, how, detail, options["timeout"])
+
+
+def shown_detail(options: Mapping[str, Any]) -> Detail | None:
+    """Return how much of a run its options let be shown."""
+    if options["quiet"] and options["verbose"]:
+        raise PflowError("--quiet and --verbose exclude each other", kind="usage")
+    return None if options["quiet"] else "verbose" if options["verbose"] else "usual"
+
+
+def run_report(
+    host: EmbeddedHost,
+    compiled: Compiled,
+    how: Callable[..., Outcome],
+    detail: Detail | None,
+    timeout: float | None,
+) -> Report:
+    """Run a compiled workflow, by a function of its watcher and control, and return the report of the run."""
     names = [node.ref.id for node in compiled.every()]
     with shown_run(names, detail, host.showing_inside) as (watcher, ended):
-        with _limited(options["timeout"]) as (control, expired):
-            outcome = runner.run_compiled(compiled, values, trace=trace, watcher=watcher, control=control)
+        with _limited(timeout) as (control, expired):
+            outcome = how(watcher=watcher, control=control)
         failure = outcome.error
         if expired.is_set() and failure is not None and failure.kind == "interrupted":
             error = PflowError(
-                f"The run was stopped after {options['timeout']:g} s, its time limit",
+                f"The run was stopped after {timeout:g} s, its time limit",
                 details=failure.details,
                 suggestions=("To allow more time: --timeout", *failure.suggestions),
                 action="timeout",
                 ran=failure.ran,
             )
-            outcome = attrs.evolve(outcome, error=error, exit_code=1)
+            code = outcome.exit_code if outcome.exit_code == UNDECIDED_CODE else 1
+            outcome = attrs.evolve(outcome, error=error, exit_code=code)
         ended(outcome)
     return outcome_report(outcome)
 
@@ -196,7 +215,7 @@ def validate(host: EmbeddedHost, /, names: tuple[str, ...], **options: bool) -> 
 def _validated(host: EmbeddedHost, workflow: str, *, locked: bool, flows: bool, allow_extra: bool) -> Report:
     place = place_of(host, workflow)
     file = _file(host, place)
-    with _locating(file):
+    with locating(file):
         document = find_workflow(host, workflow)
     runner = host.runner.at(place).with_options(RunOptions(locked=locked))
     runner = runner.allowing_extra() if allow_extra else runner
@@ -239,7 +258,7 @@ def _joined(reports: Mapping[str, Report]) -> Report:
 
 
 @contextmanager
-def _locating(file: Path | None) -> Iterator[None]:
+def locating(file: Path | None) -> Iterator[None]:
     """Add line and column to the problems of an error."""
     try:
         yield

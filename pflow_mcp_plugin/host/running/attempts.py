@@ -12,8 +12,9 @@ and never when it is unknown whether the work was done (`PflowError.ran` is `unk
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -36,6 +37,9 @@ from pflow_mcp_plugin.host.workflow.templates import (
     resolve,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, expression_params
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.run_record import RecordedStep
 
 Prepare = Callable[[Mapping[str, object]], Callable[[Any], object]]
 """Sets the params of a new copy of a node; returns what runs the copy on a store and returns its action."""
@@ -62,10 +66,11 @@ class Result:
 
 @attrs.frozen(eq=False, repr=False)
 class Attempts:
-    """Makes the attempts at nodes, on the values of one run or of one item of a batch."""
+    """Makes the attempts at nodes, on the values of one run or of one item of a batch, by its index."""
 
     run: CurrentRun
     values: Values
+    item: int | None = None
 
     def perform(
         self,
@@ -76,37 +81,43 @@ class Attempts:
         note: Callable[[Mapping[str, object]], None],
     ) -> Result:
         """Attempt to run a node, and retry where that is safe; an exception that it raises is a failure."""
-        failing = partial(node_failure, planned.ref)
         try:
-            with foreign_code(failing):  # the values may be objects of other nodes
-                params = self._params(planned.ref, store)
+            params = self.params(planned, store)
         except PflowError as error:
             return failed(planned, error, store)
         note(params)
         given = {**params, **planned.ref.injected, "__node_id__": planned.ref.id}
+        record = self.run.record
         if expression_params(planned.ref.entry):
-            given[EVALUATE] = self.evaluate
-        pauses, retries = _waits(retry), 0
-        while True:
-            # The exception of an earlier failure must not be reported as the cause of this attempt's.
-            self.values.root.pop("__error__", None)
-            try:
-                with foreign_code(failing):
-                    result = self._returned(planned, prepare(given)(store), store)
-            except PflowError as error:
-                result = failed(planned, error, store)
-            if result.failure is not None:
-                self.run.check()  # it failed because it was stopped
-            pause = next(pauses, None)
-            failure = result.failure
-            if failure is None or pause is None or failure.ran == "unknown":
-                return attrs.evolve(result, retries=retries)
-            if not failure.retryable and planned.ref.entry.purity != "flow_safe":
-                return attrs.evolve(result, retries=retries)
-            # The failure may ask for a longer wait; at most an hour.
-            self.run.pause(max(pause, min(failure.retry_after or 0.0, LONGEST_WAIT)))
-            store.take_back()
-            retries += 1
+            # Its result depends on values that its params only name, and costs nothing: it runs again.
+            given[EVALUATE], record = self.evaluate, None
+        known = {**params, **planned.ref.injected}
+        above, item = self.run.above, self.item
+        with record.step(planned, known, store, above, item) if record else nullcontext() as step:
+            if step is not None and (earlier := step.replayed(store)) is not None:
+                return _of_earlier(planned, earlier)
+            failing = partial(node_failure, planned.ref)
+            pauses, retries = _waits(retry), 0
+            while True:
+                # The exception of an earlier failure must not be reported as the cause of this attempt's.
+                self.values.root.pop("__error__", None)
+                try:
+                    with foreign_code(failing):
+                        result = self._returned(planned, prepare(given)(store), store)
+                except PflowError as error:
+                    result = failed(planned, error, store)
+                if step is not None:
+                    step.ended(result.action, result.failure, result.reason, store)
+                if result.failure is not None:
+                    self.run.check()  # it failed because it was stopped
+                pause = next(pauses, None)
+                if pause is None or not _may_retry(planned, result.failure):
+                    return attrs.evolve(result, retries=retries)
+                # The failure may ask for a longer wait; at most an hour.
+                wanted = result.failure.retry_after if result.failure else None
+                self.run.pause(max(pause, min(wanted or 0.0, LONGEST_WAIT)))
+                store.take_back()
+                retries += 1
 
     def _returned(self, planned: PlannedNode, returned: object, store: NodeAwareSharedStore) -> Result:
         if returned is not None and not isinstance(returned, str):
@@ -120,6 +131,11 @@ class Attempts:
         cause = left if isinstance(left, BaseException) else PflowError(words)
         end_if_interrupted(cause)
         return _failure(planned, action, node_failure(planned.ref, cause))
+
+    def params(self, planned: PlannedNode, store: NodeAwareSharedStore) -> dict[str, object]:
+        """Return a node's params as an attempt gets them; raise PflowError if one cannot be resolved."""
+        with foreign_code(partial(node_failure, planned.ref)):  # the values may be objects of other nodes
+            return self._params(planned.ref, store)
 
     def _params(self, node: NodeRef, store: NodeAwareSharedStore) -> dict[str, object]:
         """Return a node's params with templates resolved, in their declared types.
@@ -186,6 +202,20 @@ class Attempts:
                 raise PflowError(message, details=details, suggestions=steps) from missing
 
         return lookup
+
+
+def _may_retry(planned: PlannedNode, failure: PflowError | None) -> bool:
+    if failure is None or failure.ran == "unknown":
+        return False
+    return failure.retryable or planned.ref.entry.purity == "flow_safe"
+
+
+def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:
+    """Return how a step ended in an earlier part of the run."""
+    if earlier.state == "failed":
+        cause = PflowError(earlier.error, action=earlier.action, ran="ran")
+        return Result(earlier.action, node_failure(planned.ref, cause))
+    return Result(earlier.action or "default", skipped=earlier.state == "skipped")
 
 
 def is_failure(action: str, reported: object) -> bool:

@@ -11,7 +11,7 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from operator import itemgetter
 from queue import Empty, SimpleQueue
@@ -25,7 +25,7 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import node_failure
-from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore
+from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode
@@ -73,6 +73,7 @@ def run_batch(
     except PflowError as failure:
         return failed(planned, failure, store)
     fit = argument_types(planned.ref.entry)
+    _announce_items(attempts, planned, batch, fit, items)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
     tally = _Tally(len(items))
     run = attempts.run
@@ -96,24 +97,46 @@ def _run_item(
 ) -> _Done:
     index, item = numbered
     began = time.perf_counter()
-    root = {**attempts.values.root, batch.name: item}
+    values, store = _of_item(attempts, planned, batch, fit, item)
     run = attempts.run
     if planned.sub:
         run, step = run.item(planned.ref)
-        root["__run__"] = run
+        values.root["__run__"] = run
     else:
         step = run.recorder.lone_item(planned.ref)
-    values = attrs.evolve(attempts.values, root=root)
-    # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
-    store = NodeAwareSharedStore(
-        values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
-    )
-    mine = attrs.evolve(attempts, run=run, values=values)
+    mine = attrs.evolve(attempts, run=run, values=values, item=index)
     result = mine.perform(planned, prepare, store, batch.retry, note=partial(setattr, step, "params"))
     step.error = result.reason
     step.outputs = {key: value for key, value in store.written.items() if key != "error"}
     run.recorder.end_item(step)
     return _Done(index, item, store.written, result, began, time.perf_counter(), step)
+
+
+def _of_item(
+    attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, item: object
+) -> tuple[Values, NodeAwareSharedStore]:
+    values = attrs.evolve(attempts.values, root={**attempts.values.root, batch.name: item})
+    # Namespaced even if the workflow is not: an item's outputs are its own until the batch is done.
+    store = NodeAwareSharedStore(
+        values.root, planned.mapping.inputs, namespaced=True, lookup=values.find, fit=fit
+    )
+    return values, store
+
+
+def _announce_items(
+    attempts: Attempts, planned: PlannedNode, batch: Batch, fit: Fit, items: Sequence[object]
+) -> None:
+    """Tell a record that is resumed what the items are, so that none is taken for one that is gone."""
+    record = attempts.run.record
+    if record is None or not record.resumes:
+        return
+    identities = []
+    for item in () if planned.sub else items:
+        values, store = _of_item(attempts, planned, batch, fit, item)
+        with suppress(PflowError):  # the item fails when it is its turn
+            params = attrs.evolve(attempts, values=values).params(planned, store)
+            identities.append(record.identity(planned, {**params, **planned.ref.injected}, store))
+    record.expect(planned, attempts.run.above, identities, len(items))
 
 
 def _performed(

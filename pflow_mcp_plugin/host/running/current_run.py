@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -34,6 +34,9 @@ from pflow_mcp_plugin.host.workflow.constructs import MOST_CONCURRENT
 from pflow_mcp_plugin.host.workflow.findings import said
 from pflow_mcp_plugin.redaction import Redactor
 
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.recorded_run import RecordedRun, StepOfRun
+
 _LONGEST = 200
 """Characters of a message that are reported."""
 
@@ -43,9 +46,10 @@ class CurrentRun(Run):
 
     `expected` is the number of nodes that run if each takes its default action, by default of those that are
     certain to run. `control` receives the progress and can cancel the run; `watcher` shows it while it lasts.
+    `run_id` is that of a run that is resumed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - all but the first two are rarely given
         self,
         host: Host,
         workflow: Workflow,
@@ -53,14 +57,17 @@ class CurrentRun(Run):
         control: RunControl | None = None,
         expected: int | None = None,
         watcher: RunWatcher | None = None,
+        run_id: str = "",
     ) -> None:
         # Run ids sort by time.
-        self.run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+        self.run_id = run_id or f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
         self.workflow = workflow
         self.host = host
         self.origin = origin
         self.artifacts_dir: Path = host.paths.state / "artifacts" / self.run_id
         self.resources: dict[str, Any] = {}
+        self.record: RecordedRun | None = None
+        self.above = ""  # in a workflow that a node runs, the place of that step
         self._control = control = control or RunControl()
         self.redactor = Redactor(control.secrets)
         self.watcher = watcher or RunWatcher()
@@ -133,6 +140,14 @@ class CurrentRun(Run):
         with foreign_code(lambda error: PflowError(said(error)), passing=(PflowError,)):
             return [str(state()) for state in self._states.get(node_id, ())]
 
+    def current_step(self) -> StepOfRun | None:
+        """Return the step of the run in this thread."""
+        if self.record is None:
+            return None
+        from pflow_mcp_plugin.host.running.recorded_run import current_step
+
+        return current_step()
+
     def annotate(self, node_id: str, details: JSONObject) -> None:
         """Add JSON values to a node's step in the run's trace."""
         self.recorder.annotate(node_id, details)
@@ -183,6 +198,8 @@ class CurrentRun(Run):
         inner = copy.copy(self)
         inner.recorder = self.recorder.inside(node_id)
         inner.progress = ProgressInside(self.progress, 0 if silent else expected)
+        if (step := self.current_step()) is not None:
+            inner.above = f"{step.place}/"
         return inner
 
     def _stop(self) -> None:

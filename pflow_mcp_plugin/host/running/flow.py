@@ -124,9 +124,25 @@ class StepNode(pocketflow.BaseNode):
         if isinstance(node, pocketflow.AsyncNode):
             import asyncio
 
-            return lambda store: asyncio.run(node._run_async(store))  # noqa: SLF001  # as pocketflow's flows do
+            # As pocketflow's flows do.
+            return self._announced(lambda store: asyncio.run(node._run_async(store)))  # noqa: SLF001
         run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
-        return cast(Callable[[NodeAwareSharedStore], object], run)
+        return self._announced(cast(Callable[[NodeAwareSharedStore], object], run))
+
+    def _announced(
+        self, run: Callable[[NodeAwareSharedStore], object]
+    ) -> Callable[[NodeAwareSharedStore], object]:
+        """Return what runs the node; unless its class says when it acts, it does so from its beginning."""
+        if self.planned.sub is not None or getattr(self._node, "announces_sending", False):
+            return run
+
+        def announced(store: NodeAwareSharedStore) -> object:
+            step = self._steps.run.current_step()
+            if step is not None and step.planned is self.planned:
+                step.sending()
+            return run(store)
+
+        return announced
 
     def _unless_wanted(self, store: NodeAwareSharedStore) -> Result | None:
         """Return the result of a node whose condition is false, or fails; None if the node is to run."""

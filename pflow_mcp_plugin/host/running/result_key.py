@@ -1,10 +1,10 @@
-"""The key of a node's result: a hash over everything that the result depends on."""
+"""What a step is and returns, as exact JSON: the key of a node's result, and what a record of a run keeps."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ FORMAT = 1
 MOST_VALUES = 1_000_000
 """The most values in a key or a result; a character counts as a sixteenth of one."""
 _DEEPEST = 100
+_AT_ONCE = 4_000_000
+"""Characters up to which a value is written as one piece."""
+_SLICE = 1 << 18
 _PLAIN = (bool, int, float, type(None))
 
 
@@ -36,11 +39,65 @@ def exact_json(value: object, what: str) -> bytes:
     Raises:
         NotKept: JSON cannot represent it exactly, or it is too large.
     """
-    _require_exact(value, what)
+    _require_exact(value, what, MOST_VALUES)
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as error:  # not finite, too many digits, or a lone surrogate
         raise NotKept(f"{what} cannot be written as JSON") from error
+
+
+def exact_pieces(value: object, what: str) -> Iterator[bytes]:
+    """Yield a value of any size as JSON text from which the same value can be read again, piece by piece.
+
+    Raises:
+        NotKept: JSON cannot represent it exactly.
+    """
+    # In one piece, a long text would be held several times.
+    at_once = _require_exact(value, what) < _AT_ONCE
+    try:
+        for piece in (json.dumps(value, ensure_ascii=False),) if at_once else _pieces(value):
+            yield piece.encode("utf-8", "surrogatepass")
+    except ValueError as error:  # too many digits
+        raise NotKept(f"{what} cannot be written as JSON") from error
+
+
+def from_pieces(data: bytes) -> Any:
+    """Return the value that `exact_pieces` wrote."""
+    return json.loads(data.decode("utf-8", "surrogatepass"))
+
+
+def identity_of(node_type: str, params: Mapping[str, Any], reads: Mapping[str, Any]) -> str:
+    """Return what tells a step of a run from others: a hash over its node type, its params and what it reads.
+
+    It is empty if there is none: JSON cannot represent them exactly.
+    """
+    digest = sha256()
+    try:
+        for piece in exact_pieces([FORMAT, node_type, dict(params), dict(reads)], "a parameter"):
+            digest.update(piece)
+    except NotKept:
+        return ""
+    return digest.hexdigest()
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield '"'
+        for start in range(0, len(value), _SLICE):
+            yield json.dumps(value[start : start + _SLICE], ensure_ascii=False)[1:-1]
+        yield '"'
+    elif isinstance(value, dict):
+        for number, (key, member) in enumerate(value.items()):
+            yield f"{',' if number else '{'}{json.dumps(key)}:"
+            yield from _pieces(member)
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        for number, member in enumerate(value):
+            yield "," if number else "["
+            yield from _pieces(member)
+        yield "]" if value else "[]"
+    else:
+        yield json.dumps(value)
 
 
 def code_of(entry: Entry) -> str:
@@ -72,15 +129,16 @@ def result_key(
     return sha256(exact_json([FORMAT, code, dict(place), dict(params), data], "a parameter")).hexdigest()
 
 
-def _require_exact(value: object, what: str) -> None:
-    left = MOST_VALUES
+def _require_exact(value: object, what: str, most: int | None = None) -> int:
+    """Return about how many characters the JSON text of a value has; raise NotKept if none is exact."""
+    seen = size = 0
     waiting = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()
-        left -= 1
+        seen += 1
         kind = type(item)  # a subclass would not come back as what it is
         if isinstance(item, str) and kind is str:
-            left -= len(item) // 16
+            size += len(item)
         elif isinstance(item, dict) and kind is dict:
             waiting += [(key, _DEEPEST) for key in item if type(key) is str or _refuse(what, key)]
             waiting += [(member, depth + 1) for member in item.values()]
@@ -88,8 +146,9 @@ def _require_exact(value: object, what: str) -> None:
             waiting += [(member, depth + 1) for member in item]
         elif kind not in _PLAIN:
             _refuse(what, item)
-        if left < len(waiting) or depth > _DEEPEST:
+        if depth > _DEEPEST or (most is not None and seen + size // 16 + len(waiting) > most):
             raise NotKept(f"{what} is too large")
+    return size + seen
 
 
 def _refuse(what: str, item: object) -> bool:

@@ -61,13 +61,27 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
+    from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
+    from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
 
 _Context = AbstractContextManager[object]
 # Windows has no SIGHUP.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+UNDECIDED_CODE = 4
+"""The exit code of a run that somebody has to decide about."""
+
+
+@attrs.frozen(kw_only=True)
+class Resumed:
+    """A run that is resumed, by its record; with `only_failed`, the failed items of its batches run again."""
+
+    record: RunRecord
+    only_failed: bool = False
 
 
 class WorkflowRunner(Runner):
@@ -172,7 +186,7 @@ class WorkflowRunner(Runner):
         )
         return self.run_compiled(compiled, inputs, trace=trace, run=run)
 
-    def run_compiled(
+    def run_compiled(  # noqa: PLR0913 - a run, or what makes one
         self,
         compiled: Compiled,
         inputs: Mapping[str, object],
@@ -181,16 +195,21 @@ class WorkflowRunner(Runner):
         run: CurrentRun | None = None,
         watcher: RunWatcher | None = None,
         control: RunControl | None = None,
+        resumed: Resumed | None = None,
     ) -> Outcome:
         """Run a workflow compiled for these inputs, and write the trace.
 
         An error is raised if the run would certainly come to a node that this machine lacks something for.
-        `run` is a run that has begun; without one, `watcher` and `control` are those of the new run.
+        `run` is a run that has begun; without one, `watcher` and `control` are those of the new run, which
+        goes on where the `resumed` one has ended.
         """
         lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
         if lacking:
             raise refusal(compiled.name, lacking, "config")
-        run = run or CurrentRun(self._host, compiled.workflow, watcher=watcher, control=control)
+        run_id = resumed.record.path.stem if resumed else ""
+        run = run or CurrentRun(
+            self._host, compiled.workflow, watcher=watcher, control=control, run_id=run_id
+        )
         recorder = run.recorder
         for warning in (*compiled.warnings, *compiled.unmet):
             self._host.report(warning)
@@ -199,6 +218,7 @@ class WorkflowRunner(Runner):
         if not trace:
             recorder.files = None  # nothing shows its values
         recorder.given(values)
+        run.record = self._recorded(run, compiled, values, resumed) if trace or resumed else None
         reuse: ResultReuse | None = None
         if any(node.ttl is not None for node in compiled.every()):
             from pflow_mcp_plugin.host.running.result_reuse import open_reuse
@@ -229,14 +249,55 @@ class WorkflowRunner(Runner):
             signals.over = True
             if reuse is not None:
                 reuse.close()
+            left = run.record.end(error) if run.record else []
             # Still inside: a second signal must not end the program before the trace is written.
-            outcome = self._outcome(run, outputs, error, trace=trace)
+            outcome = self._outcome(run, outputs, error, trace=trace, left=left)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
 
+    def _recorded(
+        self, run: CurrentRun, compiled: Compiled, values: Mapping[str, Any], resumed: Resumed | None
+    ) -> RecordedRun | None:
+        if resumed is None and not _is_worth_recording(compiled):
+            return None
+        from pflow_mcp_plugin.host.running.recorded_run import RecordedRun, folder_now
+
+        secret = [name for name, spec in compiled.document.inputs.items() if spec.secret and name in values]
+        head: dict[str, Any] = {
+            "name": compiled.name,
+            "workflow": compiled.source,
+            "file": str(self._place.file.absolute()) if self._place.file else "",
+            "folder": folder_now(),
+            "inputs": {name: value for name, value in values.items() if name not in secret},
+            "secret_inputs": secret,
+            "options": attrs.asdict(self._options),
+            "owner": run.origin.owner,
+        }
+        return RecordedRun(
+            run.run_id,
+            compiled,
+            head,
+            self._host,
+            recorder=run.recorder,
+            redactor=run.redactor,
+            record=resumed.record if resumed else None,
+            only_failed=resumed is not None and resumed.only_failed,
+        )
+
     def _outcome(
-        self, run: CurrentRun, outputs: Mapping[str, object], error: PflowError | None, *, trace: bool
+        self,
+        run: CurrentRun,
+        outputs: Mapping[str, object],
+        error: PflowError | None,
+        *,
+        trace: bool,
+        left: Sequence[RecordedStep] = (),
     ) -> Outcome:
         recorder, settings = run.recorder, self._host.settings
+        if left and error is not None:
+            from pflow_mcp_plugin.host.running.recorded_run import decisions
+
+            error.details["undecided"] = [step.to_dict() for step in left]
+            error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
         if error is not None:
             redacted(with_done(error, recorder.done), run.redactor)
         trace_path = None
@@ -259,7 +320,7 @@ class WorkflowRunner(Runner):
             trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
-            exit_code=_exit_code(error, recorder.steps),
+            exit_code=_exit_code(error, recorder.steps, left),
             checkpoint={} if error is None else recorder.checkpoint(),
             shown=recorder.shown,
         )
@@ -344,6 +405,14 @@ class WorkflowRunner(Runner):
         return normal
 
 
+def _is_worth_recording(compiled: Compiled) -> bool:
+    """Return whether something would be lost with a run: what it did, or more than the work of one node."""
+    nodes = list(compiled.every())
+    return len(nodes) > 1 or any(
+        node.ref.entry.purity != "flow_safe" or node.constructs.batch is not None for node in nodes
+    )
+
+
 def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
     """Return the plan of a run that uses results of the last so many seconds."""
     cached = compiled.cached(seconds)
@@ -370,9 +439,11 @@ def _interrupted(run: CurrentRun) -> PflowError:
     return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
 
 
-def _exit_code(error: PflowError | None, steps: Sequence[Step]) -> int:
+def _exit_code(error: PflowError | None, steps: Sequence[Step], left: Sequence[RecordedStep]) -> int:
     if error is None:
         return 0
+    if left and error.kind != "interrupted":
+        return UNDECIDED_CODE
     # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
     lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
     if lacking or error.kind == "interrupted" or not steps:

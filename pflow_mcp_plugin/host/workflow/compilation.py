@@ -82,7 +82,7 @@ class Compiled:
     """The plan of a run: a compiled workflow.
 
     `warnings` do not prevent a run; `unmet` warns about what nodes need and this machine lacks. `source` is
-    the workflow as loaded, where another runs it.
+    the workflow as loaded.
     """
 
     name: str
@@ -170,7 +170,9 @@ def compile_workflow(  # noqa: PLR0913 - the parts of a host, and what the run i
     errors = errors_in([*problems, *unbound, *denied])
     if errors:
         raise refusal(name, errors)
-    return attrs.evolve(_compiled(name, checked, host, plugins), warnings=problems, unmet=checked.unmet)
+    compiled = _compiled(name, checked, host, plugins)
+    source = workflow if isinstance(workflow, dict) else {}
+    return attrs.evolve(compiled, warnings=problems, unmet=checked.unmet, source=source)
 
 
 def _compiled(name: str, checked: Checked, host: Host, plugins: Plugins, above: str = "") -> Compiled:

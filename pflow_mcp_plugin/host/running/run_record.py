@@ -1,0 +1,370 @@
+"""The record of a run: what its steps sent and returned, written while the run goes on.
+
+A record is a SQLite file that its run holds exclusively, so that nobody resumes a run that is going on. It
+lies among the `open` ones until the run has ended; those of failed runs then move to the `ended` ones, and
+what succeeded is removed, unless a step was left open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import attrs
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.host.running.result_key import exact_pieces, from_pieces
+from pflow_mcp_plugin.storage import StoreError, make_folder
+
+State = Literal["sent", "done", "failed", "unknown", "not sent", "skipped", "forgotten"]
+"""How far a step has come: it was `sent` and no answer is known, the outcomes, and what is decided later."""
+UNDECIDED: frozenset[State] = frozenset({"sent", "unknown"})
+"""The states of a step of which nobody knows whether it happened."""
+_SUFFIX = ".db"
+_FORMAT = 1
+_INLINE = 1 << 20
+"""Bytes of the outputs of a step that the file itself holds; more are a file beside it."""
+_TABLES = """
+CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE step (number INTEGER PRIMARY KEY, place TEXT NOT NULL, node TEXT NOT NULL, type TEXT NOT NULL,
+  identity TEXT NOT NULL, safe INTEGER NOT NULL, shown TEXT NOT NULL, state TEXT NOT NULL,
+  action TEXT NOT NULL DEFAULT '', routed INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
+  outputs BLOB);
+"""
+
+
+@attrs.define(kw_only=True, eq=False, repr=False)
+class RecordedStep:
+    """A step in the record of a run.
+
+    Attributes:
+        place: Its node, with the nodes, items and passes around it: `outer/send[3]#2`.
+        node: The id of the node, with those of the nodes around it.
+        type: The node type: what is done.
+        identity: Tells it from steps that do something else; empty if nothing does.
+        safe: Whether it may be run again without harm.
+        shown: Its params, shortened and redacted, for people.
+        number: Its number in the record; None while it is not there.
+        state: How far it has come.
+        action: The action that it returned.
+        routed: Whether the run went on after its failure.
+        error: Why it failed.
+    """
+
+    place: str
+    node: str
+    type: str
+    identity: str
+    safe: bool
+    shown: str
+    number: int | None = None
+    state: State = "sent"
+    action: str = ""
+    routed: bool = False
+    error: str = ""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether somebody has to decide what became of it before it may be run again."""
+        return not self.safe and self.state in UNDECIDED
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as `--json` shows it."""
+        shown: dict[str, object] = {"step": self.place, "type": self.type, "state": self.state}
+        return {
+            **shown,
+            "params": json.loads(self.shown or "null"),
+            **({"error": self.error} if self.error else {}),
+        }
+
+
+class RunRecord:
+    """The record of one run; safe to use from any thread.
+
+    Args:
+        path: The file.
+        connection: A connection to it, which holds it exclusively.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._durable: bool | None = None
+        self._synced = False
+
+    @classmethod
+    def create(cls, folder: Path, run_id: str, head: JSONObject) -> Self:
+        """Create the record of a run that begins to act.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        path = folder / "open" / f"{run_id}{_SUFFIX}"
+        make_folder(path.parent)
+        with _explained(path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            record = cls(path, _connected(path))
+            try:
+                # What a lost record loses is nothing yet: `_sync` comes before a step that may do harm.
+                record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
+                record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
+                record.note(head)
+            except BaseException:
+                record.close()
+                remove_record(path)
+                raise
+        return record
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the record of an earlier run.
+
+        Raises:
+            PflowError: The run is going on, or the file is no record, or that of a newer pflow.
+        """
+        with _explained(path):
+            record = cls(path, _connected(path))
+            (version,) = record._connection.execute("PRAGMA user_version").fetchone()
+        if version > _FORMAT:
+            record.close()
+            step = "Update pflow, or start the run again"
+            raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")
+        if version < 1:
+            record.close()
+            raise _damaged(path, "it is no record of a run")
+        return record
+
+    def head(self) -> dict[str, Any]:
+        """Return what is known of the run as a whole."""
+        with _explained(self.path), self._lock:
+            found = self._connection.execute("SELECT name, value FROM run").fetchall()
+        return {name: json.loads(value) for name, value in found}
+
+    def note(self, values: JSONObject) -> None:
+        """Note something of the run as a whole."""
+        rows = [(name, json.dumps(value)) for name, value in values.items()]
+        with _explained(self.path), self._writing(durable=False) as execute:
+            for row in rows:
+                execute("INSERT OR REPLACE INTO run VALUES (?, ?)", row)
+
+    def steps(self, where: str = "1") -> list[RecordedStep]:
+        """Return all steps, or those of a condition, in the order in which they were first recorded."""
+        names = [field.name for field in attrs.fields(RecordedStep)]
+        text = f"SELECT {', '.join(names)} FROM step WHERE {where} ORDER BY number"  # noqa: S608 - our own
+        with _explained(self.path), self._lock:
+            rows = self._connection.execute(text).fetchall()
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [
+            RecordedStep(**{**it, "safe": bool(it["safe"]), "routed": bool(it["routed"])}) for it in found
+        ]
+
+    def sent(self, steps: Iterable[RecordedStep]) -> None:
+        """Record, durably, that steps which may do harm are about to do it.
+
+        Raises:
+            StoreError: They must not be done: that cannot be written.
+        """
+        with _explained(self.path), self._writing(durable=True) as execute:
+            for step in steps:
+                step.state = "sent"
+                self._put(execute, step)
+
+    def ended(self, step: RecordedStep, outputs: Mapping[str, Any] | None = None) -> None:
+        """Record how a step ended, with what it returned.
+
+        Raises:
+            NotKept: JSON cannot represent that exactly; nothing is recorded.
+            StoreError: It cannot be written.
+        """
+        pieces, size = [], 0
+        source = iter(()) if outputs is None else exact_pieces(dict(outputs), "an output")
+        for piece in source:
+            pieces.append(piece)
+            size += len(piece)
+            if size > _INLINE:
+                break
+        with _explained(self.path), self._writing(durable=False) as execute:
+            self._put(execute, step)
+            if size > _INLINE:
+                file = self._file(step)
+                make_folder(file.parent)
+                with open(file, "wb", opener=_private) as output:
+                    output.writelines(pieces)
+                    output.writelines(source)
+                    if not step.safe:
+                        output.flush()
+                        os.fsync(output.fileno())
+            elif outputs is not None:
+                execute("UPDATE step SET outputs = ? WHERE number = ?", (b"".join(pieces), step.number))
+
+    def outputs(self, step: RecordedStep) -> dict[str, Any]:
+        """Return what a step returned.
+
+        Raises:
+            PflowError: It is not there any more.
+        """
+        with _explained(self.path), self._lock:
+            found = self._connection.execute("SELECT outputs FROM step WHERE number = ?", (step.number,))
+            (data,) = found.fetchone()
+        try:
+            outputs: dict[str, Any] = from_pieces(self._file(step).read_bytes() if data is None else data)
+        except (OSError, ValueError) as error:
+            raise _damaged(self.path, f"what {step.place} returned is lost") from error
+        return outputs
+
+    def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
+        """Record what somebody has decided about a step."""
+        step.state, step.action, step.error = state, "default", ""
+        self.ended(step, outputs)
+
+    def close(self) -> None:
+        """Leave the record as it is."""
+        with suppress(sqlite3.Error), self._lock:
+            self._connection.close()
+
+    def end(self, error: str) -> list[RecordedStep]:
+        """Close the record of a run that has ended, and return the steps that somebody has to decide about.
+
+        With such steps it stays among the open ones. Otherwise it is removed, unless the run failed, or items
+        of a batch did: those can be run again.
+        """
+        self.note({"error": error})
+        left = self.steps("NOT safe AND state IN ('sent', 'unknown')")
+        keep = bool(error or self.steps("state = 'failed' AND routed"))
+        self.close()
+        if left:
+            return left
+        beside = self.path.with_suffix("")
+        if not keep:
+            remove_record(self.path)
+        elif self.path.parent.name == "open":
+            ended = self.path.parent.parent / "ended"
+            make_folder(ended)
+            with suppress(OSError):
+                if beside.is_dir():
+                    beside.replace(ended / beside.name)
+                self.path.replace(ended / self.path.name)
+        return left
+
+    @contextmanager
+    def _writing(self, *, durable: bool) -> Iterator[Any]:
+        """Yield what executes a statement, in one transaction."""
+        with self._lock:
+            execute = self._connection.execute
+            if durable != self._durable:
+                execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            execute("BEGIN")
+            try:
+                yield execute
+                execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    execute("ROLLBACK")
+                raise
+            if durable and not self._synced:
+                self._sync()
+
+    def _sync(self) -> None:
+        """Let the file itself, which was created without waiting for the disk, survive a loss of power."""
+        for path in (self.path, self.path.parent):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._synced = True
+
+    def _put(self, execute: Any, step: RecordedStep) -> None:
+        values = attrs.asdict(step)
+        names = list(values)
+        if step.number is None:
+            marks = ", ".join("?" * len(names))
+            text = f"INSERT INTO step ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 - names of fields
+            done = execute(text, list(values.values()))
+            step.number = done.lastrowid
+            return
+        changes = ", ".join(f"{name} = ?" for name in names)
+        text = f"UPDATE step SET {changes} WHERE number = ?"  # noqa: S608 - names of fields
+        execute(text, [*values.values(), step.number])
+
+    def _file(self, step: RecordedStep) -> Path:
+        return self.path.with_suffix("") / f"{step.number}.json"
+
+
+def records(folder: Path) -> list[Path]:
+    """Return the records of runs that did not end well, the newest first."""
+    found = [path for name in ("open", "ended") for path in (folder / name).glob(f"*{_SUFFIX}")]
+    return sorted(found, key=lambda path: path.name, reverse=True)
+
+
+def remove_record(path: Path) -> None:
+    """Remove a record, and what lies beside it."""
+    values = path.with_suffix("")
+    with suppress(OSError):
+        if values.is_dir():
+            import shutil
+
+            shutil.rmtree(values, ignore_errors=True)
+        path.unlink(missing_ok=True)
+        for suffix in ("-wal", "-journal"):
+            path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Return a connection that holds a file exclusively until it is closed, or its process ends."""
+    # Used by many threads, one at a time: under the lock of the record.
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        # Alone, SQLite needs no shared memory for its log, which therefore works on network file systems.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            message = f"Run {path.stem} is going on"
+            step = "Wait until it has ended, or end its process"
+            raise PflowError(message, suggestions=(step,), kind="usage") from error
+        raise StoreError(path, str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        raise StoreError(path, error.strerror or str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> PflowError:
+    step = f"Move it away, and start the run again: {path}"
+    return PflowError(
+        f"The record of run {path.stem} cannot be read: {why}", suggestions=(step,), kind="config"
+    )
+
+
+def started(record: Path) -> float:
+    """Return when the run of a record began, in seconds, by its name."""
+    with suppress(ValueError):
+        return time.mktime(time.strptime(record.stem[:15], "%Y%m%d-%H%M%S")) - time.timezone
+    return 0.0

@@ -1,0 +1,49 @@
+"""A stdio server that appends each value it is sent to the file `EFFECTS`, and may kill its client.
+
+`KILL` names when: `before`, `after` (the effect, without an answer) or `answered`, and the value. `END` names
+a value after whose effect the server itself ends without an answer. While there is a file `EFFECTS` with the
+suffix `.slow`, its start takes for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+from stdio_loop import Message, send, serve
+
+EFFECTS = Path(os.environ["EFFECTS"])
+MARK = EFFECTS.with_suffix(".killed")
+"""It happens once: what is resumed is not killed again."""
+SEND = {
+    "name": "send",
+    "inputSchema": {"type": "object", "properties": {"value": {}}, "required": ["value"]},
+}
+
+
+def kill_client(when: str, value: object) -> None:
+    """Kill the client if it is time."""
+    if os.environ.get("KILL") == f"{when} {value}" and not MARK.exists():
+        MARK.touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+
+
+def call(request: Message) -> None:
+    value = request["params"]["arguments"]["value"]
+    kill_client("before", value)
+    with EFFECTS.open("a", encoding="utf-8") as file:
+        file.write(f"{value}\n")
+    kill_client("after", value)
+    if os.environ.get("END") == str(value) and not MARK.exists():
+        MARK.touch()
+        os._exit(1)
+    send(id=request["id"], result={"content": [], "structuredContent": {"value": value}})
+    kill_client("answered", value)
+
+
+if __name__ == "__main__":
+    if EFFECTS.with_suffix(".slow").exists():
+        threading.Event().wait()
+    serve(lambda: [SEND], call, name="counting")

@@ -1,0 +1,432 @@
+"""A run that failed goes on where it ended: nothing is done twice, and nobody guesses what happened."""
+
+import json
+import sqlite3
+from itertools import pairwise
+
+import attrs
+import pytest
+from workflow_parts import edge, flow, step, trace_of
+
+from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.cli.resume_command import resume
+from pflow_mcp_plugin.host.running.run_record import RunRecord
+
+UNKNOWN = PflowError("the connection was lost", ran="unknown")
+
+
+@pytest.fixture
+def sent(bench):
+    """A node that sends `value` and returns it; what was sent, in order, and what fails next, by value."""
+    bench.failing = {}
+    done = []
+
+    @bench.acts("t-send", ["value"], ["value"])
+    def send(shared, params):
+        value = params["value"]
+        if (failure := bench.failing.get(value)) is not None:
+            raise failure
+        done.append(value)
+        shared["value"] = value
+
+    return done
+
+
+@pytest.fixture
+def resumed(bench):
+    """Run `pflow resume` in this process; return its report."""
+
+    def run(*words):
+        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
+
+    return run
+
+
+def sending(*values, **settings):
+    """Return a workflow of nodes, one after the other, that send values; their ids are `s-` and the value."""
+    nodes = [step(f"s-{value}", "t-send", {"value": value}, **settings) for value in values]
+    return flow(*nodes, edges=[edge(one["id"], other["id"]) for one, other in pairwise(nodes)])
+
+
+def in_batch(items, **settings):
+    batch = {"items": items, **settings}
+    return flow(step("all", "t-send", {"value": "${item}"}, batch=batch))
+
+
+def written(tmp_path, workflow):
+    path = tmp_path / "mended.json"
+    path.write_text(json.dumps(workflow))
+    return str(path)
+
+
+def records(bench):
+    return sorted(path.name for path in (bench.host.paths.state / "runs").rglob("*.db"))
+
+
+def test_what_was_done_is_kept_and_the_rest_is_run(bench, sent, resumed):
+    bench.failing = {"b": ValueError("not now")}
+    failed = bench.run(sending("a", "b", "c"))
+    assert (failed.exit_code, sent, len(records(bench))) == (1, ["a"], 1)
+    bench.failing = {}
+    report = resumed(failed.run_id)
+    assert (report.error, report.data["outputs"]) == (None, {"value": "c"})
+    assert report.data["run_id"] == failed.run_id
+    assert (sent, records(bench)) == (["a", "b", "c"], [])
+
+
+def test_a_run_that_succeeds_leaves_no_record(bench, sent, resumed):
+    bench.run(sending("a", "b"))
+    assert records(bench) == []
+    with pytest.raises(PflowError, match="no run to resume"):
+        resumed()
+
+
+def test_a_step_of_unknown_outcome_is_not_repeated_before_somebody_has_decided(bench, sent, resumed):
+    bench.failing = {"b": UNKNOWN}
+    failed = bench.run(sending("a", "b", "c"))
+    (open_step,) = failed.error.details["undecided"]
+    assert (open_step["step"], open_step["state"], open_step["params"]) == ("s-b", "unknown", {"value": "b"})
+    assert failed.exit_code == 4
+    assert [
+        f"--assume-{it}done s-b" in step
+        for it, step in zip(("", "not-"), failed.error.suggestions[-2:], strict=True)
+    ]
+    bench.failing = {}
+    report = resumed()
+    assert (report.exit_code, report.error.details["undecided"], sent) == (4, [open_step], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("words", "done", "outputs"),
+    [
+        (["--assume-not-done", "s-b"], ["a", "b", "c"], {"value": "b"}),
+        (["--assume-done", 's-b={"value": 7}'], ["a", "c"], {"value": 7}),
+        (["--assume-done", "s-b=a text"], ["a", "c"], {"result": "a text"}),
+        (["--skip", "s-b"], ["a", "c"], None),
+    ],
+)
+def test_what_is_decided_about_a_step_is_what_later_ones_see(bench, sent, resumed, words, done, outputs):
+    bench.failing = {"b": UNKNOWN}
+    failed = bench.run(sending("a", "b", "c"))
+    bench.failing = {}
+    report = resumed(failed.run_id, *words)
+    assert (report.error, sent) == (None, done)
+    steps = {it["id"]: it for it in trace_of(failed)["steps"]}
+    assert list(steps) == ["s-a", "s-b", "s-c"]
+    if outputs is not None:
+        assert outputs.items() <= steps["s-b"]["outputs"].items()
+
+
+def test_a_step_that_is_safe_to_repeat_is_repeated(bench, sent, resumed):
+    bench.known["t-send"] = attrs.evolve(bench.known["t-send"], purity="flow_safe")
+    bench.failing = {"b": UNKNOWN}
+    failed = bench.run(sending("a", "b"))
+    assert (failed.exit_code, "undecided" in failed.error.details) == (1, False)
+    bench.failing = {}
+    assert resumed().error is None
+    assert sent == ["a", "b"]
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_batch_goes_on_with_the_items_that_are_left(bench, sent, resumed, parallel):
+    bench.failing = {3: ValueError("no")}
+    settings = {"parallel": parallel, "max_concurrent": 2, "error_handling": "fail_fast"}
+    bench.run(in_batch(list(range(8)), **settings))
+    before = list(sent)
+    bench.failing = {}
+    report = resumed()
+    assert report.error is None
+    assert [it["value"] for it in report.data["outputs"]["results"]] == list(range(8))
+    assert sorted(sent) == list(range(8))
+    assert set(before) <= set(sent)
+
+
+def test_items_that_failed_stay_failed_unless_they_are_asked_for(bench, sent, resumed):
+    bench.failing = {1: ValueError("no"), "last": ValueError("no")}
+    batch = {"items": [0, 1, 2], "error_handling": "continue"}
+    workflow = flow(
+        step("all", "t-send", {"value": "${item}"}, batch=batch),
+        step("last", "t-send", {"value": "last"}),
+        edges=[edge("all", "last")],
+    )
+    failed = bench.run(workflow)
+    bench.failing = {}
+    assert resumed().error is None
+    assert sent == [0, 2, "last"]
+    assert resumed(failed.run_id, "--only-failed").error is None
+    assert (sent, records(bench)) == ([0, 2, "last", 1], [])
+
+
+def test_each_pass_of_a_loop_is_a_step_of_its_own(bench, sent, resumed):
+    passes = []
+
+    @bench.acts("t-count", (), ["n"])
+    def count(shared, params):
+        passes.append(len(passes))
+        shared["n"] = len(passes)
+        if len(passes) == 3:
+            raise ValueError("tired")
+        return "again"
+
+    workflow = flow(
+        step("send", "t-send", {"value": "x"}),
+        step("count", "t-count"),
+        edges=[edge("send", "count"), edge("count", "send", "again")],
+    )
+    bench.run(workflow)
+    assert (sent, passes) == (["x", "x", "x"], [0, 1, 2])
+    report = resumed()
+    assert sent == ["x", "x", "x", "x"] + ["x"] * (len(sent) - 4)
+    assert report.error is not None  # it loops for ever, from the fourth pass
+
+
+def test_steps_inside_a_workflow_that_a_node_runs_are_kept(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no")}
+    inner = sending("a", "b")
+    workflow = flow(step("outer", "workflow", {"workflow": inner}, batch={"items": [1, 2]}))
+    bench.run(workflow)
+    bench.failing = {}
+    assert resumed().error is None
+    assert sorted(sent) == ["a", "a", "b", "b"]
+
+
+def test_a_failure_that_was_routed_keeps_its_route(bench, sent, resumed):
+    bench.failing = {"a": ValueError("no"), "c": ValueError("no")}
+    nodes = [step(name, "t-send", {"value": name}) for name in ("a", "b", "c")]
+    failed = bench.run(flow(*nodes, edges=[edge("a", "b", "error"), edge("a", "c"), edge("b", "c")]))
+    assert (failed.success, sent) == (False, ["b"])
+    bench.failing = {}
+    report = resumed()
+    assert (report.error, sent) == (None, ["b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("edited", "sends"),
+    [
+        (
+            flow(
+                step("renamed", "t-send", {"value": "a"}),
+                step("s-b", "t-send", {"value": "b"}),
+                edges=[edge("renamed", "s-b")],
+            ),
+            ["b"],
+        ),
+        (sending("new", "a", "b"), ["new", "b"]),
+        (sending("b", "a"), ["b"]),
+    ],
+    ids=["renamed", "inserted", "swapped"],
+)
+def test_a_workflow_may_be_edited_and_nothing_is_sent_twice(bench, sent, resumed, tmp_path, edited, sends):
+    bench.failing = {"b": ValueError("no")}
+    bench.run(sending("a", "b"))
+    bench.failing = {}
+    sent.clear()
+    assert resumed("--workflow", written(tmp_path, edited)).error is None
+    assert sent == sends
+
+
+def test_a_step_that_may_be_a_changed_one_is_not_begun(bench, sent, resumed, tmp_path):
+    bench.failing = {"b": ValueError("no")}
+    failed = bench.run(sending("a", "b"))
+    bench.failing = {}
+    changed = sending("a", "b")
+    changed["nodes"][0]["params"]["value"] = "changed"
+    report = resumed("--workflow", written(tmp_path, changed))
+    assert (sent, [it["step"] for it in report.error.details["unmatched"]]) == (["a"], ["s-a"])
+    assert f"pflow resume {failed.run_id} --forget s-a" in report.error.suggestions[0]
+    assert resumed("--forget", "s-a", "--workflow", written(tmp_path, changed)).error is None
+    assert sent == ["a", "changed", "b"]
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resumed, tmp_path, parallel):
+    bench.failing = {"d": ValueError("no")}
+    bench.run(in_batch(["a", "b", "c", "d"], error_handling="fail_fast"))
+    bench.failing = {}
+    shorter = written(tmp_path, in_batch(["b", "c", "d"], parallel=parallel))
+    report = resumed("--workflow", shorter)
+    assert (sent, report.error.details["unmatched"][0]["step"]) == (["a", "b", "c"], "all[0]")
+    assert resumed("--workflow", shorter, "--forget", "all[0]").error is None
+    assert sent == ["a", "b", "c", "d"]
+
+
+def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no")}
+    bench.run(sending("a", "b"))
+    bench.failing = {}
+    assert resumed("--rerun", "s-a").error is None
+    assert sent == ["a", "a", "b"]
+
+
+def test_inputs_are_those_of_the_run_unless_others_are_given_and_secret_ones_are_not_kept(
+    bench, sent, resumed
+):
+    bench.failing = {"first": ValueError("no")}
+    inputs = {"value": {"required": True}, "token": {"required": True, "secret": True}}
+    workflow = flow(
+        step("a", "t-send", {"value": "${value}"}),
+        step("b", "t-send", {"value": "${value} ${token}"}),
+        inputs=inputs,
+        edges=[edge("a", "b")],
+    )
+    bench.run(workflow, value="first", token="planted-4711")
+    (record,) = (bench.host.paths.state / "runs").rglob("*.db")
+    assert b"planted-4711" not in record.read_bytes()
+    bench.failing = {}
+    with pytest.raises(PflowError, match="token"):
+        resumed()
+    assert resumed("token=other").error is None
+    assert sent == ["first", "first other"]
+
+
+def test_a_large_result_is_kept_beside_the_record_and_goes_with_it(bench, sent, resumed):
+    long = 'ä\ud800"' * 700_000
+    bench.failing = {"b": ValueError("no")}
+    bench.run(
+        flow(
+            step("a", "t-send", {"value": long}),
+            step("b", "t-send", {"value": "b"}),
+            step("c", "t-send", {"value": "${a.value}"}),
+            edges=[edge("a", "b"), edge("b", "c")],
+        )
+    )
+    (beside,) = (bench.host.paths.state / "runs").rglob("*.json")
+    assert beside.stat().st_mode & 0o777 == 0o600
+    bench.failing = {}
+    assert resumed().error is None
+    assert sent == [long, "b", long]
+    assert not list((bench.host.paths.state / "runs").rglob("*.json"))
+
+
+def test_a_run_whose_record_cannot_be_written_says_so_and_goes_on(bench, sent):
+    (bench.host.paths.state).mkdir(parents=True, exist_ok=True)
+    (bench.host.paths.state / "runs").write_text("in the way")
+    assert bench.run(sending("a", "b")).success
+    assert sent == ["a", "b"]
+    (warning,) = bench.warnings
+    assert "cannot be resumed" in warning.message
+
+
+def test_a_step_that_cannot_be_recorded_is_not_begun(bench, sent, monkeypatch):
+    def full(self, steps):
+        raise self.failing
+
+    def refuse(self, steps):
+        if [step.place for step in steps] == ["s-b"]:
+            from pflow_mcp_plugin.storage import StoreError
+
+            raise StoreError(self.path, "database or disk is full")
+        return usual(self, steps)
+
+    usual = RunRecord.sent
+    monkeypatch.setattr(RunRecord, "sent", refuse)
+    workflow = sending("a", "b", "c")
+    workflow["edges"].append(edge("s-b", "s-c", "error"))
+    outcome = bench.run(workflow)
+    assert (sent, outcome.error.ran) == (["a"], "not ran")
+    assert "disk is full" in outcome.error.message
+
+
+def test_a_result_that_is_no_json_is_said_and_its_step_stays_done(bench, sent, resumed):
+    @bench.acts("t-object", (), ["made"])
+    def made(shared, params):
+        shared["made"] = object()
+
+    bench.failing = {"b": ValueError("no")}
+    bench.run(flow(step("o", "t-object"), step("b", "t-send", {"value": "b"}), edges=[edge("o", "b")]))
+    assert any("cannot be resumed past o" in it.message for it in bench.warnings)
+    with pytest.raises(PflowError, match="o returned is lost"):
+        raise resumed().error
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"no database at all, just some text" * 50, "cannot be read"), (b"", "no record of a run")],
+)
+def test_a_file_that_is_no_record_is_named(bench, resumed, content, says):
+    folder = bench.host.paths.state / "runs" / "open"
+    folder.mkdir(parents=True)
+    (folder / "20260101-000000-aaaaaaaa.db").write_bytes(content)
+    with pytest.raises(PflowError, match=says):
+        resumed("20260101-000000-aaaaaaaa")
+    (listed,) = resumed("--list").data
+    assert "cannot be read" in listed["state"]
+
+
+def test_the_record_of_a_newer_pflow_is_left_alone(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no")}
+    bench.run(sending("a", "b"))
+    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(PflowError, match="newer pflow"):
+        resumed(path.stem)
+
+
+def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
+    bench.failing = {"b": ValueError("no")}
+    failed = bench.run(sending("a", "b"))
+    (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+    holder = RunRecord.open(path)
+    try:
+        with pytest.raises(PflowError, match="is going on"):
+            resumed(failed.run_id)
+        assert resumed("--list").data[0]["state"] == "going on"
+    finally:
+        holder.close()
+
+
+def test_runs_and_their_steps_are_listed(bench, sent, resumed):
+    bench.failing = {"b": UNKNOWN}
+    failed = bench.run(sending("a", "b", "c"))
+    assert resumed("--list").data == [
+        {"run": failed.run_id, "workflow": "wf", "state": "failed", "done": 1, "open": ["s-b"]}
+    ]
+    shown = resumed("--dry-run")
+    assert [(it["step"], it["then"]) for it in shown.data["steps"]] == [("s-a", "keep"), ("s-b", "decide")]
+    shown = resumed("--dry-run", "--assume-not-done", "s-b")
+    assert [it["then"] for it in shown.data["steps"]] == ["keep", "run"]
+    assert resumed("--dry-run").data["steps"][1]["then"] == "decide"
+    assert sent == ["a"]
+
+
+def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sent, resumed):
+    bench.failing = {"b": UNKNOWN}
+    failed = bench.run(sending("a", "b"))
+    with pytest.raises(PflowError, match="needs the id"):
+        resumed("--abandon")
+    resumed(failed.run_id, "--abandon")
+    assert records(bench) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--assume-done", "s-b"], "has no result"),
+        (["--assume-not-done", "s-x"], "s-x is no step of the run"),
+        (["--skip", "s-a"], ""),
+        (["20260101-000000-00000000"], "There is no run 20260101-000000-00000000"),
+    ],
+)
+def test_a_wrong_decision_is_refused(bench, sent, resumed, words, says):
+    bench.failing = {"b": UNKNOWN}
+    bench.run(sending("a", "b"))
+    if says:
+        with pytest.raises(PflowError, match=says) as caught:
+            resumed(*words)
+        assert caught.value.kind in ("usage", "not_found")
+
+
+def test_a_run_that_went_on_after_an_unknown_step_keeps_it_open(bench, sent, resumed):
+    bench.failing = {"a": UNKNOWN}
+    workflow = sending("a", "b")
+    workflow["edges"] = [edge("s-a", "s-b", "error")]
+    ended = bench.run(workflow)
+    assert (ended.success, ended.exit_code, sent) == (True, 0, ["b"])
+    (listed,) = resumed("--list").data
+    assert (listed["state"], listed["open"]) == ("ended", ["s-a"])
+    with pytest.raises(PflowError, match="no run to resume"):
+        resumed()
+    assert resumed(ended.run_id, "--assume-done", "s-a=null").error is None
+    assert (sent, trace_of(ended)["success"]) == (["b"], True)
