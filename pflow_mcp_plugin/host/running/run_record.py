@@ -240,6 +240,9 @@ class RunRecord:
         self.note({"error": error})
         left = self.steps("NOT safe AND state IN ('sent', 'unknown')")
         keep = bool(error or self.steps("state = 'failed' AND routed"))
+        if keep or left:  # a file that lies there for long is read by whatever reads SQLite
+            with _explained(self.path), self._lock:
+                self._connection.execute("PRAGMA journal_mode = DELETE")
         self.close()
         if left:
             return left
