@@ -35,7 +35,7 @@ SECRET = {
 }
 """The fields in which a secret can be, or the parts of a run that has one. A new one has to be listed too."""
 WHOLE = {
-    *("host.direct.direct_run.DirectRun", "host.running.attempts.Attempts"),
+    *("host.direct.direct_run.DirectRun", "host.running.attempts.Attempts", "host.running.batch._Tally"),
     *("host.running.result_reuse.WatchedStore", "host.running.shared_store.Values"),
     *("host.running.flow.Steps", "host.running.trace_recorder.Preparation"),
     *("host.running.trace_recorder.Step", "host.workflow.compilation.Compiled"),

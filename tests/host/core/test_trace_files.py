@@ -62,6 +62,7 @@ def test_runs_are_listed_newest_first_and_shown_by_id_or_the_beginning_of_one(pf
     assert (listed[1]["run_id"], listed[1]["steps"], listed[1]["success"]) == (ran, 2, False)
     assert "not-there.txt" in listed[1]["error"]
     assert pflow("trace", "list", "--limit", "1").stdout.endswith("\n1 older; to see them: --limit 2\n")
+    assert "older" not in pflow("trace", "list", "--limit", "2").stdout
     for word in (ran, ran[:-2]):
         assert pflow("trace", "show", word, "--json").envelope["data"]["run_id"] == ran
     latest = pflow("trace", "show", "--json").envelope["data"]
