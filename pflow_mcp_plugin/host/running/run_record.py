@@ -11,7 +11,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -364,10 +363,3 @@ def _damaged(path: Path, why: str) -> PflowError:
     return PflowError(
         f"The record of run {path.stem} cannot be read: {why}", suggestions=(step,), kind="config"
     )
-
-
-def started(record: Path) -> float:
-    """Return when the run of a record began, in seconds, by its name."""
-    with suppress(ValueError):
-        return time.mktime(time.strptime(record.stem[:15], "%Y%m%d-%H%M%S")) - time.timezone
-    return 0.0

@@ -203,27 +203,19 @@ class WorkflowRunner(Runner):
         `run` is a run that has begun; without one, `watcher` and `control` are those of the new run, which
         goes on where the `resumed` one has ended.
         """
-        lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
-        if lacking:
-            raise refusal(compiled.name, lacking, "config")
+        self._report_findings(compiled)
         run_id = resumed.record.path.stem if resumed else ""
         run = run or CurrentRun(
             self._host, compiled.workflow, watcher=watcher, control=control, run_id=run_id
         )
         recorder = run.recorder
-        for warning in (*compiled.warnings, *compiled.unmet):
-            self._host.report(warning)
         values, _ = bind_inputs(compiled.document, inputs)
         run.add_secrets(secret_values(compiled.document, values))
         if not trace:
             recorder.files = None  # nothing shows its values
         recorder.given(values)
         run.record = self._recorded(run, compiled, values, resumed) if trace or resumed else None
-        reuse: ResultReuse | None = None
-        if any(node.ttl is not None for node in compiled.every()):
-            from pflow_mcp_plugin.host.running.result_reuse import open_reuse
-
-            reuse = open_reuse(run, self._plugins)
+        reuse = self._reuse(run, compiled)
         outputs: Mapping[str, object] = {}
         error: PflowError | None = None
         with EndingSignals() as signals:
@@ -253,6 +245,21 @@ class WorkflowRunner(Runner):
             # Still inside: a second signal must not end the program before the trace is written.
             outcome = self._outcome(run, outputs, error, trace=trace, left=left)
         return attrs.evolve(outcome, exit_code=signals.exit_code or outcome.exit_code)
+
+    def _report_findings(self, compiled: Compiled) -> None:
+        """Report the warnings about a plan; raise if it certainly comes to a node that lacks something."""
+        lacking = errors_in(self._types.unmet(compiled.required())) if compiled.unmet else ()
+        if lacking:
+            raise refusal(compiled.name, lacking, "config")
+        for warning in (*compiled.warnings, *compiled.unmet):
+            self._host.report(warning)
+
+    def _reuse(self, run: CurrentRun, compiled: Compiled) -> ResultReuse | None:
+        if all(node.ttl is None for node in compiled.every()):
+            return None
+        from pflow_mcp_plugin.host.running.result_reuse import open_reuse
+
+        return open_reuse(run, self._plugins)
 
     def _recorded(
         self, run: CurrentRun, compiled: Compiled, values: Mapping[str, Any], resumed: Resumed | None
