@@ -20,6 +20,7 @@ _AT_ONCE = 4_000_000
 """Characters up to which a value is written as one piece."""
 _SLICE = 1 << 18
 _PLAIN = (bool, int, float, type(None))
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` makes one for each value
 
 
 class NotKept(Exception):
@@ -55,7 +56,7 @@ def exact_pieces(value: object, what: str) -> Iterator[bytes]:
     # In one piece, a long text would be held several times.
     at_once = _require_exact(value, what) < _AT_ONCE
     try:
-        for piece in (json.dumps(value, ensure_ascii=False),) if at_once else _pieces(value):
+        for piece in (_encode(value),) if at_once else _pieces(value):
             yield piece.encode("utf-8", "surrogatepass")
     except ValueError as error:  # too many digits
         raise NotKept(f"{what} cannot be written as JSON") from error

@@ -11,8 +11,11 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,12 +34,14 @@ _SUFFIX = ".db"
 _FORMAT = 1
 _INLINE = 1 << 20
 """Bytes of the outputs of a step that the file itself holds; more are a file beside it."""
+_synced: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _TABLES = """
 CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE step (number INTEGER PRIMARY KEY, place TEXT NOT NULL, node TEXT NOT NULL, type TEXT NOT NULL,
   identity TEXT NOT NULL, safe INTEGER NOT NULL, shown TEXT NOT NULL, state TEXT NOT NULL,
   action TEXT NOT NULL DEFAULT '', routed INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
   outputs BLOB);
+CREATE TABLE entry (number INTEGER PRIMARY KEY, parent INTEGER, item INTEGER, content TEXT NOT NULL);
 """
 
 
@@ -85,6 +90,31 @@ class RecordedStep:
         }
 
 
+@attrs.frozen(kw_only=True)
+class TraceEntry:
+    """What the trace of a run shows of one step, secrets redacted.
+
+    Attributes:
+        number: Its number in the record.
+        parent: The number of the step inside which it ran; None for none.
+        item: The index of an item of the parent's batch; None for a step.
+        content: What is shown, in the form of a trace file; a step that has not ended has no `milliseconds`.
+    """
+
+    number: int | None
+    parent: int | None
+    item: int | None
+    content: JSONObject
+
+
+_FIELDS = tuple(field.name for field in attrs.fields(RecordedStep))
+_values = attrgetter(*_FIELDS)
+_PUT_STEP = (
+    f"INSERT OR REPLACE INTO step ({', '.join(_FIELDS)}, outputs)"  # noqa: S608 - names of fields
+    f" VALUES ({'?, ' * len(_FIELDS)}?)"
+)
+
+
 class RunRecord:
     """The record of one run; safe to use from any thread.
 
@@ -97,8 +127,10 @@ class RunRecord:
         self.path = path
         self._connection = connection
         self._lock = threading.Lock()
-        self._durable: bool | None = None
-        self._synced = False
+        self._waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self._numbers = count(1)
+        self._log: int | None = None
+        self._held: list[int] = []
 
     @classmethod
     def create(cls, folder: Path, run_id: str, head: JSONObject) -> Self:
@@ -117,6 +149,7 @@ class RunRecord:
                 record._connection.executescript(f"PRAGMA synchronous = OFF; {_TABLES}")
                 record._connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 record.note(head)
+                _wait_for_disk(record._connection)
             except BaseException:
                 record.close()
                 remove_record(path)
@@ -133,6 +166,9 @@ class RunRecord:
         with _explained(path):
             record = cls(path, _connected(path))
             (version,) = record._connection.execute("PRAGMA user_version").fetchone()
+            if version == _FORMAT:
+                (last,) = record._connection.execute("SELECT max(number) FROM step").fetchone()
+                record._numbers = count((last or 0) + 1)
         if version > _FORMAT:
             record.close()
             step = "Update pflow, or start the run again"
@@ -144,24 +180,23 @@ class RunRecord:
 
     def head(self) -> dict[str, Any]:
         """Return what is known of the run as a whole."""
-        with _explained(self.path), self._lock:
-            found = self._connection.execute("SELECT name, value FROM run").fetchall()
+        with self._transaction() as execute:
+            found = execute("SELECT name, value FROM run").fetchall()
         return {name: json.loads(value) for name, value in found}
 
     def note(self, values: JSONObject) -> None:
         """Note something of the run as a whole."""
         rows = [(name, json.dumps(value)) for name, value in values.items()]
-        with _explained(self.path), self._writing(durable=False) as execute:
+        with self._transaction() as execute:
             for row in rows:
                 execute("INSERT OR REPLACE INTO run VALUES (?, ?)", row)
 
     def steps(self, where: str = "1") -> list[RecordedStep]:
         """Return all steps, or those of a condition, in the order in which they were first recorded."""
-        names = [field.name for field in attrs.fields(RecordedStep)]
-        text = f"SELECT {', '.join(names)} FROM step WHERE {where} ORDER BY number"  # noqa: S608 - our own
-        with _explained(self.path), self._lock:
-            rows = self._connection.execute(text).fetchall()
-        found = [dict(zip(names, row, strict=True)) for row in rows]
+        text = f"SELECT {', '.join(_FIELDS)} FROM step WHERE {where} ORDER BY number"  # noqa: S608 - our own
+        with self._transaction() as execute:
+            rows = execute(text).fetchall()
+        found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
         return [
             RecordedStep(**{**it, "safe": bool(it["safe"]), "routed": bool(it["routed"])}) for it in found
         ]
@@ -172,13 +207,14 @@ class RunRecord:
         Raises:
             StoreError: They must not be done: that cannot be written.
         """
-        with _explained(self.path), self._writing(durable=True) as execute:
+        with self._transaction(durable=True) as execute:
             for step in steps:
                 step.state = "sent"
-                self._put(execute, step)
+                step.number = step.number or next(self._numbers)
+                execute(_PUT_STEP, (*_values(step), None))
 
     def ended(self, step: RecordedStep, outputs: Mapping[str, Any] | None = None) -> None:
-        """Record how a step ended, with what it returned.
+        """Record how a step ended, with what it returned; other threads may commit that, a moment later.
 
         Raises:
             NotKept: JSON cannot represent that exactly; nothing is recorded.
@@ -191,19 +227,19 @@ class RunRecord:
             size += len(piece)
             if size > _INLINE:
                 break
-        with _explained(self.path), self._writing(durable=False) as execute:
-            self._put(execute, step)
-            if size > _INLINE:
-                file = self._file(step)
-                make_folder(file.parent)
-                with open(file, "wb", opener=_private) as output:
-                    output.writelines(pieces)
-                    output.writelines(source)
-                    if not step.safe:
-                        output.flush()
-                        os.fsync(output.fileno())
-            elif outputs is not None:
-                execute("UPDATE step SET outputs = ? WHERE number = ?", (b"".join(pieces), step.number))
+        step.number = step.number or next(self._numbers)
+        if size > _INLINE:
+            file = self._file(step)
+            make_folder(file.parent)
+            with _explained(self.path), open(file, "wb", opener=_private) as output:
+                output.writelines(pieces)
+                output.writelines(source)
+                if not step.safe:
+                    output.flush()
+                    os.fsync(output.fileno())
+        inline = None if outputs is None or size > _INLINE else b"".join(pieces)
+        self._waiting.append((_PUT_STEP, (*_values(step), inline)))
+        self._commit()
 
     def outputs(self, step: RecordedStep) -> dict[str, Any]:
         """Return what a step returned.
@@ -211,9 +247,8 @@ class RunRecord:
         Raises:
             PflowError: It is not there any more.
         """
-        with _explained(self.path), self._lock:
-            found = self._connection.execute("SELECT outputs FROM step WHERE number = ?", (step.number,))
-            (data,) = found.fetchone()
+        with self._transaction() as execute:
+            (data,) = execute("SELECT outputs FROM step WHERE number = ?", (step.number,)).fetchone()
         try:
             outputs: dict[str, Any] = from_pieces(self._file(step).read_bytes() if data is None else data)
         except (OSError, ValueError) as error:
@@ -225,10 +260,45 @@ class RunRecord:
         step.state, step.action, step.error = state, "default", ""
         self.ended(step, outputs)
 
+    def put_entry(self, entry: TraceEntry) -> int:
+        """Record what the trace shows of a step, in place of what it showed before; return its number."""
+        text = _surrogates_replaced(json.dumps(entry.content, ensure_ascii=False))
+        row = (entry.number, entry.parent, entry.item, text)
+        with self._transaction() as execute:
+            return execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?)", row).lastrowid or 0
+
+    def entries(self) -> list[TraceEntry]:
+        """Return what the trace shows of all steps, those first that began first."""
+        with self._transaction() as execute:
+            rows = execute("SELECT number, parent, item, content FROM entry ORDER BY number").fetchall()
+        return [TraceEntry(number=a, parent=b, item=c, content=json.loads(d)) for a, b, c, d in rows]
+
+    def forget_entries(self) -> None:
+        """Begin a new trace, for a run that goes on."""
+        with self._transaction() as execute:
+            execute("DELETE FROM entry")
+
+    def redact(self, value: Callable[[Any], Any], text: Callable[[str], str]) -> None:
+        """Redact once more, in one transaction, what is kept to be shown."""
+        with self._transaction() as execute:
+            shown = execute("SELECT 'entry', 'content', number, content FROM entry").fetchall()
+            shown += execute("SELECT 'step', 'shown', number, shown FROM step WHERE shown != ''").fetchall()
+            for table, column, number, before in shown:
+                after = _surrogates_replaced(json.dumps(value(json.loads(before)), ensure_ascii=False))
+                if after != before:
+                    execute(f"UPDATE {table} SET {column} = ? WHERE number = ?", (after, number))  # noqa: S608
+            for number, before in execute("SELECT number, error FROM step WHERE error != ''").fetchall():
+                execute("UPDATE step SET error = ? WHERE number = ?", (text(before), number))
+            for name, before in execute("SELECT name, value FROM run WHERE name = 'trace'").fetchall():
+                after = json.dumps(value(json.loads(before)))
+                execute("UPDATE run SET value = ? WHERE name = ?", (after, name))
+
     def close(self) -> None:
         """Leave the record as it is."""
         with suppress(sqlite3.Error), self._lock:
             self._connection.close()
+            while self._held:
+                os.close(self._held.pop())
 
     def end(self, error: str) -> list[RecordedStep]:
         """Close the record of a run that has ended, and return the steps that somebody has to decide about.
@@ -258,46 +328,58 @@ class RunRecord:
         return left
 
     @contextmanager
-    def _writing(self, *, durable: bool) -> Iterator[Any]:
-        """Yield what executes a statement, in one transaction."""
-        with self._lock:
-            execute = self._connection.execute
-            if durable != self._durable:
-                execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            execute("BEGIN")
-            try:
+    def _transaction(self, *, durable: bool = False) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """Yield what executes a statement, in one transaction; if `durable`, it is on the disk afterwards."""
+        with _explained(self.path), self._lock:
+            with self._committing() as execute:
                 yield execute
-                execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    execute("ROLLBACK")
-                raise
-            if durable and not self._synced:
+            if durable:
                 self._sync()
+        self._commit()
+
+    @contextmanager
+    def _committing(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """Commit what waits, and what is executed meanwhile; only for who holds the lock."""
+        execute = self._connection.execute
+        execute("BEGIN")
+        try:
+            for _ in range(len(self._waiting)):
+                execute(*self._waiting.popleft())
+            yield execute
+            execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                execute("ROLLBACK")
+            raise
+
+    def _commit(self) -> None:
+        """Commit what waits, unless another thread is at it: that one calls this afterwards."""
+        while self._waiting and self._lock.acquire(blocking=False):
+            try:
+                with _explained(self.path):
+                    if len(self._waiting) == 1:  # a statement of its own is a transaction
+                        self._connection.execute(*self._waiting.popleft())
+                    elif self._waiting:
+                        with self._committing():
+                            pass
+            finally:
+                self._lock.release()
 
     def _sync(self) -> None:
-        """Let the file itself, which was created without waiting for the disk, survive a loss of power."""
-        for path in (self.path, self.path.parent):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        self._synced = True
+        """Wait until what was committed is on the disk.
 
-    def _put(self, execute: Any, step: RecordedStep) -> None:
-        values = attrs.asdict(step)
-        names = list(values)
-        if step.number is None:
-            marks = ", ".join("?" * len(names))
-            text = f"INSERT INTO step ({', '.join(names)}) VALUES ({marks})"  # noqa: S608 - names of fields
-            done = execute(text, list(values.values()))
-            step.number = done.lastrowid
+        SQLite itself would do so with `synchronous = FULL`, but then for every commit.
+        """
+        if self._log is None:
+            # They stay open: closing any descriptor of a file gives up all locks of the process on it.
+            log = self.path.with_name(f"{self.path.name}-wal")
+            places = [self.path.parent, self.path, *([log] if log.exists() else [])]
+            self._held += [os.open(path, os.O_RDONLY) for path in places]
+            for descriptor in self._held:
+                os.fsync(descriptor)
+            self._log = self._held[-1]
             return
-        changes = ", ".join(f"{name} = ?" for name in names)
-        text = f"UPDATE step SET {changes} WHERE number = ?"  # noqa: S608 - names of fields
-        execute(text, [*values.values(), step.number])
+        _synced(self._log)
 
     def _file(self, step: RecordedStep) -> Path:
         return self.path.with_suffix("") / f"{step.number}.json"
@@ -332,10 +414,21 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN EXCLUSIVE").execute("COMMIT")
+        _wait_for_disk(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _wait_for_disk(connection: sqlite3.Connection) -> None:
+    """Let SQLite wait for the disk where it must: for each commit, if it cannot keep a log for `_sync`."""
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+
+
+def _surrogates_replaced(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _private(path: str, flags: int) -> int:

@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from itertools import pairwise
 
 import attrs
@@ -375,6 +377,22 @@ def test_a_run_that_is_going_on_is_not_resumed(bench, sent, resumed):
         assert resumed("--list").data[0]["state"] == "going on"
     finally:
         holder.close()
+
+
+def test_a_run_that_has_sent_something_is_not_resumed_by_another_process(bench, sent):
+    opens = "import sys; from pathlib import Path; RunRecord.open(Path(sys.argv[1]))"
+    program = f"from {RunRecord.__module__} import RunRecord; {opens}"
+
+    @bench.acts("t-look", ["value"], ["said"])
+    def look(shared, params):
+        (path,) = (bench.host.paths.state / "runs").rglob("*.db")
+        command = [sys.executable, "-c", program, str(path)]
+        shared["said"] = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+    workflow = sending("a", "b")
+    workflow["nodes"].append(step("look", "t-look"))
+    workflow["edges"].append(edge("s-b", "look"))
+    assert "is going on" in bench.run(workflow).outputs["said"]
 
 
 def test_runs_and_their_steps_are_listed(bench, sent, resumed):
