@@ -11,7 +11,7 @@ A plugin author needs this package and nothing else from the host:
   It leads to `registries`: `Registry`; `runners`: `Runner`; and `libraries`: `Library`, `SavedWorkflow`.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
 - `run_requests`: what a program that starts a run gives it: `RunOptions`, `RunOrigin`, `RunControl`,
-  `Keeper`; and how it ended: `Outcome`.
+  `Keeper`; resumes one: `Decision`; and how it ended: `Outcome`.
 - `progress`, `runners`: how far a run has come: `Progress`; for a single node `NodeOutcome` with `ValuePath`.
 - `libraries`: what a host finds for a task in words, too: `Discovery`, `Match`.
 - `problems`: `Problem` (a finding) and `PflowError` (a failure), with their kinds and exit codes.
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.run_requests import (
         THE_USER,
+        Decision,
         Keeper,
         Outcome,
         RunControl,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.suggestions import Suggestion
 else:
     _LATER = {
+        "Decision": "run_requests",
         "Discovery": "libraries",
         "Entry": "entries",
         "FAILURES": "entries",
@@ -117,6 +119,7 @@ __all__ = [
     "UNKNOWN",
     "Command",
     "CommandLike",
+    "Decision",
     "Discovery",
     "Entry",
     "Field",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import attrs
 
-from pflow_mcp_plugin.contract.validators import flag, items, text, valid_name
+from pflow_mcp_plugin.contract.validators import flag, items, one_of, text, valid_name
 from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 if TYPE_CHECKING:
@@ -181,6 +181,22 @@ class RunControl:
         """Report progress to whoever started the run; the host calls it."""
         if self._on_progress is not None:
             self._on_progress(progress)
+
+
+@attrs.frozen(kw_only=True)
+class Decision:
+    """What somebody has decided about a step of a run that is resumed.
+
+    Attributes:
+        choice: It was `done`, with this result; it was `not done`, so it is run; `skip` it as if its
+            condition were false; `rerun` what was done; or `forget` what no node does any more.
+        result: What the step returned, if it was done.
+    """
+
+    choice: Literal["done", "not done", "skip", "rerun", "forget"] = attrs.field(
+        validator=one_of("done", "not done", "skip", "rerun", "forget")
+    )
+    result: Any = attrs.field(default=None, repr=False)
 
 
 def _itself(value: Any) -> Any:

@@ -67,6 +67,7 @@ SAMPLES = {
     "suggestion": "Move it away",
     "deadline": Deadline(seconds=1.5, name="call_timeout"),
     "what": "A line",
+    "choice": "not done",
     "exchange": Exchange(status=502, body="bad gateway", resumes=2),
     "limit": 10,
     "size": 11,

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import PflowError, Report, RunOptions
+from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import time_limit, workflows
@@ -26,22 +25,24 @@ from pflow_mcp_plugin.host.cli.run_commands import (
     shown_detail,
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.recorded_run import runs_folder, undecided
+from pflow_mcp_plugin.host.running.recorded_run import runs_folder
+from pflow_mcp_plugin.host.running.resumption import EarlierRun, Resumed
 from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, records, remove_record
-from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE, Resumed
+from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE
 from pflow_mcp_plugin.host.standard_streams import is_terminal
-from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
-from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.terminal.tables import Column, Table
 
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.terminal_display import Detail
+
 _DECISIONS = {
-    "assume_not_done": "not sent",
-    "rerun": "not sent",
-    "skip": "skipped",
-    "forget": "forgotten",
+    "assume_not_done": Decision(choice="not done"),
+    "rerun": Decision(choice="rerun"),
+    "skip": Decision(choice="skip"),
+    "forget": Decision(choice="forget"),
 }
-"""The state that a step has after an option, besides --assume-done."""
+"""What each option says about its steps, besides --assume-done."""
 _LONGEST = 60
 """Characters that a table shows of an error or of params."""
 
@@ -92,122 +93,64 @@ def resume(host: EmbeddedHost, /, words: tuple[str, ...], *, listed: bool, **opt
     run = next((word for word in words if "=" not in word), "")
     typed = parse_inputs([word for word in words if word != run])
     detail = shown_detail(options)
-    record = _record(host, run)
-    if options["abandon"]:
-        record.close()
-        if not run:
-            step = f"Name it: pflow resume {record.path.stem} --abandon"
-            raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
-        remove_record(record.path)
-        return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
-    try:
-        head, steps = record.head(), record.steps()
-        _decide(record, steps, options)
-        left = [step for step in steps if step.undecided]
-        if left and not options["dry_run"] and is_terminal(sys.stdin) and is_terminal(sys.stderr):
-            _ask(record, left)
-            left = [step for step in steps if step.undecided]
+    with EarlierRun.opened(runs_folder(host), run) as earlier:
+        if options["abandon"]:
+            return _abandoned(earlier, run)
+        earlier.decide(_decisions(options), trying=options["dry_run"])
         if options["dry_run"]:
-            return _steps_report(record, steps)
-        if left:
-            error = undecided(record.path.stem, left)
+            return _steps_report(earlier)
+        if earlier.undecided and is_terminal(sys.stdin) and is_terminal(sys.stderr):
+            _ask(earlier)
+        if (error := earlier.refusal()) is not None:
             return Report(error=error, exit_code=UNDECIDED_CODE)
-        return _resumed(host, record, head, typed, detail, options)
-    finally:
-        record.close()
+        return _resumed(host, earlier, typed, detail, options)
+
+
+def _abandoned(earlier: EarlierRun, run: str) -> Report:
+    if not run:
+        step = f"Name it: pflow resume {earlier.run_id} --abandon"
+        raise PflowError("--abandon needs the id of a run", suggestions=(step,), kind="usage")
+    earlier.record.close()
+    remove_record(earlier.record.path)
+    return Report(data={"run": run}, text=f"Run {run} cannot be resumed any more")
 
 
 def _resumed(
     host: EmbeddedHost,
-    record: RunRecord,
-    head: Mapping[str, Any],
+    earlier: EarlierRun,
     typed: Mapping[str, str],
-    detail: Any,
+    detail: Detail | None,
     options: Mapping[str, Any],
 ) -> Report:
+    head = earlier.head
     if head["folder"] and Path(head["folder"]).is_dir():
         os.chdir(head["folder"])  # files in params are relative to it
+    place, document = earlier.place, head["workflow"]
     if options["workflow"]:
         place = place_of(host, options["workflow"])
         document = find_workflow(host, options["workflow"])
-    else:
-        place = WorkflowPlace(name=head["name"], file=Path(head["file"]) if head["file"] else None)
-        document = head["workflow"]
     runner = host.runner.at(place).with_options(RunOptions(**head["options"]))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
-    declared = document.get("inputs")
-    known = {
-        name: it for name, it in head["inputs"].items() if isinstance(declared, dict) and name in declared
-    }
     with locating(place.file):
         compiling = partial(runner.compile, document, head["name"])
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most need no settings
-        values = complete_inputs(document, typed, None, compiling, setting, known)
+        values = complete_inputs(document, typed, None, compiling, setting, earlier.inputs(document))
         compiled = compiling(values)
-    resumed = Resumed(record=record, only_failed=options["only_failed"])
+    resumed = Resumed(record=earlier.record, only_failed=options["only_failed"])
     how = partial(runner.run_compiled, compiled, values, resumed=resumed)
     return run_report(host, compiled, how, detail, options["timeout"])
 
 
-def _record(host: EmbeddedHost, run: str) -> RunRecord:
-    """Open the record of a run, by default of the last one that did not end well."""
-    found = records(runs_folder(host))
-    if run:
-        named = next((path for path in found if path.stem == run), None)
-        if named is not None:
-            return RunRecord.open(named)
-        hint = did_you_mean(run, [path.stem for path in found], "See: pflow resume --list")
-        message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never was"
-        raise PflowError(message, suggestions=(hint,), kind="not_found")
-    for path in found:
-        with suppress(PflowError):  # it is going on, or cannot be read
-            record = RunRecord.open(path)
-            if record.head().get("error") != "":
-                return record
-            record.close()
-    step = "See: pflow resume --list" if found else "Every run has ended well, or left nothing to resume"
-    raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
-
-
-def _decide(record: RunRecord, steps: Sequence[RecordedStep], options: Mapping[str, Any]) -> None:
-    """Record what the options say about steps; raise before anything is recorded if one is wrong."""
-    decided: list[tuple[RecordedStep, Any, dict[str, Any] | None]] = []
+def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
+    """Yield what the options say about steps."""
     for word in options["assume_done"]:
         name, equals, text = word.partition("=")
         if not equals:
             step = f"Write --assume-done {name}=RESULT, such as {name}=null"
             raise PflowError(f"--assume-done {name} has no result", suggestions=(step,), kind="usage")
-        decided += [(it, "done", _outputs(_value(text))) for it in _named(name, steps, "--assume-done")]
-    for option, state in _DECISIONS.items():
-        flag = f"--{option.replace('_', '-')}"
-        decided += [(it, state, None) for name in options[option] for it in _named(name, steps, flag)]
-    if options["dry_run"]:
-        for decided_step, state, _ in decided:
-            decided_step.state = state
-        return
-    for decided_step, state, outputs in decided:
-        record.decide(decided_step, state, outputs)
-
-
-def _named(name: str, steps: Sequence[RecordedStep], flag: str) -> list[RecordedStep]:
-    """Return the step of a place, or all open steps of a node, or all its steps for what was done."""
-    if found := [step for step in steps if step.place == name]:
-        return found
-    of_node = [step for step in steps if step.node == name]
-    if found := [step for step in of_node if step.undecided or flag in ("--rerun", "--forget")]:
-        return found
-    places = [step.place for step in steps]
-    hint = did_you_mean(name, places, "See: pflow resume --dry-run")
-    what = "has no open step" if of_node else "is no step of the run"
-    raise PflowError(f"{flag}: {name} {what}", suggestions=(hint,), kind="usage")
-
-
-def _outputs(value: Any) -> dict[str, Any]:
-    """Return what a node writes whose result is known to be this."""
-    natural = (
-        {key: it for key, it in value.items() if not key.startswith("__")} if isinstance(value, dict) else {}
-    )
-    return {**natural, "result": value, "error": None}
+        yield name, Decision(choice="done", result=_value(text))
+    for option, decision in _DECISIONS.items():
+        yield from ((name, decision) for name in options[option])
 
 
 def _value(text: str) -> JSON:
@@ -218,10 +161,10 @@ def _value(text: str) -> JSON:
     return value
 
 
-def _ask(record: RunRecord, left: Sequence[RecordedStep]) -> None:
+def _ask(earlier: EarlierRun) -> None:
     """Ask what became of steps, once for each."""
     click.echo("Nobody knows whether these steps happened.", err=True)
-    for step in left:
+    for step in earlier.undecided:
         click.echo(printable(f"{step.place} ({step.type}) {abbreviated(step.shown, 4 * _LONGEST)}"), err=True)
         answer = click.prompt(
             "Did it happen? yes, no, skip or stop",
@@ -231,11 +174,11 @@ def _ask(record: RunRecord, left: Sequence[RecordedStep]) -> None:
         )
         if answer == "stop":
             return
+        decision = Decision(choice="not done" if answer == "no" else "skip")
         if answer == "yes":
             text = click.prompt("Its result, as JSON", default="null", err=True)
-            record.decide(step, "done", _outputs(_value(text)))
-        else:
-            record.decide(step, "not sent" if answer == "no" else "skipped")
+            decision = Decision(choice="done", result=_value(text))
+        earlier.decide([(step.place, decision)])
 
 
 _RUNS = (
@@ -288,13 +231,12 @@ def _runs(host: EmbeddedHost) -> Iterator[dict[str, Any]]:
         }
 
 
-def _steps_report(record: RunRecord, steps: Sequence[RecordedStep]) -> Report:
+def _steps_report(earlier: EarlierRun) -> Report:
+    steps = earlier.steps
     data = [{**step.to_dict(), "then": _then(step)} for step in steps]
     rows = [(it.place, it.type, it.state, _then(it), abbreviated(it.shown, _LONGEST)) for it in steps]
-    head = f"Run {record.path.stem}: these steps have begun, all others will be run"
-    return Report(
-        data={"run": record.path.stem, "steps": data}, text=(head, Table(columns=_STEPS, rows=rows))
-    )
+    head = f"Run {earlier.run_id}: these steps have begun, all others will be run"
+    return Report(data={"run": earlier.run_id, "steps": data}, text=(head, Table(columns=_STEPS, rows=rows)))
 
 
 def _then(step: RecordedStep) -> str:

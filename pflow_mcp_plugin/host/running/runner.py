@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
-    from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord
+    from pflow_mcp_plugin.host.running.resumption import Resumed
+    from pflow_mcp_plugin.host.running.run_record import RecordedStep
     from pflow_mcp_plugin.host.workflow.data_flows import FoundFlows
 
 
@@ -74,14 +75,6 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 UNDECIDED_CODE = 4
 """The exit code of a run that somebody has to decide about."""
-
-
-@attrs.frozen(kw_only=True)
-class Resumed:
-    """A run that is resumed, by its record; with `only_failed`, the failed items of its batches run again."""
-
-    record: RunRecord
-    only_failed: bool = False
 
 
 class WorkflowRunner(Runner):
