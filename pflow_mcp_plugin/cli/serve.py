@@ -235,7 +235,9 @@ def serve(
         return set_up_client(context, **setup, quiet=as_json)
     host: Host = context.obj
     chosen = {key: options.pop(key) for key in ("patterns", "workflows", "read_only")}
-    run_options = RunOptions(**{key: options.pop(key) for key in attrs.fields_dict(RunOptions)})
+    run_options = RunOptions(
+        **{key: options.pop(key) for key in attrs.fields_dict(RunOptions) if key in options}
+    )
     _require_http_options(context, options)
     over_http = options["http_address"] is not None
     if over_http and root:

@@ -107,6 +107,7 @@ class RunOptions:
         cache: The results of read-only nodes are kept, and used for so many seconds, or for a time such as
             `15m`; None leaves it to nodes.
         no_cache: No results are kept or used.
+        items_must_succeed: A run in which items of a batch failed, and which went on, ends as failed.
 
     Raises:
         PflowError: `cache` is not a time, or stands beside `no_cache`.
@@ -116,6 +117,7 @@ class RunOptions:
     locked: bool = attrs.field(default=False, validator=flag)
     cache: float | None = attrs.field(default=None, converter=_seconds)
     no_cache: bool = attrs.field(default=False, validator=flag)
+    items_must_succeed: bool = attrs.field(default=False, validator=flag)
 
     def __attrs_post_init__(self) -> None:
         from pflow_mcp_plugin.contract.problems import PflowError

@@ -156,7 +156,7 @@ class Script:
                 parser.add_argument(flag, dest=flag, metavar="VALUE", help=about)
         alone = f"--cache={USUAL_TTL:g}"
         found = vars(parser.parse_intermixed_args([alone if it == "--cache" else it for it in words]))
-        asked: dict[str, Any] = {it: found[it] for it in attrs.fields_dict(RunOptions) if found[it]}
+        asked: dict[str, Any] = {it: found[it] for it in attrs.fields_dict(RunOptions) if found.get(it)}
         self.options = attrs.evolve(self.options, **asked)
         flags = ((name, found.get(f"--{name}")) for name in declared)
         return [*found["values"], *(f"{name}={value}" for name, value in flags if value is not None)]

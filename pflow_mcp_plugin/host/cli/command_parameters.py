@@ -92,11 +92,27 @@ def run_options(command: Decorated) -> Decorated:
     return command
 
 
+def bound_options(command: Decorated) -> Decorated:
+    """Give a command that runs a workflow the options of `RunOptions` that set it bounds."""
+    options = (
+        click.option(
+            "--items-must-succeed",
+            is_flag=True,
+            help="Fail at the end of the run if items of a batch failed.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def taken_options(options: dict[str, Any]) -> RunOptions:
-    """Take the options of `run_options` out of those of a command."""
+    """Take the options of `RunOptions` out of those of a command, as far as it has them."""
     from pflow_mcp_plugin.contract import RunOptions
 
-    return RunOptions(**{name: options.pop(name) for name in attrs.fields_dict(RunOptions)})
+    return RunOptions(
+        **{name: options.pop(name) for name in attrs.fields_dict(RunOptions) if name in options}
+    )
 
 
 """The most runs that are offered, the newest ones."""

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
-from pflow_mcp_plugin.host.cli.command_parameters import time_limit, workflows
+from pflow_mcp_plugin.host.cli.command_parameters import bound_options, taken_options, time_limit, workflows
 from pflow_mcp_plugin.host.cli.run_commands import (
     find_workflow,
     locating,
@@ -74,6 +75,7 @@ def _resumable(context: click.Context, _parameter: click.Parameter, incomplete: 
 )
 @click.option("--abandon", is_flag=True, help="Remove the record of RUN: it cannot be resumed any more.")
 @click.option("--only-failed", is_flag=True, help="Run the items of batches again that failed.")
+@bound_options
 @click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
 @click.option(
     "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."
@@ -129,7 +131,9 @@ def _resumed(
     if options["workflow"]:
         place = place_of(host, options["workflow"])
         document = find_workflow(host, options["workflow"])
-    runner = host.runner.at(place).with_options(RunOptions(**head["options"]))
+    # What is asked now wins over what was asked before; an option that is not given asks for nothing.
+    asked = {name: it for name, it in attrs.asdict(taken_options({**options})).items() if it}
+    runner = host.runner.at(place).with_options(RunOptions(**{**head["options"], **asked}))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):
         compiling = partial(runner.compile, document, head["name"])

@@ -18,6 +18,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import (
     WithLoneOption,
+    bound_options,
     files,
     run_options,
     taken_options,
@@ -91,6 +92,7 @@ class _RunCommand(WithLoneOption):
     "--trace/--no-trace", default=True, help="Whether to write a trace; the default is to write one."
 )
 @run_options
+@bound_options
 @click.option("--allow-extra", is_flag=True, help="Let nodes take parameters that are not declared.")
 @click.option(
     "--timeout", callback=time_limit, metavar="TIME", help="Stop the run after a time such as 90s or 15m."

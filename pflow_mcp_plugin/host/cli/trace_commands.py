@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,13 @@ def show(host: EmbeddedHost, run: str, *, step_id: str | None, failed: bool, ful
         steps = _steps(trace, step_id)
         contents = [step.content for step in steps]
         return Report(data=contents, text=lambda: "\n".join(_whole_steps(steps)))
-    return Report(data=trace, text=lambda: "\n".join(_full(trace)) if full else (*_brief(trace),))
+    left = _open_steps(host, str(trace.get("run_id")))
+    told = (f"Open: {', '.join(left)}; decide with: pflow resume {trace['run_id']}",) if left else ()
+    return Report(
+        data=trace,
+        text=lambda: "\n".join([*_full(trace), *told]) if full else (*_brief(trace), *told),
+        beside={"open": left} if left else {},
+    )
 
 
 @click.command()
@@ -160,6 +167,18 @@ def prune(host: EmbeddedHost, keep: int | None, older_than: float | None) -> Rep
     text = f"Removed {count_text(removed.runs, 'trace')}, {removed.size / _MB:,.1f} MB with their artefacts"
     text = text if removed.runs else "Nothing to remove"
     return Report(data={"removed": removed.runs, "size": removed.size}, text=text)
+
+
+def _open_steps(host: EmbeddedHost, run_id: str) -> list[str]:
+    """Return the steps of a run of which nobody has said yet whether they happened."""
+    path = host.paths.state / "runs" / "open" / f"{run_id}.db"
+    if Path(run_id).name != run_id or not path.is_file():
+        return []
+    from pflow_mcp_plugin.host.running.run_record import RunRecord
+
+    with suppress(PflowError), closing(RunRecord.open(path)) as record:  # unless the run is going on
+        return [step.place for step in record.steps() if step.undecided]
+    return []
 
 
 def _path(host: EmbeddedHost, run: str) -> Path:

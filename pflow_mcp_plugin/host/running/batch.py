@@ -24,7 +24,7 @@ from pflow_mcp_plugin.daemon_threads import Threads
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.running.attempts import Attempts, Prepare, Result, argument_types, failed
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_report import node_failure
+from pflow_mcp_plugin.host.running.run_report import again, node_failure
 from pflow_mcp_plugin.host.running.shared_store import Fit, NodeAwareSharedStore, Values
 from pflow_mcp_plugin.host.running.trace_recorder import ItemTime, Step
 from pflow_mcp_plugin.host.workflow.coercion import TypeMismatch, coerce, described
@@ -75,12 +75,12 @@ def run_batch(
     fit = argument_types(planned.ref.entry)
     _announce_items(attempts, planned, batch, fit, items)
     one = partial(_run_item, attempts, planned, batch, prepare, fit)
-    tally = _Tally(len(items))
+    tally, is_safe = _Tally(len(items)), planned.ref.entry.purity == "flow_safe"
     run = attempts.run
     try:
         run.watcher.items_ended(planned.ref.id, tally.counts)
         for done in _performed(one, items, batch, engine, run):
-            tally.add(done)
+            tally.add(done, is_safe=is_safe)
             run.recorder.keep(planned.ref.id, done.index, done.step)
             run.watcher.items_ended(planned.ref.id, tally.counts)
             run.check()
@@ -89,7 +89,7 @@ def run_batch(
     finally:  # the trace also says what was done when the run was interrupted
         times = run.recorder.times_of(tally.times)
         attempts.run.annotate(planned.ref.id, {"batch": {**tally.noted(), "times": times}})
-    return tally.close(planned, batch, store)
+    return tally.close(planned, batch, store, run)
 
 
 def _run_item(
@@ -203,9 +203,10 @@ class _Tally:
     succeeded: int = 0
     retries: int = 0
     first: _Done | None = None
+    unknown: _Done | None = None
     times: list[ItemTime] = attrs.field(factory=list)
 
-    def add(self, done: _Done) -> None:
+    def add(self, done: _Done, *, is_safe: bool) -> None:
         self.retries += done.result.retries
         self.times.append((done.index, done.began, done.ended, done.result.failure is None))
         entry: dict[str, object] = {"index": done.index, "item": done.item, "result": None, "error": None}
@@ -219,8 +220,9 @@ class _Tally:
         error = {"index": done.index, "item": done.item, "error": entry["error"]}
         # Items end in any order; errors are listed in the order of the items.
         insort(self.errors, error, key=itemgetter("index"))
-        if self.first is None:
-            self.first = done
+        self.first = self.first or done
+        if done.result.failure.ran == "unknown" and not is_safe:
+            self.unknown = self.unknown or done
 
     @property
     def ended(self) -> int:
@@ -234,19 +236,30 @@ class _Tally:
         first = {"errors": self.errors[:ERRORS_IN_TRACE]} if self.errors else {}
         return {**self.counts, "retries": self.retries, **first}
 
-    def close(self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore) -> Result:
+    def close(
+        self, planned: PlannedNode, batch: Batch, store: NodeAwareSharedStore, run: CurrentRun
+    ) -> Result:
         """Write the outputs and return how the batch ended."""
         # None stands for an item that failed or did not run.
         results, items = (list(map(it.get, range(self.count))) for it in (self.results, self.items))
         store.update({"results": results, "errors": self.errors, **self.counts, "items": items})
-        if self.first is None or not batch.fail_fast:
+        first = self.first
+        if batch.goes_on:  # not past an item that may have happened: what follows could not be done with it
+            first = self.unknown if run.record else None
+        if first is None:
+            if self.errors:
+                run.failed_items.append((f"{run.above}{planned.id}", len(self.errors), self.count))
             # Every node has `error`: a template may name it whether or not the batch failed.
             store["error"] = None
             return Result("default")
-        first, noted = self.first, self.first.result.failure
-        assert noted is not None  # noqa: S101 - `add` notes the first that failed
+        noted = first.result.failure
+        assert noted is not None  # noqa: S101 - `add` notes those that failed
         place = f"[{first.index}] of {self.count}"
+        if not batch.fail_fast:
+            place = f"{place}, {len(self.errors)} of which failed"
         store["error"] = f"item {planned.id}{place}: {first.result.reason}"
         failure = node_failure(planned.ref, noted.__cause__ or noted, f" at item {planned.ref.id}{place}")
         failure.details |= {"item": first.index, **self.counts}
+        if not batch.fail_fast and first is not self.unknown:
+            failure.suggestions = (*failure.suggestions, *again(run))
         return Result(first.result.action, failure)

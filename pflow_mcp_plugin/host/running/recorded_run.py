@@ -268,7 +268,7 @@ class StepOfRun(RunStep):
         if failure is not None:
             recorded.state = "unknown" if failure.ran == "unknown" and self._has_begun else "failed"
             batch = self.planned.constructs.batch
-            goes_on = self._is_item and batch is not None and not batch.fail_fast
+            goes_on = self._is_item and batch is not None and batch.goes_on
             recorded.routed = goes_on or action in self.planned.routed
             recorded.error = self._run.redacted(reason or "")
         # What failed before it had begun is run again, unless the run goes on.

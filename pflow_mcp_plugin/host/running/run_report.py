@@ -20,6 +20,7 @@ from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.host.running.current_run import CurrentRun
     from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
@@ -115,6 +116,25 @@ def failed_items(steps: Sequence[Step], run_id: str) -> Iterator[Problem]:
             severity="warning",
             kind="execution",
         )
+
+
+def must_succeed(run: CurrentRun) -> PflowError | None:
+    """Return the error of a run in which items failed that must succeed; None if none did."""
+    if not run.failed_items:
+        return None
+    named = [f"{place} ({failed:,} of {count:,})" for place, failed, count in run.failed_items]
+    more = f" and {len(named) - _NAMED:,} more" if len(named) > _NAMED else ""
+    failed = sum(failed for _, failed, _ in run.failed_items)
+    return PflowError(
+        f"{failed:,} item{'' if failed == 1 else 's'} of batches failed: {', '.join(named[:_NAMED])}{more}",
+        details={"failed": failed, "batches": [place for place, _, _ in run.failed_items]},
+        suggestions=again(run),
+    )
+
+
+def again(run: CurrentRun) -> tuple[str, ...]:
+    """Return the next step after a run whose items failed, if it can be resumed."""
+    return (f"To run the failed items again: pflow resume {run.run_id} --only-failed",) if run.record else ()
 
 
 def handled_failures(steps: Sequence[Step]) -> Iterator[Problem]:

@@ -33,7 +33,13 @@ from pflow_mcp_plugin.host.foreign_code import foreign_code, interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
-from pflow_mcp_plugin.host.running.run_report import failed_items, handled_failures, redacted, with_done
+from pflow_mcp_plugin.host.running.run_report import (
+    failed_items,
+    handled_failures,
+    must_succeed,
+    redacted,
+    with_done,
+)
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
@@ -226,6 +232,7 @@ class WorkflowRunner(Runner):
                     )
                     build_flow(compiled, steps, self._max_steps).run(steps.values.root)
                     outputs = collect_outputs(steps)
+                error = must_succeed(run) if self._options.items_must_succeed else None
             except PflowError as failure:
                 outputs, error = {}, _interrupted(run) if run.cancelled() else failure
             except KeyboardInterrupt:

@@ -204,7 +204,8 @@ class Batch(Construct):
     """The table `batch` of a node, which runs once for each item of a list.
 
     `items` is the list, or a template of one. `name` is that of the item in templates of the node. With
-    `fail_fast` the first failed item ends the batch; else the rest go on. `retry` is for each item.
+    `fail_fast` the first failed item ends the batch; else the rest go on, and with `must_succeed` the node
+    fails after them. `retry` is for each item.
     """
 
     repeats = True
@@ -215,6 +216,7 @@ class Batch(Construct):
     parallel: bool
     max_concurrent: int
     fail_fast: bool
+    must_succeed: bool
     retry: Retry
     path: str
 
@@ -227,6 +229,7 @@ class Batch(Construct):
         if value is None:
             return None
         table = valid_members(value, BATCH, path, findings)
+        usual = "continue" if "on_failed_items" in table else "fail_fast"
         if isinstance(value, dict) and value.get("items") is None:
             findings.error(path, "items is missing", 'Add items, such as "${list.files}"')
         return cls(
@@ -234,7 +237,8 @@ class Batch(Construct):
             name=table.get("as", "item"),
             parallel=table.get("parallel", False),
             max_concurrent=int(table.get("max_concurrent", 10)),
-            fail_fast=table.get("error_handling", "fail_fast") == "fail_fast",
+            fail_fast=table.get("error_handling", usual) == "fail_fast",
+            must_succeed=table.get("on_failed_items") == "fail",
             retry=Retry(
                 max=int(table.get("max_retries", 0)),
                 wait=float(table.get("retry_wait", 1.0)),
@@ -242,6 +246,11 @@ class Batch(Construct):
             ),
             path=path,
         )
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run goes on without the items that failed."""
+        return not (self.fail_fast or self.must_succeed)
 
     def templates(self) -> Iterator[TemplatePlace]:
         """Yield the list."""
@@ -292,7 +301,7 @@ class Batch(Construct):
         items = known(self.items)
         for index, item in enumerate(items[:MOST_ITEMS] if isinstance(items, list) else ()):
             words = f" (item {index} of the batch)"
-            yield KnownRun(values={self.name: item}, words=words, lenient=not self.fail_fast)
+            yield KnownRun(values={self.name: item}, words=words, lenient=self.goes_on)
 
     def check(self, user: str, entry: Entry, findings: Findings) -> None:
         """Warn where no item is retried."""
@@ -493,8 +502,9 @@ def valid_members(value: object, rules: Mapping[str, Rule], path: str, findings:
             step = "Write one" if key in ("items", "max") else f"Write one, or leave {key} out"
             if isinstance(member, str):
                 given = cut(json.dumps(member, ensure_ascii=False))  # quoted, as `"[1, 2]"` is not a list
-                if key == "error_handling":
-                    step = did_you_mean(member.replace("-", "_"), _HANDLING, "Use fail_fast or continue")
+                if key in _WORDS:
+                    words = _WORDS[key]
+                    step = did_you_mean(member.replace("-", "_"), words, f"Use {' or '.join(words)}")
             findings.error(at(path, key), f"{key} must be {rule.expected}, got {given}", step)
     return members
 
@@ -510,7 +520,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
-_HANDLING = ("fail_fast", "continue")
+_WORDS = {"error_handling": ("fail_fast", "continue"), "on_failed_items": ("fail", "continue")}
 _FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
 _RETRIES = _between(0, MOST_RETRIES, "a whole number", whole=True)
 _SECONDS = _between(0, LONGEST_WAIT, "seconds")
@@ -525,7 +535,7 @@ BATCH: Mapping[str, Rule] = {
     ),
     "parallel": _FLAG,
     "max_concurrent": _between(1, MOST_CONCURRENT, "a whole number", whole=True),
-    "error_handling": Rule(lambda value: value in _HANDLING, "fail_fast or continue"),
+    **{key: Rule(words.__contains__, " or ".join(words)) for key, words in _WORDS.items()},
     "max_retries": _RETRIES,
     "retry_wait": _SECONDS,
 }

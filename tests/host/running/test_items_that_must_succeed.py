@@ -1,0 +1,136 @@
+"""A run ends as failed if items that must succeed did not, or if nobody knows whether one happened."""
+
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.contract import PflowError, RunOptions
+from pflow_mcp_plugin.host.cli.resume_command import resume
+from pflow_mcp_plugin.host.cli.run_commands import run
+from pflow_mcp_plugin.host.cli.trace_commands import show
+
+UNKNOWN = PflowError("the connection was lost", ran="unknown", action="timeout")
+MUST = RunOptions(items_must_succeed=True)
+
+
+@pytest.fixture
+def sent(bench):
+    """A node that sends `value`; what was sent, in order, and what fails next, by value."""
+    bench.failing = {}
+    done = []
+
+    @bench.acts("t-send", ["value"], ["value"])
+    def send(shared, params):
+        value = params["value"]
+        if (failure := bench.failing.get(value)) is not None:
+            raise failure
+        done.append(value)
+        shared["value"] = value
+
+    return done
+
+
+@pytest.fixture
+def resumed(bench):
+    def go_on(*words):
+        return resume.main([*words], "resume", standalone_mode=False, obj=bench.host)
+
+    return go_on
+
+
+def then_last(edges=("default",), **settings):
+    """Return a workflow of a batch and a node after it."""
+    batch = {"items": [0, 1, 2, 3], **settings}
+    return flow(
+        step("all", "t-send", {"value": "${item}"}, batch=batch),
+        step("last", "t-send", {"value": "last"}),
+        edges=[edge("all", "last", action) for action in edges],
+    )
+
+
+def test_the_run_goes_on_to_its_end_and_fails_with_what_to_do_next(bench, sent, resumed):
+    bench.failing = {1: ValueError("no"), 3: ValueError("no")}
+    runner = bench.host.runner.with_options(MUST)
+    failed = runner.run(then_last(error_handling="continue"), {})
+    assert (failed.exit_code, sent) == (1, [0, 2, "last"])
+    assert failed.outputs == {"value": "last"}
+    assert failed.error.message.startswith("2 items of batches failed: all (2 of 4)")
+    assert failed.error.suggestions == (
+        f"To run the failed items again: pflow resume {failed.run_id} --only-failed",
+    )
+    bench.failing = {3: ValueError("no")}
+    again = resumed(failed.run_id, "--only-failed")
+    assert (again.exit_code, sent) == (1, [0, 2, "last", 1])
+    bench.failing = {}
+    kept = resumed()  # it asks for nothing else, and still fails
+    assert (kept.exit_code, kept.error.details["failed"]) == (1, 1)
+    assert resumed("--only-failed").error is None
+    assert sent == [0, 2, "last", 1, 3]
+
+
+def test_a_run_may_be_asked_only_when_it_is_resumed(bench, sent, resumed):
+    bench.failing = {1: ValueError("no")}
+    ended = bench.run(then_last(error_handling="continue"))
+    assert ended.success
+    assert resumed(ended.run_id, "--items-must-succeed").exit_code == 1
+
+
+def test_the_command_says_it_too(bench, sent, tmp_path):
+    import json
+
+    path = tmp_path / "wf.json"
+    path.write_text(json.dumps(then_last(error_handling="continue")))
+    bench.failing = {1: ValueError("no")}
+    words = [str(path), "--items-must-succeed"]
+    report = run.main(words, "run", standalone_mode=False, obj=bench.host)
+    assert (report.exit_code, report.data["outputs"]) == (1, {"value": "last"})
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_batch_fails_after_all_its_items_ran(bench, sent, resumed, parallel):
+    bench.failing = {1: ValueError("no"), 2: ValueError("no")}
+    failed = bench.run(then_last(on_failed_items="fail", parallel=parallel))
+    assert (failed.exit_code, sorted(sent)) == (1, [0, 3])
+    assert "2 of which failed" in failed.error.message
+    assert failed.error.suggestions[-1].endswith(f"pflow resume {failed.run_id} --only-failed")
+    bench.failing = {}
+    assert resumed(failed.run_id, "--only-failed").error is None
+    assert sorted(map(str, sent)) == ["0", "1", "2", "3", "last"]
+
+
+def test_that_failure_is_routed_as_any_other(bench, sent):
+    bench.failing = {1: ValueError("no")}
+    assert bench.run(then_last(edges=["error"], on_failed_items="fail")).success
+    assert sent == [0, 2, 3, "last"]
+
+
+@pytest.mark.parametrize("others", [{}, {0: ValueError("no")}, {3: ValueError("no")}])
+@pytest.mark.parametrize("parallel", [True, False])
+def test_an_unknown_item_ends_the_run_with_4_whether_or_not_others_failed(
+    bench, sent, resumed, others, parallel
+):
+    bench.failing = {1: UNKNOWN, **others}
+    failed = bench.run(then_last(error_handling="continue", parallel=parallel))
+    assert (failed.exit_code, "last" in sent) == (4, False)
+    assert [it["step"] for it in failed.error.details["undecided"]] == ["all[1]"]
+    bench.failing = {}
+    assert resumed().exit_code == 4
+    assert resumed("--assume-not-done", "all[1]").error is None
+    assert sent[-2:] == [1, "last"]
+    assert len(sent) == 5 - len(others)  # items that failed are kept
+
+
+def test_a_run_whose_unknown_step_was_routed_has_ended_and_names_it_as_open(bench, sent, resumed):
+    bench.failing = {1: UNKNOWN}
+    ended = bench.run(then_last(edges=["timeout"], error_handling="continue"))
+    assert (ended.success, ended.exit_code, sent) == (True, 0, [0, 2, 3, "last"])
+    (listed,) = resumed("--list").data
+    assert (listed["state"], listed["open"]) == ("ended", ["all[1]"])
+    shown = show.main([ended.run_id], "show", standalone_mode=False, obj=bench.host)
+    assert shown.beside == {"open": ["all[1]"]}
+    assert f"Open: all[1]; decide with: pflow resume {ended.run_id}" in shown.render()
+    with pytest.raises(PflowError, match="no run to resume"):
+        resumed()
+    assert resumed(ended.run_id).exit_code == 4
+    bench.failing = {}
+    assert resumed(ended.run_id, "--assume-done", 'all[1]={"value": 1}').error is None
+    assert sent == [0, 2, 3, "last"]
