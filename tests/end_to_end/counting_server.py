@@ -1,7 +1,7 @@
 """A stdio server that appends each value it is sent to the file `EFFECTS`, and may kill its client.
 
 `KILL` names when: `before`, `after` (the effect, without an answer) or `answered`, and the value. `END` names
-a value after whose effect the server itself ends without an answer. While there is a file `EFFECTS` with the
+likewise when the server itself ends without an answer. While there is a file `EFFECTS` with the
 suffix `.slow`, its start takes for ever.
 """
 
@@ -30,16 +30,23 @@ def kill_client(when: str, value: object) -> None:
         os.kill(os.getppid(), signal.SIGKILL)
 
 
+def end(when: str, value: object) -> None:
+    """End if it is time."""
+    if os.environ.get("END") == f"{when} {value}" and not MARK.exists():
+        MARK.touch()
+        os._exit(1)
+
+
 def call(request: Message) -> None:
     value = request["params"]["arguments"]["value"]
     kill_client("before", value)
+    end("before", value)
     with EFFECTS.open("a", encoding="utf-8") as file:
         file.write(f"{value}\n")
     kill_client("after", value)
-    if os.environ.get("END") == str(value) and not MARK.exists():
-        MARK.touch()
-        os._exit(1)
-    send(id=request["id"], result={"content": [], "structuredContent": {"value": value}})
+    end("after", value)
+    result = {"value": value, "next": value + 1 if isinstance(value, int) else None}
+    send(id=request["id"], result={"content": [], "structuredContent": result})
     kill_client("answered", value)
 
 

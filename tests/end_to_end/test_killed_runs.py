@@ -2,199 +2,196 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import sys
-from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
+from kill_trials import KILLS, TRANSPORTS, WORKFLOWS, CountingServer, Trial, killed_anywhere, killed_at
 from programs import script_server, until
 from workflow_parts import edge, flow, step
 
 pytestmark = [pytest.mark.programs, pytest.mark.usefixtures("no_leftovers")]
 COUNTING = Path(__file__).with_name("counting_server.py")
-KILLS = int(os.environ.get("PFLOW_KILLS", "1"))
-"""How often each workflow is killed at each transition, at random ones."""
-
-AT = """
-import itertools, os, signal, sys
-from pflow_mcp_plugin.host.running.run_record import RunRecord
-from pflow_mcp_plugin.__main__ import program
-
-def dying(method, at, last):
-    usual, times = getattr(RunRecord, method), itertools.count(1)
-
-    def changed(self, *given):
-        is_last = next(times) == last
-        if is_last and at == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        usual(self, *given)
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    setattr(RunRecord, method, changed)
-
-dying(sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1)))
-sys.exit(program())
-"""
-"""The program, killed before or after the n-th time that it records something."""
+CALLS = {"ten steps": 55_000, "batch": 250_000 if KILLS == 1 else 800_000, "inside": 70_000, "loop": 70_000}
+"""About how many functions a run calls and leaves, from its first record on."""
 
 
 @pytest.fixture
-def effects(tmp_path):
-    return tmp_path / "effects"
+def trial(configured, pflow, started, tmp_path):
+    """Configure the server over a transport, with what it is to do."""
+    servers = []
+
+    def configure(transport, what="", when="", value=""):
+        effects = tmp_path / "effects"
+        if transport == "http":
+            server = CountingServer(effects).__enter__()
+            servers.append(server)
+            configured("counting", {"type": "http", "url": server.url(), "protocol": "handshake"})
+            server.plan = {value: (what, when)}
+            return Trial(pflow, started, effects, server)
+        env = {"EFFECTS": str(effects)}
+        if what:
+            env["KILL" if what == "kill" else "END"] = f"{when} {value}"
+        configured("counting", script_server(COUNTING, env=env))
+        return Trial(pflow, started, effects, None)
+
+    yield configure
+    for server in servers:
+        server.__exit__(None, None, None)
 
 
-@pytest.fixture
-def counting(configured, effects):
-    """Configure the server, with what it is to do in its environment."""
-
-    def configure(**env):
-        table = script_server(COUNTING, env={"EFFECTS": str(effects), **env})
-        configured("counting", table)
-
-    return configure
+FEW = ["ten steps", "batch"] if KILLS == 1 else [*WORKFLOWS]
 
 
-def ten_steps():
-    nodes = [step(f"n{number}", "mcp-counting-send", {"value": number}) for number in range(10)]
-    return flow(*nodes, edges=[edge(f"n{it}", f"n{it + 1}") for it in range(9)])
+def spread(*parts):
+    """Return all combinations, each over one transport in turn, or over both in a large trial."""
+    every = list(product(*parts))
+    if KILLS > 1:
+        return [(*it, transport) for it in every for transport in TRANSPORTS]
+    row = len(parts[-1])
+    return [(*it, TRANSPORTS[(number + number // row) % 2]) for number, it in enumerate(every)]
 
 
-def batch(count=60, at_once=16):
-    items = {"items": list(range(count)), "parallel": True, "max_concurrent": at_once}
-    return flow(step("all", "mcp-counting-send", {"value": "${item}"}, batch=items))
+TRANSITIONS = [("sent", "before"), ("sent", "after"), ("ended", "before"), ("ended", "after")]
 
 
-def inside():
-    inner = flow(
-        step("one", "mcp-counting-send", {"value": "${item}.1"}),
-        step("two", "mcp-counting-send", {"value": "${item}.2"}),
-        edges=[edge("one", "two")],
-        inputs={"item": {"type": "any"}},
-    )
-    given = {"workflow": inner, "item": "${item}"}
-    items = {"items": list(range(6)), "parallel": True, "max_concurrent": 3}
-    return flow(step("outer", "workflow", given, batch=items))
-
-
-WORKFLOWS = {
-    "ten steps": (ten_steps(), [str(it) for it in range(10)]),
-    "batch": (batch(), [str(it) for it in range(60)]),
-    "inside": (inside(), [f"{it}.{part}" for it in range(6) for part in (1, 2)]),
-}
-
-
-def file(tmp_path, workflow):
-    path = tmp_path / "wf.json"
-    path.write_text(json.dumps(workflow))
-    return path
-
-
-def done(effects):
-    return effects.read_text().split() if effects.exists() else []
-
-
-def decided(pflow, effects):
-    """Return the options that say of each open step what the server knows, and the steps."""
-    shown = json.loads(pflow("resume", "--dry-run", "--json").stdout)["data"]["steps"]
-    left = [it for it in shown if it["then"] == "decide"]
-    words = []
-    for it in left:
-        value = str(it["params"]["value"])
-        happened = value in done(effects)
-        words += (
-            ["--assume-done", f'{it["step"]}={{"value": 1}}']
-            if happened
-            else ["--assume-not-done", it["step"]]
-        )
-    return words, left
-
-
-def finish(pflow, effects, expected):
-    """Resume until the run has ended, and see that each effect is there once."""
-    before = Counter(done(effects))
-    assert set(before.values()) <= {1}
-    words, left = decided(pflow, effects)
-    if left:
-        refused = pflow("resume", "--json")
-        assert refused.exit_code == 4
-        named = json.loads(refused.stdout)["error"]["details"]["undecided"]
-        assert [it["step"] for it in named] == [it["step"] for it in left]
-        assert Counter(done(effects)) == before
-    ended = pflow("resume", *words)
-    assert ended.exit_code == 0, ended.stderr
-    assert sorted(done(effects)) == sorted(expected)
-    return left
-
-
-@pytest.mark.parametrize(
-    ("method", "at"), [("sent", "before"), ("sent", "after"), ("ended", "before"), ("ended", "after")]
-)
-@pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_run_killed_as_it_records_something_goes_on(
-    counting, pflow, started, tmp_path, effects, name, method, at
-):
-    counting()
+@pytest.mark.parametrize(("name", "transition", "transport"), spread(WORKFLOWS, TRANSITIONS))
+def test_a_run_killed_as_it_records_something_goes_on(trial, name, transition, transport):
+    it = trial(transport)
     workflow, expected = WORKFLOWS[name]
     # Steps that are sent at the same time are recorded together.
-    most = 3 if method == "sent" and name != "ten steps" else 10
-    random_numbers = random.Random(f"{name} {method} {at}")
-    numbers = [random_numbers.randrange(1, most) for _ in range(KILLS)]
-    for number in numbers:
-        effects.unlink(missing_ok=True)
-        program = (sys.executable, "-P", "-c", AT, method, at, str(number))
-        run = started("run", file(tmp_path, workflow), program=program)
-        run.communicate(timeout=60)
-        assert run.returncode == -signal.SIGKILL
-        left = finish(pflow, effects, expected)
-        if method == "sent" and at == "before":
+    most = 3 if transition[0] == "sent" and name in ("batch", "inside") else 10
+    numbers = random.Random(f"{name} {transition}")
+    for _ in range(KILLS):
+        run = it.begin(workflow, killed_at(*transition, numbers.randrange(1, most)))
+        assert it.die(run) == -signal.SIGKILL
+        left = it.finish(expected)
+        if transition == ("sent", "before"):
             assert len(left) < 16
-        if (method, at) == ("sent", "after"):
+        if transition == ("sent", "after"):
             assert left
 
 
-@pytest.mark.parametrize("when", ["before", "after", "answered"])
-@pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_run_killed_while_a_server_acts_goes_on(counting, pflow, started, tmp_path, effects, name, when):
+@pytest.mark.parametrize(("name", "transport"), spread(WORKFLOWS))
+def test_a_run_killed_anywhere_goes_on(trial, name, transport):
+    it = trial(transport)
     workflow, expected = WORKFLOWS[name]
-    counting(KILL=f"{when} {expected[5]}")
-    run = started("run", file(tmp_path, workflow))
-    run.communicate(timeout=60)
-    assert run.returncode == -signal.SIGKILL
-    left = finish(pflow, effects, expected)
+    numbers = random.Random(f"{name} {transport}")
+    for _ in range(KILLS):
+        run = it.begin(workflow, killed_anywhere(numbers.randrange(1, CALLS[name])))
+        if it.die(run) == 0:
+            assert sorted(it.done()) == sorted(expected)
+            assert it.listed() == []
+        else:
+            it.finish(expected)
+
+
+@pytest.mark.parametrize(("name", "when", "transport"), spread(WORKFLOWS, ["before", "after", "answered"]))
+def test_a_run_killed_while_a_server_acts_goes_on(trial, name, when, transport):
+    workflow, expected = WORKFLOWS[name]
+    it = trial(transport, "kill", when, expected[5])
+    assert it.die(it.begin(workflow)) == -signal.SIGKILL
+    left = it.finish(expected)
     if when != "answered":
         assert str(expected[5]) in [str(it["params"]["value"]) for it in left]
 
 
-@pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_server_that_ends_in_the_middle_of_a_call_leaves_an_open_step(
-    counting, pflow, tmp_path, effects, name
+@pytest.mark.parametrize(("name", "at", "transport"), spread(FEW, ["before", "after"]))
+def test_a_run_that_is_stopped_as_it_sends_goes_on(trial, name, at, transport):
+    it = trial(transport)
+    workflow, expected = WORKFLOWS[name]
+    run = it.begin(workflow, killed_at("sent", at, 2, "SIGSTOP"))
+    await_stop(run)
+    if name == "ten steps":
+        assert it.done() == ["0"]
+    (listed,) = it.listed()
+    assert listed["state"] == "going on"
+    # Nor can another process do what it was about to do.
+    assert "is going on" in it.pflow("resume", listed["run"]).stderr
+    assert "no run to resume" in it.pflow("resume").stderr
+    if name == "ten steps":
+        assert it.done() == ["0"]
+    run.send_signal(signal.SIGCONT)
+    assert it.die(run) == 0
+    assert sorted(it.done()) == sorted(expected)
+    assert it.listed() == []
+
+
+@pytest.mark.parametrize(("name", "at", "transport"), spread(FEW, ["before", "after"]))
+def test_a_run_that_is_stopped_as_it_sends_and_then_killed_goes_on(trial, name, at, transport):
+    it = trial(transport)
+    workflow, expected = WORKFLOWS[name]
+    run = it.begin(workflow, killed_at("sent", at, 2, "SIGSTOP"))
+    await_stop(run)
+    run.send_signal(signal.SIGKILL)
+    assert it.die(run) == -signal.SIGKILL
+    left = it.finish(expected)
+    if name == "ten steps":
+        assert [step["step"] for step in left] == ([] if at == "before" else ["n1"])
+
+
+def await_stop(run):
+    """Wait until a program is stopped."""
+    state = os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert state.si_code == os.CLD_STOPPED
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "when", "transport"),
+    [
+        *((name, "die", when, transport) for name, when, transport in spread(WORKFLOWS, ["before", "after"])),
+        *((name, "cut", when, "http") for name in WORKFLOWS for when in ("before", "after")),
+    ],
+)
+def test_a_server_that_ends_or_is_cut_off_in_the_middle_of_a_call_leaves_an_open_step(
+    trial, name, what, when, transport
 ):
     workflow, expected = WORKFLOWS[name]
-    counting(END=expected[5])
-    failed = pflow("run", file(tmp_path, workflow), "--json")
-    assert failed.exit_code in {1, 4}
-    if name == "ten steps":
-        assert failed.exit_code == 4
-        (left,) = json.loads(failed.stdout)["error"]["details"]["undecided"]
-        assert (left["step"], left["type"], left["state"]) == ("n5", "mcp-counting-send", "unknown")
-        assert finish(pflow, effects, expected) == [{**left, "then": "decide"}]
+    it = trial(transport, what, when, expected[5])
+    run = it.begin(workflow)
+    code = it.die(run)
+    assert code == 4
+    (listed,) = it.listed()
+    if name in ("ten steps", "loop"):
+        assert listed["open"] == ["n5" if name == "ten steps" else "send#6"]
+    if it.server:
+        it.server.down = False
+    left = it.finish(expected)
+    assert expected[5] in [str(step["params"]["value"]) for step in left]
 
 
-def test_a_run_killed_while_its_server_starts_leaves_nothing_open(
-    counting, pflow, started, tmp_path, effects
-):
-    counting()
-    effects.with_suffix(".slow").touch()
-    run = started("run", file(tmp_path, ten_steps()))
-    until(lambda: b"counting_server" in _children(run.pid))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_run_killed_while_its_server_starts_leaves_nothing_open(trial, tmp_path, transport):
+    it = trial(transport)
+    slow = it.effects.with_suffix(".slow")
+    slow.touch()
+    if it.server:
+        it.server.hold()
+    written = tmp_path / "written"
+    first = step("w", "shell", {"command": ["sh", "-c", f"echo once >> {written}"]})
+    second = step("n", "mcp-counting-send", {"value": 1})
+    run = it.begin(flow(first, second, edges=[edge("w", "n")]))
+    if it.server:
+        until(lambda: it.server.count("initialize") > 1)  # the first was that of the sync
+    else:
+        until(lambda: b"counting_server" in _children(run.pid))
+    until(written.exists)
     run.send_signal(signal.SIGKILL)
-    run.communicate(timeout=60)
-    assert json.loads(pflow("resume", "--list", "--json").stdout)["data"] == []
+    slow.unlink()
+    if it.server:
+        it.server.release()
+    it.die(run)
+    left = it.steps()
+    assert [step["step"] for step in left] == ["w"]
+    if left[0]["then"] == "decide":  # killed between the end of the command and its record
+        assert it.pflow("resume", "--assume-done", "w=null").exit_code == 0
+        assert it.done() == ["1"]
+    else:
+        assert it.finish(["1"]) == []
+    assert written.read_text() == "once\n"
 
 
 def _children(pid):
