@@ -100,6 +100,8 @@ class ServerPreset:
         inputs: The values that the user gives.
         tools: Globs of the tools that become nodes; empty allows all.
         rename: Raw tool name to the name its node gets.
+        idempotency_argument: Raw tool name to the argument that takes a key: a call with the same key is done
+            once, however often it is sent.
         startup_timeout: Seconds from start to the end of the handshake; None is the usual.
         list_timeout: Seconds for listing the tools; None is the usual.
         call_timeout: Seconds of silence in a call; None is the usual.
@@ -127,6 +129,7 @@ class ServerPreset:
     inputs: tuple[PresetInput, ...] = attrs.field(default=(), converter=items, validator=each(PresetInput))
     tools: tuple[str, ...] = attrs.field(default=(), converter=items, validator=each(str))
     rename: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
+    idempotency_argument: Mapping[str, str] = attrs.field(factory=dict, validator=is_a(Mapping))
     startup_timeout: float | None = attrs.field(default=None)
     list_timeout: float | None = attrs.field(default=None)
     call_timeout: float | None = attrs.field(default=None)
@@ -165,7 +168,7 @@ def _check_fields(preset: ServerPreset) -> _Found:
         yield "homepage", "must begin with http:// or https://"
     if preset.manifest_hash and not _HASH.fullmatch(preset.manifest_hash):
         yield "manifest_hash", "must be sha256: and 64 hexadecimal digits"
-    for field in ("env", "headers", "rename"):
+    for field in ("env", "headers", "rename", "idempotency_argument"):
         for name, value in getattr(preset, field).items():
             if not (isinstance(name, str) and name and isinstance(value, str)):
                 yield field, f"must map names to strings, got {name!r}: {value!r}"

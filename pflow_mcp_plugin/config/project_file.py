@@ -31,7 +31,7 @@ APPROVE = "pflow mcp approve --project"
 LARGEST = 1 << 20
 """Bytes of the largest file that is read."""
 
-_FOR_THE_USER = ("trust", "trust_readonly", "trust_idempotent", "insecure")
+_FOR_THE_USER = ("trust", "trust_readonly", "trust_idempotent", "idempotency_argument", "insecure")
 """Fields by which a config trusts a server; a project cannot decide this for its users."""
 
 State = Literal["absent", "ignored", "changed", "asked", "approved"]

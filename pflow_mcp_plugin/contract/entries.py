@@ -33,7 +33,7 @@ _ALWAYS_SHOWN = (
 )
 _SHOWN_WHEN_SET = (
     *("labels", "family", "local_name", "claimed_purity", "effects", "may_run_code", "fingerprint"),
-    "python_class",
+    *("python_class", "idempotency_argument"),
 )
 _OWN_KEYS = frozenset({"node", "retryable", "cacheable", "withheld", *_ALWAYS_SHOWN, *_SHOWN_WHEN_SET})
 
@@ -234,6 +234,9 @@ class Entry:
             another fingerprint are not used. When left empty, a host derives it from the other fields.
         python_class: What a program imports to write the node as an object, as `module:Class`. Its `entry` is
             this entry, and it takes the params as keyword arguments. Empty if there is no such class.
+        idempotency_argument: The param that takes a key by which the other side does the same only once, so
+            that the node may be run again with the key that it was given; empty if there is none. Where it is
+            left out, the node sends `RunStep.idempotency_key`.
         withheld: Why the node may not run now, such as a change that nobody has approved yet, with the next
             step. The entry is listed and described, but a workflow that uses it is refused.
         extra: Keys of the source's own, passed through untouched.
@@ -266,6 +269,7 @@ class Entry:
     may_run_code: bool = attrs.field(default=False, validator=flag)
     fingerprint: str = attrs.field(default="", validator=text)
     python_class: str = attrs.field(default="", validator=text)
+    idempotency_argument: str = attrs.field(default="", validator=text)
     withheld: Problem | None = attrs.field(default=None)
     extra: JSONObject = attrs.field(factory=dict)
 

@@ -95,6 +95,15 @@ class RunStep:
         """
         return
 
+    def idempotency_key(self) -> str:
+        """Return the key to send in the `idempotency_argument` of the node's entry; empty by default.
+
+        It is recorded by `sending`, and is the same in each repetition, also after a crash and an edit of the
+        workflow. It is the string that the node was given as its param, if there is one. A node that gets the
+        empty string sends what it was given, or else a key that it makes itself.
+        """
+        return ""
+
 
 class Run(ABC):
     """Base class of a host's run of a workflow; a node reaches it as `shared["__run__"]`.

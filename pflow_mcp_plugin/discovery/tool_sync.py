@@ -220,9 +220,10 @@ def _notes(ready: Launch, listing: Listing) -> Iterator[str]:
     names = [tool.name for tool in listing.tools]
     if listing.has_resources:
         names.append(READ_RESOURCE.name)
-    for raw in server.rename:
-        if raw not in names:
-            yield f"`rename` of server {server.name} names a tool that it does not have: {raw}"
+    for field in ("rename", "idempotency_argument"):
+        for raw in getattr(server, field):
+            if raw not in names:
+                yield f"`{field}` of server {server.name} names a tool that it does not have: {raw}"
     for glob in (*server.tools.allow, *server.tools.deny):
         if not any(fnmatchcase(name, glob) for name in names):
             yield f"`tools` of server {server.name} matches none of its tools: {glob}"

@@ -28,7 +28,7 @@ from pflow_mcp_plugin.schemas.schema_document import Declaration, ResultForm, de
 from pflow_mcp_plugin.storage import StoreError
 from pflow_mcp_plugin.trust.launch_identity import completed, is_complete, launch_identity
 from pflow_mcp_plugin.trust.tool_approval import launch_changed, withheld
-from pflow_mcp_plugin.trust.tool_claims import is_safe_to_repeat
+from pflow_mcp_plugin.trust.tool_claims import idempotency_argument, is_safe_to_repeat
 from pflow_mcp_plugin.types import Method, ToolRecord, plain_version
 
 if TYPE_CHECKING:  # imported when the servers of a run have been started
@@ -85,9 +85,27 @@ class Target:
         return Where(server=server.name, tool=shown, phase="call", node=node)
 
     @property
-    def safe_to_repeat(self) -> bool:
-        """Whether the runtime may repeat a call: the tool claims that it may, and the user trusts it."""
+    def idempotency_argument(self) -> str:
+        """The argument of the target that takes an idempotency key; empty if it has none."""
+        if self.record is None:
+            return self.launch.server.idempotency_argument.get(self.tool, "")
+        return idempotency_argument(self.record, self.launch.server)
+
+    def safe_to_repeat(self, arguments: JSONObject) -> bool:
+        """Whether the runtime may repeat a call: it has a key, or the user trusts the tool's claim."""
+        if self.idempotency_argument and arguments.get(self.idempotency_argument):
+            return True
         return self.record is not None and is_safe_to_repeat(self.record, self.launch.server)
+
+    def with_key(self, arguments: JSONObject, step: RunStep | None) -> JSONObject:
+        """Return the arguments with the idempotency key of a step, or a new one if it has none."""
+        name = self.idempotency_argument
+        key = step.idempotency_key() if name and step else ""
+        if not name or not (key or arguments.get(name) in (None, "")):
+            return arguments
+        from uuid import uuid4
+
+        return {**arguments, name: key or f"pflow-{uuid4().hex}"}
 
     @property
     def inline_limit(self) -> int:
@@ -189,6 +207,7 @@ class Runtime:
 
         Of a call that failed, `ran` of the `McpError` says whether it reached the tool.
         """
+        arguments = target.with_key(arguments, step)
         if target.use is not None:
             arguments = target.use.check(arguments)
             if target.use.notice:
@@ -210,7 +229,7 @@ class Runtime:
             self._pool.call,
             target.launch,
             on_progress=partial(self._notices.progress, call),
-            safe_to_repeat=target.safe_to_repeat,
+            safe_to_repeat=target.safe_to_repeat(call.arguments),
             chain=self._chain,
             step=step,
         )

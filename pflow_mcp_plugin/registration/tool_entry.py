@@ -25,7 +25,7 @@ from pflow_mcp_plugin.schemas.schema_document import (
 )
 from pflow_mcp_plugin.terminal.printable_text import printable
 from pflow_mcp_plugin.trust import tool_approval
-from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, purity
+from pflow_mcp_plugin.trust.tool_claims import claims_to_read, effects, idempotency_argument, purity
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 SOURCE = "mcp"
@@ -35,7 +35,8 @@ _LONGEST_NAME = 64
 
 def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | None = None) -> Entry:
     """Build the registry entry of a tool."""
-    tool = record.tool
+    tool, key = record.tool, idempotency_argument(record, server)
+    shown = interface(tool) if record.found is tool else changed_interface(record)
     return Entry(
         node=record.node,
         class_name="MCPNode",
@@ -44,7 +45,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         type="mcp_wrapper",
         source=SOURCE,
         description=_tool_description(tool),
-        interface=interface(tool) if record.found is tool else changed_interface(record),
+        interface=_without_need(shown, key) if key else shown,
         purity=purity(record, server),
         claimed_purity="flow_safe" if claims_to_read(record) else "",
         effects=effects(record, server),
@@ -53,6 +54,7 @@ def entry(record: ToolRecord, server: Server, variables: Mapping[str, str] | Non
         local_name=tool.name,
         fingerprint=tool_approval.fingerprint(record, server),
         python_class=f"pflow_mcp_plugin.nodes:{class_name(record.node)}",
+        idempotency_argument=key,
         withheld=tool_approval.withheld(record, server, variables),
         extra={
             "mcp_config": {
@@ -119,6 +121,15 @@ def interface(tool: Tool) -> Interface:
         open=declared.open,
         open_outputs=_open_outputs(tool.output_schema),
     )
+
+
+def _without_need(interface: Interface, key: str) -> Interface:
+    """Return an interface in which a param need not be given."""
+
+    def free(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(attrs.evolve(it, required=False) if it.key == key else it for it in fields)
+
+    return attrs.evolve(interface, params=free(interface.params), hidden=free(interface.hidden))
 
 
 def changed_interface(record: ToolRecord) -> Interface:

@@ -174,7 +174,8 @@ class ToolSource(NodeSource):
         fields = use.entry.interface.fields
         given = {key: value for key, value in use.params.items() if key in fields or use.entry.interface.open}
         supplied = fields.keys() if use.supplied is None else use.supplied & fields.keys()
-        arguments = {**dict.fromkeys(supplied, UNKNOWN), **given}
+        made = {use.entry.idempotency_argument: UNKNOWN} if use.entry.idempotency_argument else {}
+        arguments = {**made, **dict.fromkeys(supplied, UNKNOWN), **given}
         reported = {it.key for it in use.entry.interface.params if it.needs_value and it.key not in arguments}
         # The server of a run starts after this: what is slow to import is left out where nothing is wrong.
         if not record.has_changed and plainly_fits(record.found.input_schema, arguments):

@@ -12,6 +12,7 @@ from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.trust import launch_identity
+from pflow_mcp_plugin.trust.tool_claims import idempotency_argument
 from pflow_mcp_plugin.types import Server, Tool, ToolRecord
 
 
@@ -24,6 +25,13 @@ def withheld(
     """
     if record.found.task_support == "required":
         return task_only(record.tool, server.name)
+    key = server.idempotency_argument.get(record.found.name, "")
+    if key and not idempotency_argument(record, server):
+        # Run without it, it would be repeated in the belief that the server knows the call.
+        return _problem(
+            f"{record.found.name} of server {server.name} takes no argument {key}, which its config names",
+            f"Correct or remove {record.found.name} in idempotency_argument of server {server.name}",
+        )
     if server.trust == "auto":
         return None
     found = launch_changed(record, server, variables)

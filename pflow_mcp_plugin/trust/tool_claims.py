@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.schemas.schema_document import declaration
 from pflow_mcp_plugin.types import Server, ToolRecord
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ def is_safe_to_repeat(record: ToolRecord, server: Server) -> bool:
     """Whether a call of unknown outcome may be repeated: the tool is trusted to read, or to be idempotent."""
     idempotent = _claims(record, "idempotentHint") and server.trust_idempotent
     return idempotent or purity(record, server) == "flow_safe"
+
+
+def idempotency_argument(record: ToolRecord, server: Server) -> str:
+    """Return the argument by which the server knows a repeated call of the tool; empty if it has none."""
+    name = server.idempotency_argument.get(record.found.name, "")
+    return name if name in declaration(record.found.input_schema).properties else ""
 
 
 def effects(record: ToolRecord, server: Server) -> tuple[Effect, ...]:

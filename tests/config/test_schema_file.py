@@ -59,7 +59,7 @@ fitting = {
     "args": st.lists(texts, max_size=3),
     "env": st.dictionaries(texts, texts, max_size=2),
     "headers": st.dictionaries(texts, texts, max_size=2),
-    "rename": st.dictionaries(texts, texts, max_size=2),
+    **dict.fromkeys(("rename", "idempotency_argument"), st.dictionaries(texts, texts, max_size=2)),
     "tools": st.dictionaries(st.sampled_from(["allow", "deny", "alow"]), st.lists(texts, max_size=2)),
     "auth": auths,
     "tls_pins": st.one_of(texts, st.lists(pins, max_size=2)),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import attrs
 import pluggy
 import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
-from pflow_mcp_plugin.contract import hookimpl
+from pflow_mcp_plugin.contract import RunStep, hookimpl
 from pflow_mcp_plugin.errors import (
     CallFailed,
     CallRefused,
@@ -64,6 +65,43 @@ def test_a_call_may_go_twice_where_the_tool_claims_so_and_the_user_trusts_it(
     bench.add("calc", Tool(name="add_up", annotations=annotations), **trust)
     bench.runtime.call(bench.runtime.target("calc", "add_up"), SUM)
     assert bench.repeatable is repeatable
+
+
+PAY = Tool(
+    name="pay",
+    input_schema={
+        "type": "object",
+        "properties": {"sum": {"type": "integer"}, "key": {"type": "string"}},
+        "required": ["sum", "key"],
+        "additionalProperties": False,
+    },
+)
+
+
+class Keyed(RunStep):
+    def idempotency_key(self):
+        return "the key of the step"
+
+
+def test_a_call_gets_the_key_of_its_step_or_one_of_its_own_and_may_go_twice(bench):
+    bench.add("bank", PAY, idempotency_argument={"pay": "key"})
+    target = bench.runtime.target("bank", "pay")
+    for arguments, step in [({"sum": 1}, Keyed()), ({"sum": 1, "key": "mine"}, Keyed()), ({"sum": 1}, None)]:
+        bench.runtime.call(target, arguments, step=step)
+        assert bench.repeatable
+    bench.runtime.call(target, {"sum": 1, "key": None}, step=RunStep())
+    bench.runtime.call(target, {"sum": 1, "key": "mine"})
+    keys = [call.arguments["key"] for call in bench.calls]
+    assert keys[:2] + keys[4:] == ["the key of the step"] * 2 + ["mine"]
+    assert keys[2] != keys[3]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.:-]{16,255}", key) for key in keys[2:4])
+
+
+def test_a_tool_that_does_not_take_its_key_is_not_called(bench):
+    bench.add("bank", PAY, idempotency_argument={"pay": "id"})
+    with pytest.raises(McpError, match="takes no argument id") as caught:
+        bench.runtime.target("bank", "pay")
+    assert "idempotency_argument of server bank" in caught.value.suggestions[0]
 
 
 def test_the_spelling_of_the_node_type_finds_the_raw_name(bench):

@@ -58,12 +58,18 @@ def test_a_url_has_its_type_and_headers():
 
 def test_tools_names_and_times_are_passed_on():
     made = preset(
-        command="server", tools=("read_*",), rename={"read_all": "read"}, call_timeout=90, startup_timeout=9
+        command="server",
+        tools=("read_*",),
+        rename={"read_all": "read"},
+        idempotency_argument={"pay": "key"},
+        call_timeout=90,
+        startup_timeout=9,
     )
     assert server_table(made, {}) == {
         "command": "server",
         "tools": {"allow": ["read_*"]},
         "rename": {"read_all": "read"},
+        "idempotency_argument": {"pay": "key"},
         "startup_timeout": 9,
         "call_timeout": 90,
         "preset": "acme",

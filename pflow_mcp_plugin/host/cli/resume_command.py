@@ -28,7 +28,13 @@ from pflow_mcp_plugin.host.cli.run_commands import (
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
 from pflow_mcp_plugin.host.running.resumption import EarlierRun, Resumed
-from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, records, remove_record
+from pflow_mcp_plugin.host.running.run_record import (
+    UNDECIDED,
+    RecordedStep,
+    RunRecord,
+    records,
+    remove_record,
+)
 from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
@@ -247,6 +253,8 @@ def _then(step: RecordedStep) -> str:
     """Return what a resumed run does about a step."""
     if step.undecided:
         return "decide"
+    if step.key and step.state in UNDECIDED:
+        return "run again with its key"
     if step.state in ("done", "skipped") or (step.state == "failed" and step.routed):
         return "keep"
     return "leave out" if step.state == "forgotten" else "run"

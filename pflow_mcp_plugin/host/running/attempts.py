@@ -6,7 +6,8 @@ batch), a failure is retried only if that does no harm:
 - the error is `retryable`: the work was not started, or the other side asks to retry later; or
 - the node's entry is `flow_safe`: running it twice does no harm;
 
-and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`).
+and never when it is unknown whether the work was done (`PflowError.ran` is `unknown`). With an idempotency
+key, any failure may be retried: the other side does the work once.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Attempts:
                 if result.failure is not None:
                     self.run.check()  # it failed because it was stopped
                 pause = next(pauses, None)
-                if pause is None or not _may_retry(planned, result.failure):
+                has_key = step is not None and step.recorded.key != ""
+                if pause is None or not _may_retry(planned, result.failure, has_key=has_key):
                     return attrs.evolve(result, retries=retries)
                 # The failure may ask for a longer wait; at most an hour.
                 wanted = result.failure.retry_after if result.failure else None
@@ -204,10 +206,10 @@ class Attempts:
         return lookup
 
 
-def _may_retry(planned: PlannedNode, failure: PflowError | None) -> bool:
-    if failure is None or failure.ran == "unknown":
+def _may_retry(planned: PlannedNode, failure: PflowError | None, *, has_key: bool) -> bool:
+    if failure is None or (failure.ran == "unknown" and not has_key):
         return False
-    return failure.retryable or planned.ref.entry.purity == "flow_safe"
+    return has_key or failure.retryable or planned.ref.entry.purity == "flow_safe"
 
 
 def _of_earlier(planned: PlannedNode, earlier: RecordedStep) -> Result:

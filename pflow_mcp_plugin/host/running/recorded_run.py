@@ -8,6 +8,7 @@ counterpart that may still come: it could be the same, renamed or changed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ from pflow_mcp_plugin.contract import PflowError, Problem, RunStep
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.host.running.result_key import NotKept, exact_pieces, identity_of
-from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord
+from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, RunRecord
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
@@ -80,6 +82,8 @@ class RecordedRun:
         self._lacking = not _is_json(head)
         self._warned = False
         steps = record.steps() if record else []
+        self._keys = {step.key for step in steps}
+        self._reruns = sum(step.reruns for step in steps)
         self._earlier = EarlierSteps(steps, compiled, only_failed=only_failed)
 
     @property
@@ -110,8 +114,12 @@ class RecordedRun:
             shown="",
         )
         step = StepOfRun(self, planned, recorded, params, is_item=item is not None)
+        if name := planned.ref.entry.idempotency_argument:
+            step.given_key = params.get(name, store.get(name))
+            usable = isinstance(step.given_key, str) and step.given_key.isprintable()
+            recorded.key = str(step.given_key) if usable else ""
         if planned.sub is None:
-            step.earlier = self._earlier.take(recorded)
+            step.earlier, step.replaced = self._earlier.take(recorded)
         token = _step.set(step)
         try:
             yield step
@@ -120,10 +128,22 @@ class RecordedRun:
 
     def identity(self, planned: PlannedNode, params: Mapping[str, Any], store: NodeAwareSharedStore) -> str:
         """Return what tells a step from those that do something else."""
-        names = {*planned.ref.entry.interface.reads, *planned.mapping.inputs}
+        left_out = {*_NOT_ARGUMENTS, planned.ref.entry.idempotency_argument}
+        names = {*planned.ref.entry.interface.reads, *planned.mapping.inputs} - left_out
         reads = {name: store[name] for name in sorted(names) if name in store}
-        given = {name: it for name, it in params.items() if name not in _NOT_ARGUMENTS and not callable(it)}
+        given = {name: it for name, it in params.items() if name not in left_out and not callable(it)}
         return identity_of(planned.ref.entry.node, given, reads)
+
+    def new_key(self, step: RecordedStep) -> str:
+        """Return a key for a step that no other step of the run has, also if it has the place of another."""
+        with self._lock:
+            for number in itertools.count():
+                text = json.dumps([self.run_id, step.place, step.identity, self._reruns, number])
+                key = f"pflow-{sha256(text.encode()).hexdigest()[:32]}"
+                if key not in self._keys:
+                    break
+            self._keys.add(key)
+            return key
 
     def expect(self, planned: PlannedNode, above: str, identities: Sequence[str], count: int) -> None:
         """Take note of the items that a batch is going to run for, before any of them begins."""
@@ -177,7 +197,7 @@ class RecordedRun:
             self.warn(f"The record of the run could not be completed: {failure.message}")
             return []
         if not error and (left := self._earlier.left()):
-            message = f"Done before, and nothing in the workflow does it any more: {_named(left)}"
+            message = f"Begun before, and nothing in the workflow does it any more: {_named(left)}"
             self._host.report(Problem(message=message, severity="warning", kind="execution"))
         return undecided
 
@@ -191,6 +211,8 @@ class StepOfRun(RunStep):
         params: The params of the node.
         run: What records it.
         earlier: The step of an earlier part of the run that did the same.
+        replaced: The step of an earlier part of the run that this one does again.
+        given_key: The value that its node was given as idempotency key.
         refusal: Why it must not act, so that the run ends.
     """
 
@@ -206,6 +228,8 @@ class StepOfRun(RunStep):
         self.recorded = recorded
         self.planned = planned
         self.earlier: RecordedStep | None = None
+        self.replaced: RecordedStep | None = None
+        self.given_key: object = None
         self.refusal: PflowError | None = None
         self._run = self.run = run
         self.params = params
@@ -243,17 +267,30 @@ class StepOfRun(RunStep):
                     step.refusal = refusal
             raise refusal from error
 
+    def idempotency_key(self) -> str:
+        """Return the key of the step: that of an earlier part of the run, the given one, or a new one."""
+        recorded = self.recorded
+        takes_one = self.planned.ref.entry.idempotency_argument and self.given_key in (None, "")
+        if takes_one and not recorded.key:
+            recorded.key = self._run.new_key(recorded)
+        return recorded.key
+
     def replayed(self, store: NodeAwareSharedStore) -> RecordedStep | None:
         """Return the earlier step that did the same, and write what it wrote; None if the step is to run."""
         earlier = self.earlier
         if earlier is None and not self.recorded.safe and self.planned.sub is None:
             self._run.refuse_unmatched(self.recorded, self.params)
+            if self.replaced and self.replaced.state in UNDECIDED and not self._has_same_key(self.replaced):
+                raise _without_key(self._run.run_id, self.replaced)
         record = self._run.record() if earlier else None
         if earlier is None or record is None:
             return None
         if earlier.state != "skipped":
             store.update(record.outputs(earlier))
         return earlier
+
+    def _has_same_key(self, earlier: RecordedStep) -> bool:
+        return bool(self.planned.ref.entry.idempotency_argument) and self.recorded.key == earlier.key
 
     def ended(
         self, action: str, failure: PflowError | None, reason: str | None, store: NodeAwareSharedStore
@@ -280,7 +317,7 @@ class StepOfRun(RunStep):
             recorded.shown = self._run.shown(self.params)
         try:
             try:
-                record.ended(recorded, None if recorded.undecided else store.written)
+                record.ended(recorded, None if recorded.state in UNDECIDED else store.written)
             except NotKept as inexact:
                 record.ended(recorded)
                 self._run.warn(f"The run cannot be resumed past {recorded.place}: {inexact}")
@@ -314,20 +351,27 @@ class EarlierSteps:
             if step.state != "forgotten":
                 (self._waiting if answers else self._again)[step.identity].append(step)
 
-    def take(self, step: RecordedStep) -> RecordedStep | None:
-        """Return the step that did the same, if it is not taken yet; one that is run again is replaced."""
+    def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
+        """Return the step that did the same, if it is not taken yet; else the one that is to do it again.
+
+        The latter is replaced, and its key is sent again.
+        """
         if not self.known:
-            return None
+            return None, None
         with self._lock:
             self._visited.add(_without_pass(step.place))
             if self._expected[step.identity] > 0:
                 self._expected[step.identity] -= 1
             if not step.identity:
-                return None
-            answer = _taken(self._waiting[step.identity], step.place)
-            if answer is None and (replaced := _taken(self._again[step.identity], step.place)):
-                step.number = replaced.number
-            return answer
+                return None, None
+            waiting, again = self._waiting[step.identity], self._again[step.identity]
+            begun = step.key and any(it.key == step.key for it in again)
+            if not begun and (answer := _taken(waiting, step)):
+                return answer, None
+            if replaced := _taken(again, step):
+                step.number, step.reruns = replaced.number, replaced.reruns
+                step.key = replaced.key or step.key
+            return None, replaced
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
         """Take note of the items of a batch that are going to run."""
@@ -338,15 +382,17 @@ class EarlierSteps:
                 self._counts[place] = count
 
     def left(self) -> list[RecordedStep]:
-        """Return the steps that may have done harm, and answer for none."""
-        return [step for steps in self._waiting.values() for step in steps if not step.safe]
+        """Return the steps that may have done harm, and have no counterpart yet."""
+        found = [it for steps in self._waiting.values() for it in steps if not it.safe]
+        begun = (it for steps in self._again.values() for it in steps if it.state in UNDECIDED)
+        return found + [it for it in begun if not it.safe]
 
     def unmatched(self, step: RecordedStep) -> list[RecordedStep]:
         """Return the steps of the same type whose counterpart has been passed, or does not exist any more."""
         if not self.known:
             return []
         with self._lock:
-            alike = [it for it in self.left() if it.type == step.type and it.state == "done"]
+            alike = [it for it in self.left() if it.type == step.type and it.state in ("done", *UNDECIDED)]
             waiting = Counter(self._expected)
             found = []
             for it in alike:
@@ -418,11 +464,21 @@ def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep])
     )
 
 
-def _taken(alike: list[RecordedStep], place: str) -> RecordedStep | None:
-    """Take one of several steps that did the same, if possible that of a place."""
+def _without_key(run_id: str, step: RecordedStep) -> PflowError:
+    return PflowError(
+        f"{step.place} was not begun: nobody knows whether it happened, and it no longer takes its key",
+        details={"step": step.to_dict()},
+        suggestions=decisions(run_id, [step]),
+        ran="not ran",
+    )
+
+
+def _taken(alike: list[RecordedStep], step: RecordedStep) -> RecordedStep | None:
+    """Take one of several steps that did the same as a step, if possible with its key, or at its place."""
     if not alike:
         return None
-    taken = next((step for step in alike if step.place == place), alike[0])
+    of_place = next((it for it in alike if it.place == step.place), alike[0])
+    taken = next((it for it in alike if step.key and it.key == step.key), of_place)
     alike.remove(taken)
     return taken
 

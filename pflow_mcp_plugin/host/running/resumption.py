@@ -94,6 +94,8 @@ class EarlierRun:
         found = [(step, it) for name, it in decisions for step in self._named(name, it)]
         for step, decision in found:
             state = _STATES[decision.choice]
+            if decision.choice == "rerun":
+                step.key, step.reruns = "", step.reruns + 1
             if trying:
                 step.state = state
             else:

@@ -40,7 +40,7 @@ CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE step (number INTEGER PRIMARY KEY, place TEXT NOT NULL, node TEXT NOT NULL, type TEXT NOT NULL,
   identity TEXT NOT NULL, safe INTEGER NOT NULL, shown TEXT NOT NULL, state TEXT NOT NULL,
   action TEXT NOT NULL DEFAULT '', routed INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
-  outputs BLOB);
+  key TEXT NOT NULL DEFAULT '', reruns INTEGER NOT NULL DEFAULT 0, outputs BLOB);
 CREATE TABLE entry (number INTEGER PRIMARY KEY, parent INTEGER, item INTEGER, content TEXT NOT NULL);
 """
 
@@ -61,6 +61,8 @@ class RecordedStep:
         action: The action that it returned.
         routed: Whether the run went on after its failure.
         error: Why it failed.
+        key: Its idempotency key: what is sent again with it is done once. Empty if it takes none.
+        reruns: How often somebody asked for it to be done again, with another key.
     """
 
     place: str
@@ -74,11 +76,13 @@ class RecordedStep:
     action: str = ""
     routed: bool = False
     error: str = ""
+    key: str = ""
+    reruns: int = 0
 
     @property
     def undecided(self) -> bool:
         """Whether somebody has to decide what became of it before it may be run again."""
-        return not self.safe and self.state in UNDECIDED
+        return not self.safe and not self.key and self.state in UNDECIDED
 
     def to_dict(self) -> dict[str, object]:
         """Return it as `--json` shows it."""
@@ -307,8 +311,9 @@ class RunRecord:
         of a batch did: those can be run again.
         """
         self.note({"error": error})
-        left = self.steps("NOT safe AND state IN ('sent', 'unknown')")
-        keep = bool(error or self.steps("state = 'failed' AND routed"))
+        left = self.steps("NOT safe AND key = '' AND state IN ('sent', 'unknown')")
+        kept = "(state = 'failed' AND routed) OR (state = 'unknown' AND NOT safe)"
+        keep = bool(error or self.steps(kept))
         if keep or left:  # a file that lies there for long is read by whatever reads SQLite
             with _explained(self.path), self._lock:
                 self._connection.execute("PRAGMA journal_mode = DELETE")
