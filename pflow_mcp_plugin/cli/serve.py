@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report,
 if TYPE_CHECKING:
     from pflow_mcp_plugin.server.http.request_tokens import TokenCheck
     from pflow_mcp_plugin.server.offer import Offer
+    from pflow_mcp_plugin.server.pflow_server import ServingOptions
 
 _NO_SHELL = Problem(
     message="This node runs programs or code, which this server is not to do",
@@ -130,6 +132,11 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 @click.option(
     "--no-shell", is_flag=True, help="Run no node that runs programs or code, such as shell, for any client."
 )
+@click.option(
+    "--allow-decisions",
+    is_flag=True,
+    help="Let clients that resume a run say what became of steps of which nobody knows.",
+)
 @click.option("--locked", is_flag=True, help="Refuse nodes that differ from the lock file, at each run.")
 @click.option(
     "--cache",
@@ -218,7 +225,14 @@ def _repeated(args: Iterable[str]) -> Iterator[str]:
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def serve(
-    context: click.Context, /, *, root: Path | None, as_json: bool, no_shell: bool, **options: Any
+    context: click.Context,
+    /,
+    *,
+    root: Path | None,
+    as_json: bool,
+    no_shell: bool,
+    allow_decisions: bool,
+    **options: Any,
 ) -> Report:
     """Serve pflow to an MCP client over standard input and output, or to many over HTTP.
 
@@ -253,11 +267,17 @@ def serve(
     gc.freeze()
     gc.set_threshold(1_000, 10, 10)
     offer = Offer(host, **chosen)
-    show_secrets = _secrets_may_be_shown(host)
+    allowed = _allowed_by_config(host)
+    served = attrs.evolve(
+        offer.options(),
+        run_options=run_options,
+        show_secrets=partial(allowed, "show_secrets"),
+        allow_decisions=lambda: allow_decisions or allowed("allow_decisions"),
+    )
     if no_shell or server_store(host).serve().get("no_shell") is True:
         host.registry.withhold_code(_NO_SHELL)
     if over_http:
-        return Report(exit_code=_serve_http(host, offer, options, inherited, show_secrets, run_options))
+        return Report(exit_code=_serve_http(host, offer, options, inherited, served))
     from pflow_mcp_plugin.server.pflow_server import build_server
     from pflow_mcp_plugin.server.stdio import serve_stdio
 
@@ -266,17 +286,16 @@ def serve(
         raise PflowError(f"--root {root} is not a folder", kind="usage")
     with closing(Keeper()) as keeper:
         served = attrs.evolve(
-            offer.options(folder),
+            served,
+            root=folder,
             keeper=lambda: keeper,
-            run_options=run_options,
-            show_secrets=show_secrets,
             secrets=frozenset({inherited} if inherited else ()),
         )
         return Report(exit_code=serve_stdio(build_server(host, offer.tools, served)))
 
 
-def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
-    """Return a function that says whether the user's config allows secrets to be shown now.
+def _allowed_by_config(host: Host) -> Callable[[str], bool]:
+    """Return a function that says whether the user's config allows something now, by its key in `[serve]`.
 
     Mistakes in the table `[serve]` are reported here, before anything is served.
     """
@@ -285,9 +304,9 @@ def _secrets_may_be_shown(host: Host) -> Callable[[], bool]:
     for warning in store.check_serve():
         host.report(warning)
 
-    def allowed() -> bool:
+    def allowed(key: str) -> bool:
         try:
-            return store.serve().get("show_secrets") is True
+            return store.serve().get(key) is True
         except PflowError:
             return False
 
@@ -318,8 +337,7 @@ def _serve_http(
     offer: Offer,
     options: Mapping[str, Any],
     inherited: str | None,
-    show_secrets: Callable[[], bool],
-    run_options: RunOptions,
+    served: ServingOptions,
 ) -> int:
     """Serve over HTTP until a signal; return the exit code. `inherited` is the token in the environment."""
     from pflow_mcp_plugin.redaction import Redactor
@@ -337,12 +355,11 @@ def _serve_http(
     listening, address = listen(parse_address(options["http_address"]), shared=options["reuse_port"])
     kept = KeptByToken()
     served = attrs.evolve(
-        offer.options(),
+        served,
         caller=http_caller,
         keeper=kept.keeper,
-        run_options=run_options,
         # Someone with a token of an authorization server is not always the user, who owns the secrets.
-        show_secrets=show_secrets if options["issuer"] is None else lambda: False,
+        show_secrets=served.show_secrets if options["issuer"] is None else lambda: False,
         secrets=frozenset({token, inherited or ""} - {""}),
     )
     app_options = AppOptions(

@@ -16,6 +16,7 @@ from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.run_requests import (
     THE_USER,
     USUAL_OPTIONS,
+    Decision,
     Outcome,
     RunControl,
     RunOptions,
@@ -55,6 +56,30 @@ class Runner(ABC):
         Raises:
             PflowError: Kind `validation`, `not_found` or `config`, before anything has run.
         """
+
+    def resume(
+        self,
+        run_id: str,
+        inputs: Mapping[str, object],
+        *,
+        decisions: Mapping[str, Decision] | None = None,
+        origin: RunOrigin | None = None,
+        control: RunControl | None = None,
+    ) -> Outcome:
+        """Go on with a run that failed or was killed, where it ended; by default, no run can be resumed.
+
+        Args:
+            run_id: The run.
+            inputs: Values by input name, besides those that the run had.
+            decisions: What became of steps of which nobody knows, by the names of the steps.
+            origin: Who asks, for a run that they started; None for the user, who may resume any.
+            control: Receives the run's progress, and can cancel it from another thread.
+
+        Raises:
+            PflowError: Nothing has run: there is no such run, or somebody has to decide about steps first;
+                these are in `details["undecided"]`.
+        """
+        raise PflowError("This host cannot resume runs", kind="usage")
 
     def with_options(self, options: RunOptions) -> Runner:
         """Return a runner whose runs and checks have these options; by default, only the usual ones.

@@ -104,6 +104,7 @@ class ServingOptions:
         run_options: The options of each run and check.
         keeper: Returns what keeps servers for further runs of whoever sent the request; None keeps none.
         show_secrets: Whether secret settings may be shown; asked for each call.
+        allow_decisions: Whether clients may decide about steps of runs that they resume; asked for each call.
         secrets: What else no answer and no trace may contain, such as the token of the server.
         changes: Tells clients that a list has changed; see `ListChanges`.
         background: Entered while the server runs, for tasks of its own.
@@ -114,6 +115,7 @@ class ServingOptions:
     run_options: RunOptions = USUAL_OPTIONS
     keeper: Callable[[], Keeper | None] = lambda: None
     show_secrets: Callable[[], bool] = lambda: False
+    allow_decisions: Callable[[], bool] = lambda: False
     secrets: frozenset[str] = frozenset()
     resources: Resources | None = None
     prompts: Prompts | None = None
@@ -277,6 +279,7 @@ class _Handlers:
             origin=attrs.evolve(options.caller(context), keeper=options.keeper()),
             control=control,
             show_secrets=options.show_secrets(),
+            allow_decisions=options.allow_decisions(),
             run_options=options.run_options,
         )
 

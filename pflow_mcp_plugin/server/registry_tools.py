@@ -47,7 +47,7 @@ def run(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
         control=request.control,
     )
     structure = [attrs.asdict(path) for path in ran.structure]
-    return ended(ran.outcome, node=ran.node, structure=structure)
+    return ended(ran.outcome, request, node=ran.node, structure=structure)
 
 
 def describe(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:

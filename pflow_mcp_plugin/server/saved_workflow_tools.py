@@ -149,13 +149,13 @@ def _answer(given: ToolWorkflow, schema: JSONObject) -> Answer:
             given.workflow, arguments, name=given.name, origin=request.origin, control=request.control
         )
         if outcome.error is not None:
-            return ended(outcome)
+            return ended(outcome, request)
         beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
         ran = envelopes.success(dict(outcome.outputs), run_id=outcome.run_id, **beside)
         envelope: dict[str, Any] = envelopes.encoded(ran)[0]
         misfits = list(validator().iter_errors(envelope["data"]))
         if misfits:
-            return ended(attrs.evolve(outcome, success=False, error=_misfit(given.name, misfits)))
+            return ended(attrs.evolve(outcome, success=False, error=_misfit(given.name, misfits)), request)
         return envelope
 
     return answer

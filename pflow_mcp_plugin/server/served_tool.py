@@ -35,6 +35,7 @@ class ServedRequest:
         root: The only folder from which files may be read; None over HTTP, where no file may.
         origin: Who calls, and through which workflows.
         control: Receives the progress of a run; cancelled when the client cancels its request.
+        allow_decisions: Whether it may say what became of a step of which nobody knows.
     """
 
     host: Host
@@ -42,6 +43,7 @@ class ServedRequest:
     origin: RunOrigin = THE_USER
     control: RunControl = attrs.field(factory=RunControl)
     show_secrets: bool = False
+    allow_decisions: bool = False
     run_options: RunOptions = USUAL_OPTIONS
 
     @property

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pflow_mcp_plugin import workflow_chain
-from pflow_mcp_plugin.contract import Outcome, PflowError, SavedWorkflow
+from pflow_mcp_plugin.contract import Decision, Outcome, PflowError, SavedWorkflow
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.server.envelopes import (
     ANY_OBJECT,
@@ -45,6 +46,15 @@ def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject
 
 def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
     """Answer `workflow_execute`: the outputs of a run, or why it failed and what it had done."""
+    if ("workflow" in arguments) == ("resume" in arguments):
+        step = "Pass workflow to run it, or resume with the id of a run that failed"
+        lacking = "both are there" if "resume" in arguments else "workflow is missing"
+        message = f"workflow_execute takes either workflow or resume: {lacking}"
+        raise PflowError(message, kind="validation", suggestions=(step,))
+    if "resume" in arguments:
+        return _resumed(request, arguments)
+    if "decisions" in arguments:
+        raise PflowError("decisions are about a run: pass resume", kind="validation")
     given = given_workflow(request, arguments["workflow"])
     if given.saved:
         workflow_chain.require_no_circle(request.host, request.origin.above, given.name)
@@ -55,7 +65,60 @@ def execute(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
         origin=request.origin,
         control=request.control,
     )
-    return ended(outcome)
+    return ended(outcome, request)
+
+
+def _resumed(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
+    run, decisions = arguments["resume"], arguments.get("decisions", {})
+    if decisions and not request.allow_decisions:
+        raise PflowError(
+            "Only the user may decide what became of a step",
+            kind="usage",
+            suggestions=(f"Ask the user to decide: pflow resume {shown(run)}", _ALLOWING),
+        )
+    try:
+        outcome = request.runner.resume(
+            run,
+            arguments.get("parameters", {}),
+            decisions={step: _decision(step, it) for step, it in decisions.items()},
+            origin=request.origin,
+            control=request.control,
+        )
+    except PflowError as error:
+        raise _advised(error, request) from None
+    return ended(outcome, request)
+
+
+def _decision(step: str, given: object) -> Decision:
+    if isinstance(given, Mapping) and list(given) == ["done"]:
+        return Decision(choice="done", result=given["done"])
+    if isinstance(given, str) and given in _CHOICES:
+        return Decision(choice=given)
+    message = f'The decision about {shown(step)} must be {{"done": RESULT}}, or one of {", ".join(_CHOICES)}'
+    raise PflowError(message, kind="validation")
+
+
+def _advised(error: PflowError, request: ServedRequest) -> PflowError:
+    """Tell an agent what to do about steps of which nobody knows whether they happened."""
+    left: Any = error.details.get("undecided")
+    if not left:
+        return error
+    run, step = error.details["run_id"], left[0]["step"]
+    if request.allow_decisions:
+        begin = f"call workflow_execute with resume {run} and decisions"
+        error.suggestions = (
+            "Find out whether each step in details.undecided happened, or ask the user; do not guess",
+            f"If {step} happened, {begin} {json.dumps({step: {'done': 'RESULT'}})}",
+            f"If it did not, {begin} {json.dumps({step: 'not done'})}",
+        )
+    else:
+        error.suggestions = (
+            "Do not run the workflow again: it could do these steps twice",
+            "Show details.undecided to the user, who decides and goes on with the run:",
+            *(it for it in error.suggestions if "pflow resume" in it),
+            _ALLOWING,
+        )
+    return error
 
 
 def validate(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:
@@ -95,11 +158,12 @@ def described(saved: SavedWorkflow) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value or key in ("inputs", "outputs")}
 
 
-def ended(outcome: Outcome, **more: object) -> JSONObject:
+def ended(outcome: Outcome, request: ServedRequest, **more: object) -> JSONObject:
     """Return the envelope of a run: its outputs, or its error with the checkpoint, large values shortened."""
     beside = {"trace_path": str(outcome.trace_path)} if outcome.trace_path else {}
     if outcome.error is not None:
-        envelope = failure(outcome.error, checkpoint=outcome.checkpoint, **beside)
+        outcome.error.details["run_id"] = outcome.run_id
+        envelope = failure(_advised(outcome.error, request), checkpoint=outcome.checkpoint, **beside)
         error = envelope["error"]
         return {**envelope, "error": {**error, "details": outcome.shown(error["details"])}}
     outputs = outcome.shown(dict(outcome.outputs))
@@ -114,6 +178,11 @@ _WORKFLOW: JSONObject = {
         "inputs, outputs}"
     ),
 }
+_CHOICES: tuple[Literal["not done", "skip", "rerun", "forget"], ...] = ("not done", "skip", "rerun", "forget")
+_ALLOWING = (
+    "The user can let clients decide: pflow serve mcp --allow-decisions, or allow_decisions under [serve] in "
+    "mcp-servers.toml"
+)
 _DESCRIBED: JSONObject = {
     "name": TEXT,
     "description": TEXT,
@@ -146,8 +215,9 @@ EXECUTE = ServedTool(
     description=(
         "Run a workflow and return its outputs. It is checked first, and nothing runs if it has an error; it "
         "is never repaired automatically. On failure the answer holds the error, what to do about it, and a "
-        "checkpoint of what each node had written; trace_read shows every step. A workflow may call any tool "
-        "or command that its nodes name: look at it before you run one that you did not write."
+        "checkpoint of what each node had written; trace_read shows every step. Pass resume instead of "
+        "workflow to go on with a run that failed: what it did is not done again. A workflow may call "
+        "any tool or command that its nodes name: look at it before you run one that you did not write."
     ),
     input_schema=arguments_schema(
         {
@@ -157,8 +227,22 @@ EXECUTE = ServedTool(
                 "default": {},
                 "description": "The workflow's inputs by name",
             },
+            "resume": {
+                **TEXT,
+                "description": (
+                    "Instead of workflow: the run_id of a run that failed, to go on where it ended. It keeps "
+                    "its inputs, except secret ones"
+                ),
+            },
+            "decisions": {
+                **ANY_OBJECT,
+                "description": (
+                    'With resume, if the user allows it: by step of details.undecided, {"done": RESULT} if '
+                    'it happened, "not done", or "skip"; by a step that was done, "rerun" or "forget"'
+                ),
+            },
         },
-        required=("workflow",),
+        required=(),
     ),
     output_schema=answer_schema({"outputs": ANY_OBJECT, "run_id": TEXT}, **RUN_BESIDE),
     claims=Claims(read_only=False, destructive=True, idempotent=False, open_world=True),

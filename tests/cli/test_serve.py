@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from pflow_mcp_plugin.cli.serve import _secrets_may_be_shown
+from pflow_mcp_plugin.cli.serve import _allowed_by_config
 
 pytestmark = pytest.mark.programs
 
@@ -84,7 +85,7 @@ def test_secrets_are_shown_while_the_config_allows_it_and_can_be_read(desk):
         desk.write(text)
         return allowed()
 
-    allowed = _secrets_may_be_shown(desk)
+    allowed = partial(_allowed_by_config(desk), "show_secrets")
     assert not allowed()
     assert allowed_by("[serve]\nshow_secrets = true\n")
     assert not allowed_by("[serve]\nshow_secrets = false\n")

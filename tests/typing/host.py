@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from collections.abc import Mapping
+from typing import Any, assert_type
 
 from pflow_mcp_plugin.contract import (
     Discovery,
@@ -11,6 +12,7 @@ from pflow_mcp_plugin.contract import (
     JSONObject,
     Library,
     NodeOutcome,
+    Outcome,
     Registry,
     RunControl,
     Runner,
@@ -21,6 +23,7 @@ from pflow_mcp_plugin.contract import (
     ValuePath,
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.workflows import NOT_DONE, done, resume, run_workflow
 
 
 def embedded(host: EmbeddedHost) -> Host:
@@ -46,6 +49,11 @@ def serve(
     library.delete(library.describe("greet").name)
     follow(runner)
     return registry.discover("greet somebody", limit=3)
+
+
+def go_on() -> Outcome:
+    assert_type(run_workflow("greet", {"name": "Ann"}).outputs, Mapping[str, Any])
+    return resume("20261126-161305-eed34d14", decisions={"send[3]": done({"id": 7}), "mail": NOT_DONE})
 
 
 def follow(runner: Runner) -> NodeOutcome:

@@ -14,7 +14,7 @@ import attrs
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.contract import Decision, PflowError, Report, RunOptions
+from pflow_mcp_plugin.contract import Decision, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.cli.command_line_inputs import complete_inputs, parse_inputs
 from pflow_mcp_plugin.host.cli.command_parameters import bound_options, taken_options, time_limit, workflows
@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.cli.run_commands import (
 )
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.running.recorded_run import runs_folder
-from pflow_mcp_plugin.host.running.resumption import EarlierRun, Resumed
+from pflow_mcp_plugin.host.running.resumption import EarlierRun
 from pflow_mcp_plugin.host.running.run_record import (
     UNDECIDED,
     RecordedStep,
@@ -35,7 +35,7 @@ from pflow_mcp_plugin.host.running.run_record import (
     records,
     remove_record,
 )
-from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE
+from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.terminal.printable_text import abbreviated, printable
 from pflow_mcp_plugin.terminal.tables import Column, Table
@@ -133,20 +133,20 @@ def _resumed(
     head = earlier.head
     if head["folder"] and Path(head["folder"]).is_dir():
         os.chdir(head["folder"])  # files in params are relative to it
-    place, document = earlier.place, head["workflow"]
+    place, document = earlier.place, earlier.workflow
     if options["workflow"]:
         place = place_of(host, options["workflow"])
         document = find_workflow(host, options["workflow"])
     # What is asked now wins over what was asked before; an option that is not given asks for nothing.
     asked = {name: it for name, it in attrs.asdict(taken_options({**options})).items() if it}
-    runner = host.runner.at(place).with_options(RunOptions(**{**head["options"], **asked}))
+    runner = host.runner.at(place).with_options(attrs.evolve(earlier.options, **asked))
     runner = runner.allowing_extra() if options["allow_extra"] else runner
     with locating(place.file):
         compiling = partial(runner.compile, document, head["name"])
         setting = lambda key: host.settings.get(key)  # noqa: E731, PLW0108 - most need no settings
         values = complete_inputs(document, typed, None, compiling, setting, earlier.inputs(document))
         compiled = compiling(values)
-    resumed = Resumed(record=earlier.record, only_failed=options["only_failed"])
+    resumed = earlier.resumed(only_failed=options["only_failed"])
     how = partial(runner.run_compiled, compiled, values, resumed=resumed)
     return run_report(host, compiled, how, detail, options["timeout"])
 

@@ -27,8 +27,7 @@ from pflow_mcp_plugin.host.cli.command_parameters import (
 )
 from pflow_mcp_plugin.host.cli.output import findings_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
-from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
-from pflow_mcp_plugin.host.running.runner import UNDECIDED_CODE
+from pflow_mcp_plugin.host.running.run_report import UNDECIDED_CODE, outcome_report, shown_run
 from pflow_mcp_plugin.host.standard_streams import to_json
 from pflow_mcp_plugin.host.workflow import Compiled, WorkflowPlace
 from pflow_mcp_plugin.host.workflow.compilation import PlannedNode

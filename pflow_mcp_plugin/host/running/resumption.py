@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import attrs
 
-from pflow_mcp_plugin.contract import Decision, PflowError
+from pflow_mcp_plugin.contract import THE_USER, Decision, PflowError, RunOptions, RunOrigin
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.host.running.recorded_run import undecided
-from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, State, records
+from pflow_mcp_plugin.host.running.recorded_run import folder_now, undecided
+from pflow_mcp_plugin.host.running.run_record import RecordedStep, RunRecord, State, damaged, records
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
@@ -27,13 +27,27 @@ _STATES: Mapping[str, State] = {
     "forget": "forgotten",
 }
 """The state of a step after each decision."""
+_HEAD = {
+    "name": str,
+    "workflow": dict,
+    "file": str,
+    "folder": str,
+    "inputs": dict,
+    "options": dict,
+    "owner": str,
+}
+"""What a record says of its run as a whole."""
 
 
 @attrs.frozen(kw_only=True)
 class Resumed:
-    """A run that is resumed, by its record; with `only_failed`, the failed items of its batches run again."""
+    """A run that is resumed, by its record; with `only_failed`, the failed items of its batches run again.
+
+    `origin` is where it came from: whoever resumes it, it stays the run of its owner.
+    """
 
     record: RunRecord
+    origin: RunOrigin = THE_USER
     only_failed: bool = False
 
 
@@ -47,15 +61,24 @@ class EarlierRun:
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Path, run: str = "") -> Iterator[Self]:
+    def opened(cls, folder: Path, run: str = "", owner: str | None = None) -> Iterator[Self]:
         """Open a run in the folder of records, by default the last one that did not end well.
+
+        Args:
+            folder: The folder.
+            run: The id of the run.
+            owner: Who must have started it; whoever did if it is None.
 
         Raises:
             PflowError: There is none, it is going on, or its record cannot be used.
         """
-        record = _found(folder, run)
+        record = _found(folder, run, owner)
         try:
-            yield cls(record, record.head(), record.steps())
+            earlier = cls(record, record.head(), record.steps())
+            earlier._check_head()
+            if owner not in (None, earlier.head["owner"]):
+                raise _unknown(run)
+            yield earlier
         finally:
             record.close()
 
@@ -71,9 +94,46 @@ class EarlierRun:
         return WorkflowPlace(name=self.head["name"], file=Path(file) if file else None)
 
     @property
+    def workflow(self) -> JSONObject:
+        """Its workflow, with the files that it named written in it."""
+        workflow: JSONObject = self.head["workflow"]
+        return workflow
+
+    @property
+    def options(self) -> RunOptions:
+        """The options that it was started with."""
+        return RunOptions(**self.head["options"])
+
+    def resumed(self, *, only_failed: bool = False) -> Resumed:
+        """Return what a runner needs to go on with it."""
+        origin = RunOrigin(owner=self.head["owner"])
+        return Resumed(record=self.record, origin=origin, only_failed=only_failed)
+
+    @property
     def undecided(self) -> list[RecordedStep]:
         """The steps that somebody has to decide about before the run goes on."""
         return [step for step in self.steps if step.undecided]
+
+    def require_folder(self) -> None:
+        """Raise if relative paths in its params would name other files, as it ran in another folder."""
+        folder = self.head["folder"]
+        now = folder_now()
+        if folder and Path(folder).is_dir() and not (now and Path(folder).samefile(now)):
+            raise PflowError(
+                f"Run {self.run_id} was started in another folder, to which files in its params are relative",
+                suggestions=(f"Resume it with: pflow resume {self.run_id}", f"Or start in {folder}"),
+                kind="usage",
+            )
+
+    def _check_head(self) -> None:
+        wrong = [name for name, kind in _HEAD.items() if not isinstance(self.head.get(name), kind)]
+        if not wrong:
+            try:
+                _ = self.options
+            except (TypeError, ValueError, PflowError):
+                wrong = ["options"]
+        if wrong:
+            raise damaged(self.record.path, f"it has no valid {wrong[0]}")
 
     def refusal(self) -> PflowError | None:
         """Return why the run cannot go on yet; None if nothing is undecided."""
@@ -118,16 +178,15 @@ class EarlierRun:
         raise PflowError(message, suggestions=(hint,), kind="usage")
 
 
-def _found(folder: Path, run: str) -> RunRecord:
+def _found(folder: Path, run: str, owner: str | None) -> RunRecord:
     """Open the record of a run, by default of the last one that did not end well."""
     found = records(folder)
-    if run:
+    if run or owner is not None:
         named = next((path for path in found if path.stem == run), None)
         if named is not None:
             return RunRecord.open(named)
         hint = did_you_mean(run, [path.stem for path in found], "See: pflow resume --list")
-        message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never was"
-        raise PflowError(message, suggestions=(hint,), kind="not_found")
+        raise _unknown(run, *([hint] if owner is None else []))
     for path in found:
         with suppress(PflowError):  # it is going on, or cannot be read
             record = RunRecord.open(path)
@@ -136,6 +195,11 @@ def _found(folder: Path, run: str) -> RunRecord:
             record.close()
     step = "See: pflow resume --list" if found else "Every run has ended well, or left nothing to resume"
     raise PflowError("There is no run to resume", suggestions=(step,), kind="not_found")
+
+
+def _unknown(run: str, *hints: str) -> PflowError:
+    message = f"There is no run {run} to resume: it succeeded, its record was removed, or it never was"
+    return PflowError(message, suggestions=hints, kind="not_found")
 
 
 def _outputs(value: Any) -> dict[str, Any]:

@@ -179,14 +179,17 @@ class RunRecord:
             raise PflowError(f"{path} is the record of a newer pflow", suggestions=(step,), kind="config")
         if version < 1:
             record.close()
-            raise _damaged(path, "it is no record of a run")
+            raise damaged(path, "it is no record of a run")
         return record
 
     def head(self) -> dict[str, Any]:
         """Return what is known of the run as a whole."""
         with self._transaction() as execute:
             found = execute("SELECT name, value FROM run").fetchall()
-        return {name: json.loads(value) for name, value in found}
+        try:
+            return {name: json.loads(value) for name, value in found}
+        except ValueError as error:
+            raise damaged(self.path, "what it says of the run is no JSON") from error
 
     def note(self, values: JSONObject) -> None:
         """Note something of the run as a whole."""
@@ -256,7 +259,7 @@ class RunRecord:
         try:
             outputs: dict[str, Any] = from_pieces(self._file(step).read_bytes() if data is None else data)
         except (OSError, ValueError) as error:
-            raise _damaged(self.path, f"what {step.place} returned is lost") from error
+            raise damaged(self.path, f"what {step.place} returned is lost") from error
         return outputs
 
     def decide(self, step: RecordedStep, state: State, outputs: Mapping[str, Any] | None = None) -> None:
@@ -451,12 +454,13 @@ def _explained(path: Path) -> Iterator[None]:
             raise PflowError(message, suggestions=(step,), kind="usage") from error
         raise StoreError(path, str(error)) from error
     except sqlite3.DatabaseError as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, str(error)) from error
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
 
 
-def _damaged(path: Path, why: str) -> PflowError:
+def damaged(path: Path, why: str) -> PflowError:
+    """Return the error of a record that cannot be used."""
     step = f"Move it away, and start the run again: {path}"
     return PflowError(
         f"The record of run {path.stem} cannot be read: {why}", suggestions=(step,), kind="config"

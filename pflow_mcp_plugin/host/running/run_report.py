@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pflow_mcp_plugin.contract import NodeRef, Outcome, PflowError, Problem, Report
+from pflow_mcp_plugin.contract import EXIT_CODES, NodeRef, Outcome, PflowError, Problem, Report
 from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
 from pflow_mcp_plugin.host.standard_streams import is_terminal, printed
 from pflow_mcp_plugin.host.workflow.constructs import IF_SKIPPED
@@ -21,6 +21,7 @@ from pflow_mcp_plugin.terminal.printable_text import abbreviated
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.current_run import CurrentRun
+    from pflow_mcp_plugin.host.running.run_record import RecordedStep
     from pflow_mcp_plugin.host.running.terminal_display import Detail
 
 
@@ -222,3 +223,45 @@ def outputs_text(outcome: Outcome) -> str:
     if outcome.outputs:
         return "\n".join(f"{name}: {printed(value)}" for name, value in outcome.outputs.items())
     return f"Done, {outcome.steps} steps" if outcome.success else ""
+
+
+UNDECIDED_CODE = 4
+"""The exit code of a run that somebody has to decide about."""
+
+
+def interrupted(run: CurrentRun) -> PflowError:
+    """Stop a run, and return the error that says where it was interrupted."""
+    run.cancel()
+    steps = run.recorder.steps
+    details: dict[str, Any] = {"steps": len(steps)}
+    where = " before its first node"
+    if steps:
+        last = steps[-1].innermost
+        where = f" at node {last.node.id}"
+        if batch := last.details.get("batch"):
+            details |= {key: batch[key] for key in ("count", "succeeded", "failed")}
+            where += f", {batch['succeeded']} of {batch['count']} items done"
+    return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
+
+
+def exit_code_of(error: PflowError | None, steps: Sequence[Step], left: Sequence[RecordedStep]) -> int:
+    """Return the exit code of a run, by what ended it, its steps and those that are undecided."""
+    if error is None:
+        return 0
+    if left and error.kind != "interrupted":
+        return UNDECIDED_CODE
+    # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
+    lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
+    if lacking or error.kind == "interrupted" or not steps:
+        return EXIT_CODES[error.kind]
+    return EXIT_CODES["execution"]
+
+
+def _has_run(steps: Sequence[Step]) -> bool:
+    """Return whether anything other than the failed step has run, the items of its batch included."""
+    if len(steps) != 1:
+        return bool(steps)
+    if steps[0].steps:
+        return _has_run(steps[0].steps)
+    batch = steps[0].details.get("batch")
+    return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))

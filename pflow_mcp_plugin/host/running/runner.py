@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from pflow_mcp_plugin.contract import (
-    EXIT_CODES,
     THE_USER,
     Entry,
     Host,
@@ -34,13 +33,15 @@ from pflow_mcp_plugin.host.plugins import Plugin, Plugins
 from pflow_mcp_plugin.host.retention import remove_outdated
 from pflow_mcp_plugin.host.running.current_run import CurrentRun
 from pflow_mcp_plugin.host.running.run_report import (
+    exit_code_of,
     failed_items,
     handled_failures,
+    interrupted,
     must_succeed,
     redacted,
     with_done,
 )
-from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher, Step
+from pflow_mcp_plugin.host.running.trace_recorder import RunWatcher
 from pflow_mcp_plugin.host.workflow import (
     ChangedEntries,
     Checked,
@@ -65,7 +66,7 @@ from pflow_mcp_plugin.storage import StoreError, decode_json
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract import NodeOutcome
+    from pflow_mcp_plugin.contract import Decision, NodeOutcome
     from pflow_mcp_plugin.host.running.batch import Engine
     from pflow_mcp_plugin.host.running.recorded_run import RecordedRun
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse
@@ -77,10 +78,6 @@ if TYPE_CHECKING:
 _Context = AbstractContextManager[object]
 # Windows has no SIGHUP.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-
-
-UNDECIDED_CODE = 4
-"""The exit code of a run that somebody has to decide about."""
 
 
 class WorkflowRunner(Runner):
@@ -185,6 +182,34 @@ class WorkflowRunner(Runner):
         )
         return self.run_compiled(compiled, inputs, trace=trace, run=run)
 
+    def resume(
+        self,
+        run_id: str,
+        inputs: Mapping[str, object],
+        *,
+        decisions: Mapping[str, Decision] | None = None,
+        origin: RunOrigin | None = None,
+        control: RunControl | None = None,
+    ) -> Outcome:
+        """Go on with a run; that of the user keeps its options, unless the runner has some."""
+        from pflow_mcp_plugin.host.running.recorded_run import runs_folder
+        from pflow_mcp_plugin.host.running.resumption import EarlierRun
+
+        owner = None if origin is None else origin.owner
+        with EarlierRun.opened(runs_folder(self._host), run_id, owner) as earlier:
+            earlier.require_folder()
+            earlier.decide((decisions or {}).items())
+            if (refusal := earlier.refusal()) is not None:
+                raise refusal
+            is_usual = origin is None and self._options == USUAL_OPTIONS
+            runner = self._with(place=earlier.place, options=earlier.options if is_usual else None)
+            resumed = earlier.resumed()
+            values = {**earlier.inputs(earlier.workflow), **inputs}
+            compiled = runner.compile(earlier.workflow, earlier.place.name, values)
+            begun = origin or resumed.origin, control, len(compiled.graph.certain()), None, run_id
+            run = CurrentRun(self._host, compiled.workflow, *begun)
+            return runner.run_compiled(compiled, values, run=run, resumed=resumed)
+
     def run_compiled(  # noqa: PLR0913 - a run, or what makes one
         self,
         compiled: Compiled,
@@ -205,7 +230,12 @@ class WorkflowRunner(Runner):
         self._report_findings(compiled)
         run_id = resumed.record.path.stem if resumed else ""
         run = run or CurrentRun(
-            self._host, compiled.workflow, watcher=watcher, control=control, run_id=run_id
+            self._host,
+            compiled.workflow,
+            resumed.origin if resumed else THE_USER,
+            watcher=watcher,
+            control=control,
+            run_id=run_id,
         )
         recorder = run.recorder
         values, _ = bind_inputs(compiled.document, inputs)
@@ -234,9 +264,9 @@ class WorkflowRunner(Runner):
                     outputs = collect_outputs(steps)
                 error = must_succeed(run) if self._options.items_must_succeed else None
             except PflowError as failure:
-                outputs, error = {}, _interrupted(run) if run.cancelled() else failure
+                outputs, error = {}, interrupted(run) if run.cancelled() else failure
             except KeyboardInterrupt:
-                outputs, error = {}, _interrupted(run)
+                outputs, error = {}, interrupted(run)
             recorder.returned(outputs)
             signals.over = True
             if reuse is not None:
@@ -303,6 +333,7 @@ class WorkflowRunner(Runner):
         if left and error is not None:
             from pflow_mcp_plugin.host.running.recorded_run import decisions
 
+            error.details["run_id"] = run.run_id
             error.details["undecided"] = [step.to_dict() for step in left]
             error.suggestions = (*error.suggestions, *decisions(run.run_id, left))
         if error is not None:
@@ -327,7 +358,7 @@ class WorkflowRunner(Runner):
             trace_path=trace_path,
             error=error,
             steps=len(recorder.steps),
-            exit_code=_exit_code(error, recorder.steps, left),
+            exit_code=exit_code_of(error, recorder.steps, left),
             checkpoint={} if error is None else recorder.checkpoint(),
             shown=recorder.shown,
         )
@@ -430,42 +461,6 @@ def _with_reuse(compiled: Compiled, seconds: float) -> Compiled:
     message = "No node of this workflow can be cached: none is known to be read-only"
     note = Problem(message=message, suggestion=step, severity="warning", kind="usage")
     return attrs.evolve(cached, warnings=(*cached.warnings, note))
-
-
-def _interrupted(run: CurrentRun) -> PflowError:
-    run.cancel()
-    steps = run.recorder.steps
-    details: dict[str, Any] = {"steps": len(steps)}
-    where = " before its first node"
-    if steps:
-        last = steps[-1].innermost
-        where = f" at node {last.node.id}"
-        if batch := last.details.get("batch"):
-            details |= {key: batch[key] for key in ("count", "succeeded", "failed")}
-            where += f", {batch['succeeded']} of {batch['count']} items done"
-    return PflowError(f"The run was interrupted{where}", details=details, kind="interrupted")
-
-
-def _exit_code(error: PflowError | None, steps: Sequence[Step], left: Sequence[RecordedStep]) -> int:
-    if error is None:
-        return 0
-    if left and error.kind != "interrupted":
-        return UNDECIDED_CODE
-    # A missing prerequisite counts as found before the run while no node and no item of a batch has run.
-    lacking = error.kind in ("connection", "config", "not_found") and not _has_run(steps)
-    if lacking or error.kind == "interrupted" or not steps:
-        return EXIT_CODES[error.kind]
-    return EXIT_CODES["execution"]
-
-
-def _has_run(steps: Sequence[Step]) -> bool:
-    """Return whether anything other than the failed step has run, the items of its batch included."""
-    if len(steps) != 1:
-        return bool(steps)
-    if steps[0].steps:
-        return _has_run(steps[0].steps)
-    batch = steps[0].details.get("batch")
-    return steps[0].error is None or bool(isinstance(batch, Mapping) and batch.get("succeeded"))
 
 
 def _checked_params(entry: Entry, given: JSONObject) -> dict[str, JSON]:

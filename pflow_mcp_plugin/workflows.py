@@ -1,0 +1,94 @@
+"""Workflows run from Python, and runs that failed or were killed resumed.
+
+from pflow_mcp_plugin.workflows import NOT_DONE, done, resume, run_workflow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pflow_mcp_plugin.contract import JSON, Decision, JSONObject, Outcome, RunControl, RunOptions
+from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
+from pflow_mcp_plugin.host.embedded_host import open_host
+
+__all__ = ["FORGET", "NOT_DONE", "RERUN", "SKIP", "done", "resume", "run_workflow"]
+
+NOT_DONE = Decision(choice="not done")
+"""The step did not happen: it is run."""
+SKIP = Decision(choice="skip")
+"""The step is left out, as if its condition were false."""
+RERUN = Decision(choice="rerun")
+"""The step was done, and is done again."""
+FORGET = Decision(choice="forget")
+"""The step was done, and nothing in the workflow does it any more."""
+
+
+def done(result: JSON = None) -> Decision:
+    """Return the decision that a step happened, with what it returned."""
+    return Decision(choice="done", result=result)
+
+
+def run_workflow(
+    workflow: str | Path | JSONObject,
+    inputs: Mapping[str, object] | None = None,
+    *,
+    options: RunOptions = USUAL_OPTIONS,
+    control: RunControl | None = None,
+) -> Outcome:
+    """Run a workflow to its end, as `pflow run` does, and return its outcome.
+
+    Args:
+        workflow: The name of a saved workflow, a file, or the workflow itself.
+        inputs: Values by input name.
+        options: Those of `pflow run`.
+        control: Receives the run's progress, and can cancel it from another thread.
+
+    Raises:
+        PflowError: The workflow or its inputs are invalid, and nothing has run; or the run failed. Then
+            `details` has its `run_id` for `resume`, and under `undecided` what nobody knows.
+    """
+    from pflow_mcp_plugin.host.cli.run_commands import find_workflow, locating, place_of
+
+    with open_host() as host:
+        runner, name = host.runner.with_options(options), "workflow"
+        if isinstance(workflow, Mapping):
+            return _succeeded(runner.run(workflow, inputs or {}, name=name, control=control))
+        name = str(workflow)
+        place = place_of(host, name)
+        with locating(place.file):
+            document = find_workflow(host, name)
+            return _succeeded(runner.at(place).run(document, inputs or {}, name=name, control=control))
+
+
+def resume(
+    run_id: str = "",
+    inputs: Mapping[str, object] | None = None,
+    *,
+    decisions: Mapping[str, Decision] | None = None,
+    options: RunOptions = USUAL_OPTIONS,
+    control: RunControl | None = None,
+) -> Outcome:
+    """Go on with a run that failed or was killed, as `pflow resume` does, and return its outcome.
+
+    Args:
+        run_id: The run; the last one that did not end well if it is empty.
+        inputs: Values by input name, besides those that the run had; secret ones are not kept.
+        decisions: `done(RESULT)`, `NOT_DONE`, `SKIP`, `RERUN` or `FORGET` by step, as `pflow resume --list`
+            names it.
+        options: Those of `pflow run`; by default the run keeps its own.
+        control: Receives the run's progress, and can cancel it from another thread.
+
+    Raises:
+        PflowError: As for `run_workflow`; or there is no such run, or it was started in another folder.
+    """
+    with open_host() as host:
+        runner = host.runner.with_options(options)
+        return _succeeded(runner.resume(run_id, inputs or {}, decisions=decisions, control=control))
+
+
+def _succeeded(outcome: Outcome) -> Outcome:
+    if outcome.error is not None:
+        outcome.error.details["run_id"] = outcome.run_id
+        raise outcome.error
+    return outcome

@@ -1,0 +1,120 @@
+"""Workflows run and resumed from Python."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.contract import PflowError, RunControl
+from pflow_mcp_plugin.workflows import FORGET, NOT_DONE, RERUN, SKIP, done, resume, run_workflow
+
+pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="runs /bin/sh")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, pflow_home, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(folder):
+    return folder / "log"
+
+
+def logged(*names, ready="ready"):
+    """Return a workflow of steps that write their names into `log`; the last needs a file."""
+    commands = [f"echo {name} >> log" for name in names]
+    commands[-1] = f"test -e {ready} && {commands[-1]}"
+    nodes = [
+        step(name, "shell", {"command": command, "check": True})
+        for name, command in zip(names, commands, strict=True)
+    ]
+    edges = [edge(one, other) for one, other in pairwise(names)]
+    return flow(*nodes, edges=edges, inputs={"who": {"default": "all"}}, outputs={"who": "${who}"})
+
+
+def failed(workflow):
+    with pytest.raises(PflowError) as caught:
+        run_workflow(workflow, {"who": "ann"})
+    return caught.value
+
+
+def open_step(folder, place):
+    """Let the record of the run look as if it had been killed while a step acted."""
+    (path,) = folder.rglob("*.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE step SET state = 'sent', outputs = NULL WHERE place = ?", (place,))
+    connection.close()
+
+
+def test_a_workflow_runs_from_a_dictionary_a_file_and_a_name(folder):
+    workflow = flow(step("say", "echo", {"message": "${who}"}), inputs={"who": {"required": True}})
+    (folder / "say.json").write_text(json.dumps(workflow))
+    for given in (workflow, "say.json", folder / "say.json"):
+        outcome = run_workflow(given, {"who": "ann"})
+        assert (outcome.outputs["message"], outcome.trace_path.stem) == ("ann", outcome.run_id)
+    with pytest.raises(PflowError) as caught:
+        run_workflow("sey.json")
+    assert (caught.value.kind, caught.value.suggestions) == ("not_found", ("Did you mean say.json?",))
+    with pytest.raises(PflowError, match="who"):
+        run_workflow(workflow)
+
+
+def test_a_failed_run_goes_on_with_its_inputs_and_does_nothing_twice(folder, log):
+    error = failed(logged("a", "b"))
+    assert ("Node b" in error.message, log.read_text()) == (True, "a\n")
+    (folder / "ready").touch()
+    outcome = resume(error.details["run_id"])
+    assert (outcome.outputs, log.read_text()) == ({"who": "ann"}, "a\nb\n")
+    with pytest.raises(PflowError, match="no run to resume"):
+        resume()
+
+
+@pytest.mark.parametrize(
+    ("decision", "did"),
+    [(NOT_DONE, "a\na\nb\n"), (done({"exit_code": 0}), "a\nb\n"), (SKIP, "a\nb\n"), (RERUN, "a\na\nb\n")],
+)
+def test_what_a_program_decides_about_a_step_counts(folder, log, decision, did):
+    run = failed(logged("a", "b")).details["run_id"]
+    open_step(folder, "a")
+    (folder / "ready").touch()
+    with pytest.raises(PflowError) as caught:
+        resume(run)
+    assert [it["step"] for it in caught.value.details["undecided"]] == ["a"]
+    with pytest.raises(PflowError, match="x is no step"):
+        resume(run, decisions={"x": FORGET})
+    resume(run, {"who": "bob"}, decisions={"a": decision})
+    assert log.read_text() == did
+
+
+def test_a_run_is_resumed_where_it_was_started_and_can_be_cancelled(folder, log, tmp_path, monkeypatch):
+    run = failed(logged("a", "b")).details["run_id"]
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(PflowError, match="another folder"):
+        resume(run)
+    monkeypatch.chdir(folder)
+    control = RunControl()
+    control.cancel()
+    with pytest.raises(PflowError) as caught:
+        resume(run, control=control)
+    assert (caught.value.kind, log.read_text()) == ("interrupted", "a\n")
+
+
+def test_a_run_that_one_program_left_is_resumed_by_another(folder, log):
+    (folder / "wf.json").write_text(json.dumps(logged("a", "b")))
+    program = "from pflow_mcp_plugin.workflows import run_workflow; run_workflow('wf.json')"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, "PflowError: Node b" in ended.stderr) == (1, True)
+    (folder / "ready").touch()
+    resume()
+    assert log.read_text() == "a\nb\n"
