@@ -339,6 +339,7 @@ class EarlierSteps:
         self._lock = threading.Lock()
         self._waiting: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._again: defaultdict[str, list[RecordedStep]] = defaultdict(list)
+        self._forgotten: defaultdict[str, list[RecordedStep]] = defaultdict(list)
         self._expected: Counter[str] = Counter()
         self._visited: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -348,8 +349,8 @@ class EarlierSteps:
             answers = step.state in ("done", "skipped") or (
                 step.state == "failed" and step.routed and not (only_failed and "[" in step.place)
             )
-            if step.state != "forgotten":
-                (self._waiting if answers else self._again)[step.identity].append(step)
+            found = self._waiting if answers else self._again
+            (self._forgotten if step.state == "forgotten" else found)[step.identity].append(step)
 
     def take(self, step: RecordedStep) -> tuple[RecordedStep | None, RecordedStep | None]:
         """Return the step that did the same, if it is not taken yet; else the one that is to do it again.
@@ -371,7 +372,9 @@ class EarlierSteps:
             if replaced := _taken(again, step):
                 step.number, step.reruns = replaced.number, replaced.reruns
                 step.key = replaced.key or step.key
-            return None, replaced
+                return None, replaced
+            # What was forgotten is not done again, should it come after all.
+            return _taken(self._forgotten[step.identity], step), None
 
     def expect(self, place: str, identities: Sequence[str], count: int) -> None:
         """Take note of the items of a batch that are going to run."""
@@ -383,16 +386,16 @@ class EarlierSteps:
 
     def left(self) -> list[RecordedStep]:
         """Return the steps that may have done harm, and have no counterpart yet."""
-        found = [it for steps in self._waiting.values() for it in steps if not it.safe]
-        begun = (it for steps in self._again.values() for it in steps if it.state in UNDECIDED)
-        return found + [it for it in begun if not it.safe]
+        done = [it for steps in self._waiting.values() for it in steps if it.state == "done"]
+        begun = [it for steps in self._again.values() for it in steps if it.state in UNDECIDED]
+        return [it for it in done + begun if not it.safe]
 
     def unmatched(self, step: RecordedStep) -> list[RecordedStep]:
         """Return the steps of the same type whose counterpart has been passed, or does not exist any more."""
         if not self.known:
             return []
         with self._lock:
-            alike = [it for it in self.left() if it.type == step.type and it.state in ("done", *UNDECIDED)]
+            alike = [it for it in self.left() if it.type == step.type]
             waiting = Counter(self._expected)
             found = []
             for it in alike:
@@ -452,11 +455,11 @@ def _named(steps: Sequence[RecordedStep]) -> str:
 
 def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep]) -> PflowError:
     return PflowError(
-        f"{step.place} was not begun, as it may have been done: nothing in the workflow does any more what "
-        f"these steps did: {_named(earlier)}",
+        f"{step.place} was not begun, as it may be one of these steps, changed: they were done, and "
+        f"nothing has done the same so far: {_named(earlier)}",
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
-            f"If it is another one: pflow resume {run_id} --forget {earlier[0].place}",
+            f"If it is not: pflow resume {run_id} --forget {earlier[0].place}",
             "If it is the same, write it as it was",
         ),
         ran="not ran",

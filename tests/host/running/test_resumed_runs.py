@@ -252,6 +252,26 @@ def test_an_item_that_is_gone_is_named_before_another_is_sent(bench, sent, resum
     assert sent == ["a", "b", "c", "d"]
 
 
+def test_a_forgotten_step_that_comes_after_all_takes_its_old_result(bench, sent, resumed, tmp_path):
+    bench.failing = {"b": ValueError("no")}
+    bench.run(sending("a", "b"))
+    bench.failing = {}
+    later = sending("new", "b")
+    later["nodes"].append(step("last", "t-send", {"value": "a"}))
+    later["edges"].append(edge("s-b", "last"))
+    report = resumed("--workflow", written(tmp_path, later), "--forget", "s-a")
+    assert (report.error, report.data["outputs"]["value"]) == (None, "a")
+    assert sent == ["a", "new", "b"]
+
+
+def test_a_forgotten_step_of_unknown_outcome_is_left_out_if_it_comes_after_all(bench, sent, resumed):
+    bench.failing = {"b": UNKNOWN}
+    bench.run(sending("a", "b", "c"))
+    bench.failing = {}
+    assert resumed("--forget", "s-b").error is None
+    assert sent == ["a", "c"]
+
+
 def test_a_step_can_be_repeated_on_purpose(bench, sent, resumed):
     bench.failing = {"b": ValueError("no")}
     bench.run(sending("a", "b"))

@@ -1,0 +1,214 @@
+"""A run is killed, its workflow edited, and the run resumed: whatever the edit, nothing is sent twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from contextlib import suppress
+from itertools import pairwise, product
+from typing import Any
+
+import attrs
+import pytest
+from workflow_parts import edge, flow, step
+
+from pflow_mcp_plugin.host.cli.resume_command import resume
+from pflow_mcp_plugin.host.running.run_record import RunRecord
+
+KILLS = int(os.environ.get("PFLOW_KILLS", "1"))
+"""At how many places each workflow is killed, at random ones."""
+VALUES = ["a", "b", "c", "d", "e", "f"]
+
+
+def plain(values: list[str], name: str) -> dict[str, Any]:
+    nodes = [step(f"{name}{number}", "t-send", {"value": it}) for number, it in enumerate(values)]
+    return flow(*nodes, edges=[edge(one["id"], other["id"]) for one, other in pairwise(nodes)])
+
+
+def batch(values: list[str], name: str) -> dict[str, Any]:
+    items = {"items": values, "parallel": name == "renamed", "max_concurrent": 3}
+    return flow(step(name, "t-send", {"value": "${item}"}, batch=items))
+
+
+def inside(values: list[str], name: str) -> dict[str, Any]:
+    """Send each value in a run of another workflow, after one that is its own."""
+    inner = flow(
+        step("first", "t-send", {"value": "${value}!"}),
+        step(name, "t-send", {"value": "${value}"}),
+        edges=[edge("first", name)],
+        inputs={"value": {}},
+    )
+    given = {"workflow": inner, "value": "${item}"}
+    return flow(step("outer", "workflow", given, batch={"items": values}))
+
+
+def loop(values: list[str], name: str) -> dict[str, Any]:
+    return flow(
+        step("last", "transform", {"expression": f"not_null({name}.value, 'none')"}),
+        step("pick", "t-pick", {"values": values, "last": "${last.result}"}),
+        step(name, "t-send", {"value": "${pick.value}"}),
+        edges=[edge("last", "pick"), edge("pick", name), edge(name, "last", when="pick.more")],
+    )
+
+
+VARIANTS = [plain, batch, inside, loop]
+
+
+def renamed(values: list[str], at: int) -> tuple[list[str], str]:
+    return values, "renamed"
+
+
+def without_first(values: list[str], at: int) -> tuple[list[str], str]:
+    return values[1:], "send"
+
+
+def swapped(values: list[str], at: int) -> tuple[list[str], str]:
+    """Swap what was done last with what the run was doing, and the ends."""
+    order = [*values]
+    order[at - 1], order[at] = order[at], order[at - 1]
+    order[0], order[-1] = order[-1], order[0]
+    return order, "send"
+
+
+def changed(values: list[str], at: int) -> tuple[list[str], str]:
+    return [*values[: at - 1], "changed", *values[at:]], "send"
+
+
+def inserted(values: list[str], at: int) -> tuple[list[str], str]:
+    return ["inserted", *values], "send"
+
+
+EDITS = [renamed, without_first, swapped, changed, inserted]
+STATES = ["before", "sent", "happened"]
+"""The run is killed before it records the step, when it has done so, or when the step has happened."""
+
+
+class Killed(Exception):
+    """Ends a run from whose record a copy was made."""
+
+
+@pytest.fixture
+def trial(bench, monkeypatch):
+    """Run workflows in this process, kill them and resume them."""
+    return Trial(bench, monkeypatch)
+
+
+class Trial:
+    """Runs that are killed at a value, which leaves what the disk has then.
+
+    Attributes:
+        sent: The values that were sent.
+    """
+
+    def __init__(self, bench, monkeypatch):
+        self.bench = bench
+        self.sent: list[str] = []
+        self.records = bench.host.paths.state / "runs"
+        self._at = ("", "")
+        self._usual = RunRecord.sent
+
+        def recorded(record, steps):
+            self._record(record, steps)
+
+        monkeypatch.setattr(RunRecord, "sent", recorded)
+        bench.acts("t-send", ["value"], ["value"])(self._send)
+        bench.acts("t-pick", ["values", "last"], ["value", "more"])(self._pick)
+        bench.known["t-pick"] = attrs.evolve(bench.known["t-pick"], purity="flow_safe")
+
+    def _send(self, shared, params):
+        self.sent.append(params["value"])
+        shared["value"] = params["value"]
+        self._die("happened", params["value"])
+
+    def _pick(self, shared, params):
+        values, last = params["values"], params["last"]
+        at = values.index(last) + 1 if last in values else 0
+        shared["value"], shared["more"] = values[at], at + 1 < len(values)
+
+    def _record(self, record, steps):
+        values = [json.loads(it.shown)["value"] for it in steps]
+        for value in values:
+            self._die("before", value)
+        self._usual(record, steps)
+        for value in values:
+            self._die("sent", value)
+
+    def _die(self, state, value):
+        if self._at == (state, value):
+            shutil.copytree(self.records, self.records.with_name("killed"))
+            raise Killed
+
+    def kill(self, workflow, state, value):
+        """Run a workflow until it is killed."""
+        self.sent.clear()
+        self._at = (state, value)
+        shutil.rmtree(self.records, ignore_errors=True)
+        with suppress(Killed):
+            self.bench.run(workflow)
+        self._at = ("", "")
+        shutil.rmtree(self.records, ignore_errors=True)
+        self.records.with_name("killed").rename(self.records)
+
+    def resume(self, *words):
+        """Resume the run; return its report."""
+        return resume.main([*words], "resume", standalone_mode=False, obj=self.bench.host)
+
+    def finish(self, workflow):
+        """Resume a run with an edited workflow until it has ended; return what was to be decided."""
+        path = self.records.with_name("edited.json")
+        path.write_text(json.dumps(workflow))
+        named, words, most = [], [], len(VALUES) + 1
+        for _ in range(most):
+            before = [*self.sent]
+            report = self.resume("--workflow", str(path), *words)
+            if report.error is None:
+                return named
+            details = report.error.details
+            if undecided := details.get("undecided"):
+                assert self.sent == before
+                words = self._decisions(undecided)
+            else:
+                undecided = details["unmatched"]
+                words = [word for it in undecided for word in ("--forget", it["step"])]
+            named += [it["params"]["value"] for it in undecided]
+        raise AssertionError("it does not end")
+
+    def _decisions(self, undecided):
+        words = []
+        for it in undecided:
+            value = it["params"]["value"]
+            words += (
+                ["--assume-done", f"{it['step']}={json.dumps({'value': value})}"]
+                if value in self.sent
+                else ["--assume-not-done", it["step"]]
+            )
+        return words
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("edit", EDITS)
+def test_no_edit_makes_a_resumed_run_send_something_twice(trial, edit, variant, state):
+    places = random.Random(f"{edit.__name__} {variant.__name__} {state}").sample(range(1, 6), min(KILLS, 5))
+    for at in places:
+        trial.kill(variant(VALUES, "send"), state, VALUES[at])
+        before = [*trial.sent]
+        values, name = edit(VALUES, at)
+        named = trial.finish(variant(values, name))
+        assert set(Counter(trial.sent).values()) == {1}
+        assert set(values) <= set(trial.sent)
+        assert set(trial.sent) <= {it + end for it in {*VALUES, *values} for end in ("", "!")}
+        # What nobody knows was named, and, before anything was sent, what is not in the workflow any more.
+        gone = {it for it in before if it.rstrip("!") not in values}
+        unknown = {VALUES[at]} if state != "before" else set()
+        assert unknown <= set(named) <= {*before, *unknown}
+        assert gone <= set(named) or trial.sent == before
+        if edit is renamed:
+            assert set(named) == unknown
+
+
+def test_every_edit_is_tried():
+    assert len(list(product(EDITS, VARIANTS, STATES))) == 60
