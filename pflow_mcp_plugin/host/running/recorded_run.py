@@ -455,7 +455,7 @@ def _named(steps: Sequence[RecordedStep]) -> str:
 
 def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep]) -> PflowError:
     return PflowError(
-        f"{step.place} was not begun, as it may be one of these steps, changed: they were done, and "
+        f"{step.place} was not begun, as it may be one of these steps, changed: they have begun, and "
         f"nothing has done the same so far: {_named(earlier)}",
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
